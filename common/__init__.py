@@ -1,0 +1,1 @@
+"""What both processes import: messages, framing, errors, limits, analysis, JSON scanning."""

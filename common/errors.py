@@ -1,0 +1,188 @@
+"""The errors of the service, in one tree.
+
+    ServiceError(code, message, param)
+    ├── UserError            4xx  the request cannot be right; sending it again cannot help
+    │   ├── InvalidRequest   400  (code says which part: invalid_page, invalid_filters, ...)
+    │   ├── Unauthorized     401
+    │   ├── Forbidden        403
+    │   ├── NotFound         404  index_not_found, item_not_found, facet_not_found, not_found
+    │   ├── MethodNotAllowed 405
+    │   ├── Conflict         409
+    │   ├── PayloadTooLarge  413
+    │   └── UnsupportedMediaType 415
+    ├── Unavailable          503  shard_unavailable, overloaded, starting: send again later
+    │   ├── TooManyRequests  429
+    │   └── DeadlineExceeded 504
+    ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
+    └── InternalError        500  a bug, or a damaged item (item_corrupt)
+
+An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No traceback,
+no exception text of a library ever reaches a client. Messages are lower case without a full stop, and say
+what was wrong *and what would be valid*.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ServiceError(Exception):
+    """An error with a stable code that a client may rely on.
+
+    Attributes:
+        code: snake_case, documented, stable.
+        message: for a human: what was wrong and what would be valid.
+        param: the request parameter or configuration path at fault, if one is.
+        details: further members of the error object, for example `items` of a refused batch.
+    """
+
+    http_status: ClassVar[int] = 500
+    default_code: ClassVar[str] = "internal"
+    is_retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.param = param
+        self.details = details or {}
+
+
+class UserError(ServiceError):
+    """The request cannot be right."""
+
+    http_status = 400
+    default_code = "bad_request"
+
+
+class InvalidRequest(UserError):
+    """A parameter, a body or an item is wrong; `code` says which."""
+
+
+class Unauthorized(UserError):
+    """No API key, or a wrong one."""
+
+    http_status = 401
+    default_code = "unauthorized"
+
+
+class Forbidden(UserError):
+    """The key, origin or host does not allow this."""
+
+    http_status = 403
+    default_code = "forbidden"
+
+
+class NotFound(UserError):
+    """There is no such index, item, facet or route."""
+
+    http_status = 404
+    default_code = "not_found"
+
+
+class MethodNotAllowed(UserError):
+    """The route exists, but not with this method."""
+
+    http_status = 405
+    default_code = "method_not_allowed"
+
+
+class Conflict(UserError):
+    """The item is not the version that the client named."""
+
+    http_status = 409
+    default_code = "version_conflict"
+
+
+class PayloadTooLarge(UserError):
+    """The body is larger than its limit."""
+
+    http_status = 413
+    default_code = "payload_too_large"
+
+
+class UnsupportedMediaType(UserError):
+    """The content type or encoding is not one that the route takes."""
+
+    http_status = 415
+    default_code = "unsupported_media_type"
+
+
+class Unavailable(ServiceError):
+    """Something is away or busy; the same request may succeed later."""
+
+    http_status = 503
+    default_code = "shard_unavailable"
+    is_retryable = True
+
+
+class TooManyRequests(Unavailable):
+    """The client sends more than it may."""
+
+    http_status = 429
+    default_code = "too_many_requests"
+
+
+class DeadlineExceeded(Unavailable):
+    """The answer did not come within the request's deadline."""
+
+    http_status = 504
+    default_code = "deadline_exceeded"
+
+
+class StorageFull(ServiceError):
+    """No room on disk or in the map; reads go on."""
+
+    http_status = 507
+    default_code = "insufficient_storage"
+    is_retryable = True
+
+
+class InternalError(ServiceError):
+    """A bug or a damaged item."""
+
+
+_BY_CODE: dict[str, type[ServiceError]] = {
+    "index_not_found": NotFound,
+    "item_not_found": NotFound,
+    "facet_not_found": NotFound,
+    "overloaded": Unavailable,
+    "starting": Unavailable,
+    "item_corrupt": InternalError,
+} | {
+    error.default_code: error
+    for error in (
+        Unauthorized,
+        Forbidden,
+        NotFound,
+        MethodNotAllowed,
+        Conflict,
+        PayloadTooLarge,
+        UnsupportedMediaType,
+        Unavailable,
+        TooManyRequests,
+        DeadlineExceeded,
+        StorageFull,
+        InternalError,
+    )
+}
+
+WireError = tuple[str, str, str | None, dict[str, Any]]
+
+
+def encode_error(error: ServiceError) -> WireError:
+    """Turn an error into what crosses the RPC."""
+    return (error.code, error.message, error.param, error.details)
+
+
+def decode_error(wire: WireError) -> ServiceError:
+    """Turn what crossed the RPC back into an error; an unlisted code is an `InvalidRequest`."""
+    code, message, param, details = wire
+    return _BY_CODE.get(code, InvalidRequest)(message, code=code, param=param, details=details)

@@ -1,0 +1,62 @@
+"""The decorator of all numba kernels, and where their machine code is kept.
+
+A kernel is compiled ahead of serving: explicit signature (so nothing is compiled on a first call), `cache=True` (so a
+second process loads machine code instead of making it), `nogil=True` (so that a search does not wait for a bulk load).
+The cache lives in the first writable one of FACETD_KERNEL_CACHE, the user's cache folder and the temporary folder;
+it must be chosen before numba is imported, which is why every kernel comes through this module.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _cache_directory() -> Path:
+    """Return the first folder of the candidates that can be written to."""
+    candidates = [
+        os.environ.get("FACETD_KERNEL_CACHE"),
+        os.environ.get("XDG_CACHE_HOME") and os.environ["XDG_CACHE_HOME"] + "/facetd/kernels",
+        str(Path("~/.cache/facetd/kernels").expanduser()),
+    ]
+    for candidate in filter(None, candidates):
+        path = Path(candidate)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(path, os.W_OK):
+            return path
+    path = Path(tempfile.gettempdir()) / f"facetd-kernels-{os.getuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(_cache_directory()))
+
+import numba  # noqa: E402 - after the cache folder was chosen
+
+
+def kernel(signature: str | list[str], *, inline: bool = False) -> Callable[[F], F]:
+    """Compile a function for the given signature(s) when its module is imported, or load it from the cache.
+
+    Args:
+        signature: numba signature as text, for example ``"int64(uint8[::1], int64)"``.
+        inline: let LLVM see the body in every caller (for leaves of one or two lines).
+
+    Returns:
+        A decorator; the decorated function keeps its Python type for the type checker.
+    """
+    return numba.njit(  # type: ignore[no-any-return]
+        signature,
+        cache=True,
+        nogil=True,
+        boundscheck=False,
+        error_model="numpy",
+        forceinline=inline,
+    )

@@ -1,0 +1,31 @@
+"""Codes of write operations and of what became of them; one byte each on the wire."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Operation(IntEnum):
+    """What to do with one item."""
+
+    PUT = 0
+    """Add, or replace where the id exists."""
+    REPLACE = 1
+    """Replace; the id must exist."""
+    MERGE = 2
+    """Shallow merge of the given fields into the stored item; the id must exist."""
+    DELETE = 3
+    """Remove; the id must exist."""
+
+
+class Outcome(IntEnum):
+    """What became of one operation."""
+
+    CREATED = 0
+    UPDATED = 1
+    DELETED = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    """The stored version is not the one that the precondition names."""
+    INVALID = 5
+    """The merged item would break a limit."""

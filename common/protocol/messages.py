@@ -1,0 +1,404 @@
+"""The messages between coordinator and shard, one pair of structs a method.
+
+A frame is a MessagePack-RPC array: request `[0, msgid, method, params]`, response `[1, msgid, error, result]`;
+`params` and `result` are the structs below, encoded as arrays. Numeric arrays travel as raw little-endian bytes
+(numpy `tobytes` / `frombuffer`), so that neither side walks them in Python.
+
+    method          params                  result
+    hello           Hello                   Welcome            the first frame of every connection
+    ping            None                    None
+    catalog         Catalog                 None               which indexes exist, with configurations
+    prepare         PrepareConfiguration    None               build a new revision behind the running one
+    statistics      StatisticsRequest       StatisticsResponse
+    search          SearchRequest           SearchResponse
+    fetch           FetchRequest            FetchResponse
+    get             GetRequest              GetResponse
+    apply           ApplyRequest            ApplyResponse
+    facet_values    FacetValuesRequest      FacetValuesResponse
+    index_statistics IndexStatisticsRequest  IndexStatisticsResponse
+    process_statistics None                 ProcessStatistics
+    pin / unpin     Pin                     None               keep a snapshot for a cursor
+    backup          BackupRequest           None
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from common.query import Clause, Filter, Word
+
+PROTOCOL_VERSION = 1
+
+
+class Message(Struct, frozen=True, array_like=True):
+    """Base of all messages: immutable, encoded as an array of its fields."""
+
+
+# --- connection -------------------------------------------------------------------------------------------------
+
+
+class Hello(Message):
+    """The coordinator's first frame."""
+
+    protocol_version: int
+    secret: str
+    shard: int
+    num_shards: int
+
+
+class IndexEntry(Message):
+    """One index of the catalog."""
+
+    number: int
+    """Names the folder on disk; never used again for another index."""
+    name: str
+    revision: int
+    """Grows with every accepted configuration."""
+    configuration: dict[str, Any]
+    """The document as posted."""
+
+
+class Welcome(Message):
+    """The shard's answer to `hello`."""
+
+    pid: int
+    seq_max: int
+    """The highest write sequence on disk, over all indexes of the shard."""
+
+
+class Catalog(Message):
+    """All indexes that exist; a shard creates, drops and re-configures until it agrees."""
+
+    revision: int
+    indexes: tuple[IndexEntry, ...]
+
+
+class PrepareConfiguration(Message):
+    """Build what the entry's revision needs beyond the active one, without switching to it.
+
+    The switch happens with the next `catalog` that names the revision. A prepared revision that the next
+    catalog does not name is thrown away.
+    """
+
+    entry: IndexEntry
+
+
+# --- statistics and search --------------------------------------------------------------------------------------
+
+
+class StatisticsRequest(Message):
+    """Ask for what scoring needs to know of all live documents."""
+
+    index: int
+    horizon: int
+    words: tuple[Word, ...]
+
+
+class FieldStatistics(Message):
+    """Lengths of one text field over the live documents of a shard."""
+
+    path: str
+    num_docs: int
+    """Documents that have at least one word in the field."""
+    total_length: int
+    """Sum of the *quantized* lengths, so that it does not depend on history."""
+
+
+class StatisticsResponse(Message):
+    """Additive over shards, and over segments: live documents only."""
+
+    num_docs: int
+    fields: tuple[FieldStatistics, ...]
+    """Text fields by path."""
+    doc_freqs: tuple[tuple[int, ...], ...]
+    """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`."""
+    scalar_fields: tuple[str, ...]
+    """Paths of fields that have, or had, scalar values: what may be sorted and filtered."""
+
+
+class FieldWeight(Message):
+    """A searchable field as one query sees it."""
+
+    path: str
+    weight: float
+    average_length: float
+
+
+class ScoredClause(Message):
+    """A clause with the weights that the coordinator derived from the statistics of all shards."""
+
+    clause: Clause
+    weights: tuple[tuple[float, ...], ...]
+    """Per word of the clause (one for a Word), by `MatchKind`: idf times kind factor; 0 where the kind is not used."""
+
+
+class TextQuery(Message):
+    """The scored text part of a search."""
+
+    clauses: tuple[ScoredClause, ...]
+    required: int
+    """How many of the clauses must match, at least (len(clauses): all)."""
+    is_leading: bool
+    """Whether the clauses that match must be the first ones (match: last)."""
+    excluded: tuple[Clause, ...]
+    fields: tuple[FieldWeight, ...]
+    k1: float
+    b: float
+    proximity: float
+    """Greatest relative bonus of words that stand together; 0 switches it off."""
+
+
+class FilterClause(Message):
+    """One filter of the conjunction that a hit must pass."""
+
+    filter: Filter
+    facet: str | None = None
+    """The disjunctive facet whose own counts leave this clause out; None counts for all."""
+
+
+class FacetRequest(Message):
+    """Counts of one facet."""
+
+    field: str
+    leaves_out_own: bool
+    """Whether clauses marked with this facet are left out (disjunctive)."""
+    num_alive_wanted: int
+    """Send `alive` when fewer values than this have a count here (0: never; a huge number: always)."""
+
+
+class RangeRequest(Message):
+    """Counts of documents by numeric or text interval of one scalar field (from inclusive, to exclusive)."""
+
+    field: str
+    bounds: tuple[tuple[float | int | str | None, float | int | str | None], ...] = ()
+    interval: float | None = None
+    """Histogram: bucket number floor(value / interval)."""
+    calendar: str | None = None
+    """year, month or day of ISO dates."""
+    leaves_out_own: bool = True
+
+
+class SortKey(Message):
+    """One key of the order. `field` None is the score."""
+
+    field: str | None
+    is_descending: bool = False
+    is_missing_first: bool = False
+
+
+class Distinct(Message):
+    """Keep only the best `limit` hits per value of the field."""
+
+    field: str
+    limit: int = 1
+
+
+class SearchRequest(Message):
+    """One search over one snapshot of the shard's partition."""
+
+    index: int
+    horizon: int
+    revision: int
+    query: TextQuery | None
+    filters: tuple[FilterClause, ...]
+    facets: tuple[FacetRequest, ...]
+    ranges: tuple[RangeRequest, ...]
+    sort: tuple[SortKey, ...]
+    """Explicit keys; ties are broken by score (with a query), then by place."""
+    is_place_descending: bool
+    """With no sort key and no query: newest first."""
+    num_hits: int
+    """How many of the best hits to return (offset + limit)."""
+    num_documents: int
+    """How many of these to return with their stored bytes (0: keys only)."""
+    after: tuple[Any, ...] | None = None
+    """Sort values, score and place of the last hit seen: only hits behind it."""
+    distinct: Distinct | None = None
+    wants_explanation: bool = False
+    timeout_ms: int = 5_000
+
+
+class FacetCounts(Message):
+    """Counts of one facet by the shard's value numbers."""
+
+    field: str
+    epoch: int
+    """Changes when the numbering begins anew (a rebuild)."""
+    num_values: int
+    """Length of the shard's dictionary as of this snapshot."""
+    numbers: bytes
+    """uint32 value numbers with a count > 0; empty when `counts` is dense (index = value number)."""
+    counts: bytes
+    """uint32."""
+    alive: bytes | None
+    """Bit i (little-endian bit order) is set when value i belongs to a live document."""
+
+
+class RangeCounts(Message):
+    """Counts of one RangeRequest: by position of `bounds`, or by bucket key."""
+
+    field: str
+    keys: tuple[int | float | str, ...]
+    counts: tuple[int, ...]
+
+
+class SearchResponse(Message):
+    """What one shard found; hits best first."""
+
+    total: int
+    places: bytes
+    """uint64 per hit."""
+    scores: bytes
+    """float64 per hit; empty without a query."""
+    records: bytes
+    """uint64 per hit: record number, names the stored document for `fetch`."""
+    sort_values: tuple[tuple[Any, ...], ...]
+    """Per sort key (not per hit): the value of each hit, None where missing; empty without sort keys."""
+    documents: tuple[bytes, ...]
+    """Stored bytes of the first `num_documents` hits."""
+    facets: tuple[FacetCounts, ...]
+    ranges: tuple[RangeCounts, ...]
+    explanations: tuple[Any, ...]
+    timings_us: tuple[int, int, int]
+    """Microseconds for matching, facets, sorting."""
+
+
+class HighlightRequest(Message):
+    """What to mark in the documents that are fetched."""
+
+    highlight_fields: tuple[str, ...] | None
+    """None: none; ("*",): every searchable field."""
+    snippet_fields: tuple[tuple[str, int], ...]
+    """Path and number of words."""
+    pre: str
+    post: str
+    ellipsis: str
+
+
+class FetchRequest(Message):
+    """Stored bytes of records that a search of the same horizon named."""
+
+    index: int
+    horizon: int
+    records: bytes
+    """uint64."""
+    query: TextQuery | None = None
+    highlight: HighlightRequest | None = None
+
+
+class FetchResponse(Message):
+    """Documents in the order of the request."""
+
+    documents: tuple[bytes, ...]
+    marks: tuple[dict[str, Any], ...]
+    """Per document {"_highlight": …, "_snippet": …}; empty when none was asked for."""
+
+
+class GetRequest(Message):
+    """One document by its external id."""
+
+    index: int
+    horizon: int
+    id: bytes
+    """Canonical UTF-8 text of the id."""
+
+
+class GetResponse(Message):
+    """The stored bytes, or None."""
+
+    document: bytes | None
+
+
+# --- writes -----------------------------------------------------------------------------------------------------
+
+
+class ApplyRequest(Message):
+    """A group of operations on one index, applied in order, in one commit, seen at once.
+
+    Operation i has `lengths[i]` bytes of `payload`: an item as JSON (PUT, REPLACE, MERGE) or an id as text (DELETE).
+    """
+
+    index: int
+    seq: int
+    """Names the snapshot that this group makes; greater than that of every earlier group."""
+    horizon: int
+    """Every search from now on has at least this horizon: older snapshots may go."""
+    payload: bytes
+    lengths: bytes
+    """uint32 per operation."""
+    operations: bytes
+    """uint8 per operation: `Operation`."""
+    places: bytes
+    """uint64 per operation: the place of the item if it is new."""
+    versions: dict[int, bytes] = {}
+    """Precondition by operation: 8-byte xxh64 of the stored bytes that must be there."""
+
+
+class ApplyResponse(Message):
+    """What became of each operation."""
+
+    outcomes: bytes
+    """uint8 per operation: `Outcome`."""
+
+
+class FacetValuesRequest(Message):
+    """The tail of a facet dictionary."""
+
+    index: int
+    field: str
+    epoch: int
+    start: int
+
+
+class FacetValuesResponse(Message):
+    """Values `start`… of the dictionary of `epoch` (which may be newer: then start is 0)."""
+
+    epoch: int
+    start: int
+    values: tuple[str, ...]
+
+
+class IndexStatisticsRequest(Message):
+    """Sizes and shape of one index on this shard."""
+
+    index: int
+
+
+class IndexStatisticsResponse(Message):
+    """Sizes and shape of one index on this shard."""
+
+    num_docs: int
+    num_records: int
+    bytes_on_disk: int
+    segments: tuple[dict[str, Any], ...]
+    fields: tuple[dict[str, Any], ...]
+    """Per field {"path", "num_docs", "kinds"}; num_docs may count deleted documents not yet merged away."""
+    is_merging: bool
+    map_bytes_used: int
+    map_bytes_max: int
+
+
+class ProcessStatistics(Message):
+    """The shard process."""
+
+    pid: int
+    resident_bytes: int
+    queue_length: int
+    num_corrupt: int
+    is_ready: bool
+    indexes: tuple[tuple[int, IndexStatisticsResponse], ...]
+
+
+class Pin(Message):
+    """Keep (or let go of) the snapshot that a horizon names."""
+
+    index: int
+    horizon: int
+
+
+class BackupRequest(Message):
+    """Write a consistent copy of the shard's truth at a horizon into a directory."""
+
+    directory: str

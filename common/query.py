@@ -1,0 +1,140 @@
+"""The abstract syntax of a search: text clauses and filters.
+
+The coordinator parses a request into these nodes once, so that a user's mistake never reaches a shard; a shard
+evaluates them. They are msgspec structs: frozen, typed, and encoded to MessagePack as tagged arrays.
+
+    text     Word | Phrase           what a document's texts must, may or must not contain
+    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith | Contains
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeAlias
+
+from msgspec import Struct
+
+
+class MatchKind(IntEnum):
+    """How a vocabulary term matches a query word, best first."""
+
+    EXACT = 0
+    """The folded word itself."""
+    STEM = 1
+    """Another form of the word: same stem in the field's language (or a synonym)."""
+    PREFIX = 2
+    """The word is the beginning of the term."""
+    TYPO_1 = 3
+    """One edit (insertion, deletion, substitution, transposition) away."""
+    TYPO_2 = 4
+    """Two edits away."""
+
+
+NUM_MATCH_KINDS = len(MatchKind)
+
+
+class Word(Struct, frozen=True, tag="word", array_like=True):
+    """One analysed word of the query: terms of the vocabulary that match it, by kind."""
+
+    text: str
+    """Folded as in the index; never empty."""
+    is_prefix: bool = False
+    typos: int = 0
+    """Edits allowed: 0, 1 or 2."""
+    synonyms: tuple[tuple[str, ...], ...] = ()
+    """Alternatives that count as the word itself (kind STEM); of several words each: adjacent, in order."""
+    is_stemmed: bool = True
+    """Whether other forms (same stem) match, where the field has a language."""
+
+
+class Phrase(Struct, frozen=True, tag="phrase", array_like=True):
+    """Words that must stand next to each other, in order, in one text."""
+
+    words: tuple[str, ...]
+    is_prefix: bool = False
+    """Whether the last word may be half typed (an unfinished run of a script without spaces)."""
+
+
+Clause: TypeAlias = Word | Phrase
+
+
+class And(Struct, frozen=True, tag="and", array_like=True):
+    """Every child holds; an empty one holds for every document."""
+
+    children: tuple[Filter, ...]
+
+
+class Or(Struct, frozen=True, tag="or", array_like=True):
+    """At least one child holds; an empty one holds for no document."""
+
+    children: tuple[Filter, ...]
+
+
+class Not(Struct, frozen=True, tag="not", array_like=True):
+    """The child does not hold."""
+
+    child: Filter
+
+
+class AnyOf(Struct, frozen=True, tag="any", array_like=True):
+    """The field has at least one of the values, given as facet keys (text)."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+class AllOf(Struct, frozen=True, tag="all", array_like=True):
+    """The field has every one of the values, given as facet keys (text)."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+class Range(Struct, frozen=True, tag="range", array_like=True):
+    """A value of the field lies between the bounds; numbers by value, texts by code point.
+
+    Either all given bounds are numbers (then only numeric values count), or all are texts.
+    """
+
+    field: str
+    lower: int | float | str | None = None
+    is_lower_open: bool = False
+    upper: int | float | str | None = None
+    is_upper_open: bool = False
+
+
+class Exists(Struct, frozen=True, tag="exists", array_like=True):
+    """The field is present with any value but null."""
+
+    field: str
+
+
+class IsNull(Struct, frozen=True, tag="null", array_like=True):
+    """The field is present and null."""
+
+    field: str
+
+
+class IsEmpty(Struct, frozen=True, tag="empty", array_like=True):
+    """The field is an empty text, array or object."""
+
+    field: str
+
+
+class StartsWith(Struct, frozen=True, tag="starts", array_like=True):
+    """A value's key starts with the text (case matters not; accents matter not)."""
+
+    field: str
+    text: str
+
+
+class Contains(Struct, frozen=True, tag="contains", array_like=True):
+    """A value's key contains the text (case matters not; accents matter not)."""
+
+    field: str
+    text: str
+
+
+Filter: TypeAlias = (
+    And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith | Contains
+)

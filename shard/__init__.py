@@ -1,0 +1,1 @@
+"""The shard process: owns one hash partition of every index."""

@@ -1,0 +1,1 @@
+"""LMDB truth and the files derived from it."""
