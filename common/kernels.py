@@ -52,7 +52,7 @@ def kernel(signature: str | list[str], *, inline: bool = False) -> Callable[[F],
     Returns:
         A decorator; the decorated function keeps its Python type for the type checker.
     """
-    return numba.njit(  # type: ignore[no-any-return]
+    return numba.njit(  # type: ignore[return-value, unused-ignore]
         signature,
         cache=True,
         nogil=True,
