@@ -16,8 +16,10 @@
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     └── InternalError        500  a bug, or a damaged item (item_corrupt)
 
-An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No traceback,
-no exception text of a library ever reaches a client. Messages are lower case without a full stop, and say
+An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No
+traceback,
+no exception text of a library ever reaches a client. Messages are lower case without a full stop,
+and say
 what was wrong *and what would be valid*.
 """
 

@@ -1,10 +1,13 @@
 """The abstract syntax of a search: text clauses and filters.
 
-The coordinator parses a request into these nodes once, so that a user's mistake never reaches a shard; a shard
-evaluates them. They are msgspec structs: frozen, typed, and encoded to MessagePack as tagged arrays.
+The coordinator parses a request into these nodes once, so that a user's mistake never reaches a
+shard; a shard
+evaluates them. They are msgspec structs: frozen, typed, and encoded to MessagePack as tagged
+arrays.
 
     text     Word | Phrase           what a document's texts must, may or must not contain
-    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith | Contains
+    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith |
+    Contains
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     typos: int = 0
     """Edits allowed: 0, 1 or 2."""
     synonyms: tuple[tuple[str, ...], ...] = ()
-    """Alternatives that count as the word itself (kind STEM); of several words each: adjacent, in order."""
+    """Alternatives that count as the word itself (kind STEM); of several words each: adjacent, in
+    order.
+    """
     is_stemmed: bool = True
     """Whether other forms (same stem) match, where the field has a language."""
 

@@ -1,14 +1,18 @@
 """The messages between coordinator and shard, one pair of structs a method.
 
-A frame is a MessagePack-RPC array: request `[0, msgid, method, params]`, response `[1, msgid, error, result]`;
-`params` and `result` are the structs below, encoded as arrays. Numeric arrays travel as raw little-endian bytes
+A frame is a MessagePack-RPC array: request `[0, msgid, method, params]`, response `[1, msgid,
+error, result]`;
+`params` and `result` are the structs below, encoded as arrays. Numeric arrays travel as raw
+little-endian bytes
 (numpy `tobytes` / `frombuffer`), so that neither side walks them in Python.
 
     method          params                  result
     hello           Hello                   Welcome            the first frame of every connection
     ping            None                    None
-    catalog         Catalog                 None               which indexes exist, with configurations
-    prepare         PrepareConfiguration    None               build a new revision behind the running one
+    catalog         Catalog                 None               which indexes exist, with
+    configurations
+    prepare         PrepareConfiguration    None               build a new revision behind the
+    running one
     statistics      StatisticsRequest       StatisticsResponse
     search          SearchRequest           SearchResponse
     fetch           FetchRequest            FetchResponse
@@ -36,10 +40,10 @@ class Message(Struct, frozen=True, array_like=True):
     """Base of all messages: immutable, encoded as an array of its fields."""
 
 
-# --- connection -------------------------------------------------------------------------------------------------
+# --- connection ---------------------------------------------------------------------------------
 
 
-class Hello(Message):
+class Hello(Message, frozen=True, array_like=True):
     """The coordinator's first frame."""
 
     protocol_version: int
@@ -48,7 +52,7 @@ class Hello(Message):
     num_shards: int
 
 
-class IndexEntry(Message):
+class IndexEntry(Message, frozen=True, array_like=True):
     """One index of the catalog."""
 
     number: int
@@ -60,7 +64,7 @@ class IndexEntry(Message):
     """The document as posted."""
 
 
-class Welcome(Message):
+class Welcome(Message, frozen=True, array_like=True):
     """The shard's answer to `hello`."""
 
     pid: int
@@ -68,27 +72,28 @@ class Welcome(Message):
     """The highest write sequence on disk, over all indexes of the shard."""
 
 
-class Catalog(Message):
+class Catalog(Message, frozen=True, array_like=True):
     """All indexes that exist; a shard creates, drops and re-configures until it agrees."""
 
     revision: int
     indexes: tuple[IndexEntry, ...]
 
 
-class PrepareConfiguration(Message):
+class PrepareConfiguration(Message, frozen=True, array_like=True):
     """Build what the entry's revision needs beyond the active one, without switching to it.
 
-    The switch happens with the next `catalog` that names the revision. A prepared revision that the next
+    The switch happens with the next `catalog` that names the revision. A prepared revision that
+    the next
     catalog does not name is thrown away.
     """
 
     entry: IndexEntry
 
 
-# --- statistics and search --------------------------------------------------------------------------------------
+# --- statistics and search ----------------------------------------------------------------------
 
 
-class StatisticsRequest(Message):
+class StatisticsRequest(Message, frozen=True, array_like=True):
     """Ask for what scoring needs to know of all live documents."""
 
     index: int
@@ -96,7 +101,7 @@ class StatisticsRequest(Message):
     words: tuple[Word, ...]
 
 
-class FieldStatistics(Message):
+class FieldStatistics(Message, frozen=True, array_like=True):
     """Lengths of one text field over the live documents of a shard."""
 
     path: str
@@ -106,19 +111,20 @@ class FieldStatistics(Message):
     """Sum of the *quantized* lengths, so that it does not depend on history."""
 
 
-class StatisticsResponse(Message):
+class StatisticsResponse(Message, frozen=True, array_like=True):
     """Additive over shards, and over segments: live documents only."""
 
     num_docs: int
     fields: tuple[FieldStatistics, ...]
     """Text fields by path."""
     doc_freqs: tuple[tuple[int, ...], ...]
-    """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`."""
+    """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`.
+    """
     scalar_fields: tuple[str, ...]
     """Paths of fields that have, or had, scalar values: what may be sorted and filtered."""
 
 
-class FieldWeight(Message):
+class FieldWeight(Message, frozen=True, array_like=True):
     """A searchable field as one query sees it."""
 
     path: str
@@ -126,15 +132,17 @@ class FieldWeight(Message):
     average_length: float
 
 
-class ScoredClause(Message):
+class ScoredClause(Message, frozen=True, array_like=True):
     """A clause with the weights that the coordinator derived from the statistics of all shards."""
 
     clause: Clause
     weights: tuple[tuple[float, ...], ...]
-    """Per word of the clause (one for a Word), by `MatchKind`: idf times kind factor; 0 where the kind is not used."""
+    """Per word of the clause (one for a Word), by `MatchKind`: idf times kind factor; 0 where the
+    kind is not used.
+    """
 
 
-class TextQuery(Message):
+class TextQuery(Message, frozen=True, array_like=True):
     """The scored text part of a search."""
 
     clauses: tuple[ScoredClause, ...]
@@ -150,7 +158,7 @@ class TextQuery(Message):
     """Greatest relative bonus of words that stand together; 0 switches it off."""
 
 
-class FilterClause(Message):
+class FilterClause(Message, frozen=True, array_like=True):
     """One filter of the conjunction that a hit must pass."""
 
     filter: Filter
@@ -158,18 +166,21 @@ class FilterClause(Message):
     """The disjunctive facet whose own counts leave this clause out; None counts for all."""
 
 
-class FacetRequest(Message):
+class FacetRequest(Message, frozen=True, array_like=True):
     """Counts of one facet."""
 
     field: str
     leaves_out_own: bool
     """Whether clauses marked with this facet are left out (disjunctive)."""
     num_alive_wanted: int
-    """Send `alive` when fewer values than this have a count here (0: never; a huge number: always)."""
+    """Send `alive` when fewer values than this have a count here (0: never; a huge number: always).
+    """
 
 
-class RangeRequest(Message):
-    """Counts of documents by numeric or text interval of one scalar field (from inclusive, to exclusive)."""
+class RangeRequest(Message, frozen=True, array_like=True):
+    """Counts of documents by numeric or text interval of one scalar field (from inclusive, to
+    exclusive).
+    """
 
     field: str
     bounds: tuple[tuple[float | int | str | None, float | int | str | None], ...] = ()
@@ -180,7 +191,7 @@ class RangeRequest(Message):
     leaves_out_own: bool = True
 
 
-class SortKey(Message):
+class SortKey(Message, frozen=True, array_like=True):
     """One key of the order. `field` None is the score."""
 
     field: str | None
@@ -188,14 +199,14 @@ class SortKey(Message):
     is_missing_first: bool = False
 
 
-class Distinct(Message):
+class Distinct(Message, frozen=True, array_like=True):
     """Keep only the best `limit` hits per value of the field."""
 
     field: str
     limit: int = 1
 
 
-class SearchRequest(Message):
+class SearchRequest(Message, frozen=True, array_like=True):
     """One search over one snapshot of the shard's partition."""
 
     index: int
@@ -220,7 +231,7 @@ class SearchRequest(Message):
     timeout_ms: int = 5_000
 
 
-class FacetCounts(Message):
+class FacetCounts(Message, frozen=True, array_like=True):
     """Counts of one facet by the shard's value numbers."""
 
     field: str
@@ -229,14 +240,15 @@ class FacetCounts(Message):
     num_values: int
     """Length of the shard's dictionary as of this snapshot."""
     numbers: bytes
-    """uint32 value numbers with a count > 0; empty when `counts` is dense (index = value number)."""
+    """uint32 value numbers with a count > 0; empty when `counts` is dense (index = value number).
+    """
     counts: bytes
     """uint32."""
     alive: bytes | None
     """Bit i (little-endian bit order) is set when value i belongs to a live document."""
 
 
-class RangeCounts(Message):
+class RangeCounts(Message, frozen=True, array_like=True):
     """Counts of one RangeRequest: by position of `bounds`, or by bucket key."""
 
     field: str
@@ -244,7 +256,7 @@ class RangeCounts(Message):
     counts: tuple[int, ...]
 
 
-class SearchResponse(Message):
+class SearchResponse(Message, frozen=True, array_like=True):
     """What one shard found; hits best first."""
 
     total: int
@@ -255,7 +267,9 @@ class SearchResponse(Message):
     records: bytes
     """uint64 per hit: record number, names the stored document for `fetch`."""
     sort_values: tuple[tuple[Any, ...], ...]
-    """Per sort key (not per hit): the value of each hit, None where missing; empty without sort keys."""
+    """Per sort key (not per hit): the value of each hit, None where missing; empty without sort
+    keys.
+    """
     documents: tuple[bytes, ...]
     """Stored bytes of the first `num_documents` hits."""
     facets: tuple[FacetCounts, ...]
@@ -265,7 +279,7 @@ class SearchResponse(Message):
     """Microseconds for matching, facets, sorting."""
 
 
-class HighlightRequest(Message):
+class HighlightRequest(Message, frozen=True, array_like=True):
     """What to mark in the documents that are fetched."""
 
     highlight_fields: tuple[str, ...] | None
@@ -277,7 +291,7 @@ class HighlightRequest(Message):
     ellipsis: str
 
 
-class FetchRequest(Message):
+class FetchRequest(Message, frozen=True, array_like=True):
     """Stored bytes of records that a search of the same horizon named."""
 
     index: int
@@ -288,7 +302,7 @@ class FetchRequest(Message):
     highlight: HighlightRequest | None = None
 
 
-class FetchResponse(Message):
+class FetchResponse(Message, frozen=True, array_like=True):
     """Documents in the order of the request."""
 
     documents: tuple[bytes, ...]
@@ -296,7 +310,7 @@ class FetchResponse(Message):
     """Per document {"_highlight": …, "_snippet": …}; empty when none was asked for."""
 
 
-class GetRequest(Message):
+class GetRequest(Message, frozen=True, array_like=True):
     """One document by its external id."""
 
     index: int
@@ -305,19 +319,20 @@ class GetRequest(Message):
     """Canonical UTF-8 text of the id."""
 
 
-class GetResponse(Message):
+class GetResponse(Message, frozen=True, array_like=True):
     """The stored bytes, or None."""
 
     document: bytes | None
 
 
-# --- writes -----------------------------------------------------------------------------------------------------
+# --- writes -------------------------------------------------------------------------------------
 
 
-class ApplyRequest(Message):
+class ApplyRequest(Message, frozen=True, array_like=True):
     """A group of operations on one index, applied in order, in one commit, seen at once.
 
-    Operation i has `lengths[i]` bytes of `payload`: an item as JSON (PUT, REPLACE, MERGE) or an id as text (DELETE).
+    Operation i has `lengths[i]` bytes of `payload`: an item as JSON (PUT, REPLACE, MERGE) or an
+    id as text (DELETE).
     """
 
     index: int
@@ -336,14 +351,14 @@ class ApplyRequest(Message):
     """Precondition by operation: 8-byte xxh64 of the stored bytes that must be there."""
 
 
-class ApplyResponse(Message):
+class ApplyResponse(Message, frozen=True, array_like=True):
     """What became of each operation."""
 
     outcomes: bytes
     """uint8 per operation: `Outcome`."""
 
 
-class FacetValuesRequest(Message):
+class FacetValuesRequest(Message, frozen=True, array_like=True):
     """The tail of a facet dictionary."""
 
     index: int
@@ -352,7 +367,7 @@ class FacetValuesRequest(Message):
     start: int
 
 
-class FacetValuesResponse(Message):
+class FacetValuesResponse(Message, frozen=True, array_like=True):
     """Values `start`… of the dictionary of `epoch` (which may be newer: then start is 0)."""
 
     epoch: int
@@ -360,13 +375,13 @@ class FacetValuesResponse(Message):
     values: tuple[str, ...]
 
 
-class IndexStatisticsRequest(Message):
+class IndexStatisticsRequest(Message, frozen=True, array_like=True):
     """Sizes and shape of one index on this shard."""
 
     index: int
 
 
-class IndexStatisticsResponse(Message):
+class IndexStatisticsResponse(Message, frozen=True, array_like=True):
     """Sizes and shape of one index on this shard."""
 
     num_docs: int
@@ -374,13 +389,15 @@ class IndexStatisticsResponse(Message):
     bytes_on_disk: int
     segments: tuple[dict[str, Any], ...]
     fields: tuple[dict[str, Any], ...]
-    """Per field {"path", "num_docs", "kinds"}; num_docs may count deleted documents not yet merged away."""
+    """Per field {"path", "num_docs", "kinds"}; num_docs may count deleted documents not yet merged
+    away.
+    """
     is_merging: bool
     map_bytes_used: int
     map_bytes_max: int
 
 
-class ProcessStatistics(Message):
+class ProcessStatistics(Message, frozen=True, array_like=True):
     """The shard process."""
 
     pid: int
@@ -391,14 +408,14 @@ class ProcessStatistics(Message):
     indexes: tuple[tuple[int, IndexStatisticsResponse], ...]
 
 
-class Pin(Message):
+class Pin(Message, frozen=True, array_like=True):
     """Keep (or let go of) the snapshot that a horizon names."""
 
     index: int
     horizon: int
 
 
-class BackupRequest(Message):
+class BackupRequest(Message, frozen=True, array_like=True):
     """Write a consistent copy of the shard's truth at a horizon into a directory."""
 
     directory: str
