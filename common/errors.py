@@ -17,10 +17,8 @@
     └── InternalError        500  a bug, or a damaged item (item_corrupt)
 
 An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No
-traceback,
-no exception text of a library ever reaches a client. Messages are lower case without a full stop,
-and say
-what was wrong *and what would be valid*.
+traceback, no exception text of a library ever reaches a client. Messages are lower case without a
+full stop, and say what was wrong *and what would be valid*.
 """
 
 from __future__ import annotations

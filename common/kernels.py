@@ -1,12 +1,10 @@
 """The decorator of all numba kernels, and where their machine code is kept.
 
 A kernel is compiled ahead of serving: explicit signature (so nothing is compiled on a first
-call), `cache=True` (so a
-second process loads machine code instead of making it), `nogil=True` (so that a search does not
-wait for a bulk load).
-The cache lives in the first writable one of FACETD_KERNEL_CACHE, the user's cache folder and the
-temporary folder;
-it must be chosen before numba is imported, which is why every kernel comes through this module.
+call), `cache=True` (so a second process loads machine code instead of making it), `nogil=True` (so
+that a search does not wait for a bulk load). The cache lives in the first writable one of
+FACETD_KERNEL_CACHE, the user's cache folder and the temporary folder; it must be chosen before
+numba is imported, which is why every kernel comes through this module.
 """
 
 from __future__ import annotations
@@ -46,8 +44,7 @@ import numba  # noqa: E402 - after the cache folder was chosen
 
 
 def kernel(signature: str | list[str], *, inline: bool = False) -> Callable[[F], F]:
-    """Compile a function for the given signature(s) when its module is imported, or load it from
-    the cache.
+    """Compile a function when its module is imported, or load it from the cache.
 
     Args:
         signature: numba signature as text, for example ``"int64(uint8[::1], int64)"``.

@@ -1,13 +1,11 @@
 """The abstract syntax of a search: text clauses and filters.
 
 The coordinator parses a request into these nodes once, so that a user's mistake never reaches a
-shard; a shard
-evaluates them. They are msgspec structs: frozen, typed, and encoded to MessagePack as tagged
-arrays.
+shard; a shard evaluates them. They are msgspec structs: frozen, typed, and encoded to MessagePack
+as tagged arrays.
 
-    text     Word | Phrase           what a document's texts must, may or must not contain
-    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith |
-    Contains
+    text     Word | Phrase
+    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith | Contains
 """
 
 from __future__ import annotations

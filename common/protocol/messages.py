@@ -1,18 +1,15 @@
 """The messages between coordinator and shard, one pair of structs a method.
 
-A frame is a MessagePack-RPC array: request `[0, msgid, method, params]`, response `[1, msgid,
-error, result]`;
-`params` and `result` are the structs below, encoded as arrays. Numeric arrays travel as raw
-little-endian bytes
-(numpy `tobytes` / `frombuffer`), so that neither side walks them in Python.
+A frame is a MessagePack-RPC array: request `[0, msgid, method, params]`, response
+`[1, msgid, error, result]`; `params` and `result` are the structs below, encoded as arrays.
+Numeric arrays travel as raw little-endian bytes (numpy `tobytes` / `frombuffer`), so that neither
+side walks them in Python.
 
     method          params                  result
     hello           Hello                   Welcome            the first frame of every connection
     ping            None                    None
-    catalog         Catalog                 None               which indexes exist, with
-    configurations
-    prepare         PrepareConfiguration    None               build a new revision behind the
-    running one
+    catalog         Catalog                 None               which indexes exist
+    prepare         PrepareConfiguration    None               build a revision behind the running
     statistics      StatisticsRequest       StatisticsResponse
     search          SearchRequest           SearchResponse
     fetch           FetchRequest            FetchResponse
@@ -178,9 +175,7 @@ class FacetRequest(Message, frozen=True, array_like=True):
 
 
 class RangeRequest(Message, frozen=True, array_like=True):
-    """Counts of documents by numeric or text interval of one scalar field (from inclusive, to
-    exclusive).
-    """
+    """Counts of documents by interval of one scalar field (from inclusive, to exclusive)."""
 
     field: str
     bounds: tuple[tuple[float | int | str | None, float | int | str | None], ...] = ()
