@@ -1,0 +1,568 @@
+"""RPC connections: many calls in flight on one TCP stream, each with a deadline.
+
+Questions answered here: who may talk to a shard; which answer belongs to which call; what happens
+to a call when time runs out, the peer dies, or one of both sends nonsense.
+
+    RpcClient.call ── msgid 1 ──▶                      ┌── handler returns at once: answered at once
+                   ── msgid 2 ──▶  one TCP connection ─┤
+                   ◀── msgid 2 ──  answers in any order└── handler returns a future: answered later
+
+- The first frame is `hello` (protocol version, shard, number of shards, secret); until it was
+  accepted, nothing else is, and frames are limited to `MAX_HELLO_BYTES`.
+- A call that is not answered by its deadline fails with `DeadlineExceeded`. Reading calls are just
+  forgotten (a late answer is dropped by its msgid). After a *write* the connection is closed: what
+  was sent behind it must not be applied behind a write whose outcome nobody waits for any more.
+- A frame over the limit, an undecodable frame or an answer to a call that was never made closes the
+  connection. When a connection ends, for any reason, every call in flight fails at once with
+  `Unavailable`; whether a write among them was applied is unknown.
+- A closed connection is never used again. Reconnecting is the owner's work (a new `RpcClient`), so
+  an answer can never reach a call of another epoch.
+
+Costs: no task, no lock and no timer per call. A call is a future in a dictionary; one timer stands
+at the earliest deadline; uvloop joins the writes of a loop iteration into one system call. A round
+trip over loopback with one call in flight takes about 5 µs more than that of bare uvloop protocols
+that echo (58 µs on the 2-core virtual machine where this was written: waking the other process is
+nearly all of it); with many in flight, a call costs 8 µs in all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import CoroutineType
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from common.errors import (
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    PayloadTooLarge,
+    ServiceError,
+    Unauthorized,
+    Unavailable,
+    WireError,
+    decode_error,
+    encode_error,
+)
+from common.logs import Log
+from common.protocol.framing import (
+    MAX_FRAME_BYTES,
+    MAX_HELLO_BYTES,
+    FrameError,
+    FrameReader,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
+
+MAX_CALLS_IN_FLIGHT = 1024
+"""Per connection; a further call fails with `overloaded` instead of waiting in line."""
+
+MAX_UNSENT_BYTES = 128 * 1024 * 1024
+"""What may wait for the socket before further calls fail with `overloaded`."""
+
+DEFAULT_TIMEOUT_MS = 5_000
+
+T = TypeVar("T")
+
+_log = Log("rpc")
+
+
+# --- server -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What answers one method.
+
+    Attributes:
+        params_type: the struct that the params are decoded into; None for methods without.
+        function: takes the params (always one argument, None for methods without) and returns the
+            result, or a coroutine or future of it. What returns directly is answered without a
+            task: the cheapest way for work of less than a millisecond. Raise `ServiceError` to
+            answer with an error.
+    """
+
+    params_type: Any
+    function: Callable[[Any], Any]
+
+
+def authenticator(
+    *, secret: str, shard: int, num_shards: int, welcome: Callable[[], Welcome]
+) -> Callable[[Hello], Welcome]:
+    """Return the check of `hello` for one shard.
+
+    Args:
+        secret: what both sides read from the data directory.
+        shard: ordinal of this shard.
+        num_shards: number of shards that this shard's data were divided for.
+        welcome: makes the answer to an accepted `hello`.
+    """
+
+    def authenticate(hello: Hello) -> Welcome:
+        if not hmac.compare_digest(hello.secret.encode(), secret.encode()):
+            raise Unauthorized("the secret is not that of this shard's data directory")
+        if hello.protocol_version != PROTOCOL_VERSION:
+            raise InvalidRequest(
+                f"this shard speaks protocol {PROTOCOL_VERSION}, not {hello.protocol_version}"
+            )
+        if (hello.shard, hello.num_shards) != (shard, num_shards):
+            raise InvalidRequest(
+                f"this is shard {shard} of {num_shards}, not {hello.shard} of {hello.num_shards}"
+            )
+        return welcome()
+
+    return authenticate
+
+
+class RpcServer:
+    """Accepts connections and answers their calls.
+
+    Args:
+        handlers: by method name, without `hello`.
+        authenticate: checks the first frame of every connection; raises `ServiceError` to refuse.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        authenticate: Callable[[Hello], Welcome],
+    ) -> None:
+        self.authenticate = authenticate
+        self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
+            method: (
+                None
+                if handler.params_type is None
+                else msgspec.msgpack.Decoder(handler.params_type).decode,
+                handler.function,
+            )
+            for method, handler in handlers.items()
+        }
+        self.connections: set[ServerConnection] = set()
+        self.num_in_flight = 0
+        self._idle: asyncio.Event | None = None
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int = 0) -> int:
+        """Accept connections; returns the port (chosen by the system if `port` is 0)."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: ServerConnection(self), host, port)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self, grace_seconds: float = 0.0) -> None:
+        """Accept nothing new, let calls in flight finish for a while, close all connections."""
+        if self._server is not None:
+            self._server.close()
+        if self.num_in_flight and grace_seconds > 0:
+            self._idle = asyncio.Event()
+            try:
+                async with asyncio.timeout(grace_seconds):
+                    await self._idle.wait()
+            except TimeoutError:
+                _log.warning("calls given up at stop", num_calls=self.num_in_flight)
+        for connection in list(self.connections):
+            connection.close()
+
+    def finish_call(self) -> None:
+        """Count one answered call."""
+        self.num_in_flight -= 1
+        if self.num_in_flight == 0 and self._idle is not None:
+            self._idle.set()
+
+
+class ServerConnection(asyncio.Protocol):
+    """One accepted connection."""
+
+    def __init__(self, server: RpcServer) -> None:
+        self._server = server
+        self._reader = FrameReader(MAX_HELLO_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._is_known = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start reading."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let calls in flight finish (a write is complete or absent); nobody hears the answer."""
+        self._transport = None
+        self._server.connections.discard(self)
+
+    def pause_writing(self) -> None:
+        """Read no further calls from a peer that does not take its answers."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close after what was written has been sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer every call that is complete."""
+        try:
+            for body in self._reader.feed(data):
+                if self._is_known:
+                    self._dispatch(body)
+                else:
+                    self._greet(body)
+        except FrameError as error:
+            _log.warning("connection closed", reason=str(error))
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _greet(self, body: memoryview) -> None:
+        """Take the first frame: it must be an acceptable `hello`."""
+        request = decode_request(body)
+        if request.method != "hello":
+            raise FrameError("the first frame is not hello")
+        try:
+            hello = msgspec.msgpack.decode(request.params, type=Hello)
+        except msgspec.DecodeError as error:
+            raise FrameError(f"undecodable hello: {error}") from error
+        try:
+            welcome = self._server.authenticate(hello)
+        except ServiceError as error:
+            self._write(encode_response(request.msgid, encode_error(error), None))
+            _log.warning("hello refused", reason=error.message)
+            self.close()
+            return
+        self._is_known = True
+        self._reader.max_bytes = MAX_FRAME_BYTES
+        self._write(encode_response(request.msgid, None, welcome))
+
+    def _dispatch(self, body: memoryview) -> None:
+        """Call the handler of one request; answer now or when its future is done."""
+        request = decode_request(body)
+        msgid = request.msgid
+        server = self._server
+        try:
+            decode, function = server.table[request.method]
+        except KeyError:
+            self._answer_error(msgid, InvalidRequest(f"there is no method {request.method!r}"))
+            return
+        try:
+            params = None if decode is None else decode(request.params)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise FrameError(f"undecodable params of {request.method}: {error}") from error
+        try:
+            result = function(params)
+        except Exception as error:
+            self._answer_error(msgid, error, request.method)
+            return
+        if isinstance(result, (CoroutineType, asyncio.Future)):
+            server.num_in_flight += 1
+            future: asyncio.Future[Any] = asyncio.ensure_future(cast(Awaitable[Any], result))
+            future.add_done_callback(partial(self._answer_later, msgid, request.method))
+            return
+        self._answer(msgid, result, request.method)
+
+    def _answer_later(self, msgid: int, method: str, future: asyncio.Future[Any]) -> None:
+        """Answer with the outcome of an asynchronous handler."""
+        self._server.finish_call()
+        if future.cancelled():
+            self._answer_error(msgid, Unavailable("the shard is stopping"), method)
+        elif (error := future.exception()) is not None:
+            self._answer_error(msgid, error, method)
+        else:
+            self._answer(msgid, future.result(), method)
+
+    def _answer(self, msgid: int, result: Any, method: str) -> None:
+        """Send a result."""
+        try:
+            pieces = encode_response(msgid, None, result)
+        except FrameError as error:
+            self._answer_error(msgid, PayloadTooLarge(f"the answer is too large: {error}"), method)
+        except Exception as error:  # a result that cannot be encoded is a bug of the handler
+            self._answer_error(msgid, error, method)
+        else:
+            self._write(pieces)
+
+    def _answer_error(self, msgid: int, error: BaseException, method: str = "") -> None:
+        """Send an error; what is not a `ServiceError` is a bug, logged here and nowhere else."""
+        if not isinstance(error, ServiceError):
+            _log.error("handler failed", method=method, cause=error)
+            error = InternalError("internal error in a shard; its log has the cause")
+        wire: WireError = encode_error(error)
+        self._write(encode_response(msgid, wire, None))
+
+    def _write(self, pieces: tuple[bytes, ...]) -> None:
+        """Queue a frame; uvloop sends all of an iteration together."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            for piece in pieces:
+                transport.write(piece)
+
+
+# --- client -------------------------------------------------------------------------------------
+
+
+class _Call:
+    """A call that waits for its answer."""
+
+    __slots__ = ("decode", "expires_at", "future", "is_write", "method")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        decode: Callable[[Any], Any] | None,
+        expires_at: float,
+        method: str,
+        is_write: bool,
+    ) -> None:
+        self.future = future
+        self.decode = decode
+        self.expires_at = expires_at
+        self.method = method
+        self.is_write = is_write
+
+
+_decoders: dict[Any, Callable[[Any], Any]] = {}
+
+
+def _decoder(result_type: Any) -> Callable[[Any], Any] | None:
+    """Return the decoder of a result type, made once; None for methods without a result."""
+    if result_type is None:
+        return None
+    decode = _decoders.get(result_type)
+    if decode is None:
+        decode = _decoders[result_type] = msgspec.msgpack.Decoder(result_type).decode
+    return decode
+
+
+class RpcClient(asyncio.Protocol):
+    """One connection to one shard, from its handshake to its end.
+
+    Args:
+        name: of the peer, for messages: "shard 1".
+        on_close: called once with the reason when the connection ends.
+
+    Attributes:
+        is_open: whether calls can be made.
+        last_heard_at: loop time of the last bytes from the peer.
+    """
+
+    def __init__(self, name: str, on_close: Callable[[str], None] | None = None) -> None:
+        self.name = name
+        self.is_open = False
+        self.last_heard_at = 0.0
+        self._on_close = on_close
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader()
+        self._calls: dict[int, _Call] = {}
+        self._next_msgid = 0
+        self._is_congested = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._close_reason = "the connection was lost"
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        hello: Hello,
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        on_close: Callable[[str], None] | None = None,
+    ) -> tuple[RpcClient, Welcome]:
+        """Open a connection and shake hands.
+
+        Raises:
+            Unavailable: nobody answers there, or not in time.
+            ServiceError: the peer refused the handshake.
+        """
+        loop = asyncio.get_running_loop()
+        client = cls(f"shard {hello.shard}", on_close)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await loop.create_connection(lambda: client, host, port)
+        except (OSError, TimeoutError) as error:
+            raise Unavailable(f"{client.name} does not answer at {host}:{port}") from error
+        try:
+            return client, await client.greet(hello, timeout_ms)
+        except BaseException:
+            client.close("the handshake failed")
+            raise
+
+    async def greet(self, hello: Hello, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Welcome:
+        """Shake hands; must be the first call of a connection."""
+        return await self.call("hello", hello, Welcome, timeout_ms)
+
+    def call(
+        self,
+        method: str,
+        params: Any,
+        result_type: type[T] | None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        *,
+        is_write: bool = False,
+    ) -> asyncio.Future[T]:
+        """Send a call and return the future of its result.
+
+        Args:
+            method: name of the method.
+            params: its struct, or None.
+            result_type: struct of the result, or None for methods without one.
+            timeout_ms: how long to wait for the answer.
+            is_write: whether to close the connection if time runs out.
+
+        Raises:
+            Unavailable: not connected, or too much is in flight already (`overloaded`).
+        """
+        transport = self._transport
+        if not self.is_open or transport is None:
+            raise Unavailable(f"{self.name} is not connected")
+        if len(self._calls) >= MAX_CALLS_IN_FLIGHT or (
+            self._is_congested and transport.get_write_buffer_size() > MAX_UNSENT_BYTES
+        ):
+            raise Unavailable(
+                f"{self.name} has too much to do; try again in a second", code="overloaded"
+            )
+        msgid = self._next_msgid
+        self._next_msgid = msgid + 1
+        try:
+            pieces = encode_request(msgid, method, params)
+        except FrameError as error:
+            raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error
+        future: asyncio.Future[T] = self._loop.create_future()
+        expires_at = self._loop.time() + timeout_ms / 1000
+        self._calls[msgid] = _Call(future, _decoder(result_type), expires_at, method, is_write)
+        if self._timer is None or expires_at < self._timer_at:
+            self._set_timer(expires_at)
+        for piece in pieces:
+            transport.write(piece)
+        return future
+
+    @property
+    def num_in_flight(self) -> int:
+        """Calls that wait for an answer."""
+        return len(self._calls)
+
+    def close(self, reason: str) -> None:
+        """End the connection at once; every call in flight fails."""
+        self._end(reason)
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Become usable."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.is_open = True
+        self.last_heard_at = self._loop.time()
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            # A peer that vanished without a word (its host did, or a firewall): noticed by the
+            # kernel in any case; pings notice it earlier.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what is in flight."""
+        self._end(self._close_reason)
+
+    def pause_writing(self) -> None:
+        """Note that the socket is full."""
+        self._is_congested = True
+
+    def resume_writing(self) -> None:
+        """Note that the socket takes bytes again."""
+        self._is_congested = False
+
+    def data_received(self, data: bytes) -> None:
+        """Give every answer that is complete to its call."""
+        self.last_heard_at = self._loop.time()
+        try:
+            for body in self._reader.feed(data):
+                self._take_answer(body)
+        except FrameError as error:
+            _log.warning("connection closed", peer=self.name, reason=str(error))
+            self._end(f"it sent what cannot be read: {error}")
+
+    def _take_answer(self, body: memoryview) -> None:
+        """Complete the call that an answer belongs to."""
+        response = decode_response(body)
+        call = self._calls.pop(response.msgid, None)
+        if call is None:
+            if response.msgid >= self._next_msgid:
+                raise FrameError(f"an answer to call {response.msgid}, which was never made")
+            return  # too late: its deadline has passed
+        future = call.future
+        if response.error is not None:
+            if not future.done():
+                future.set_exception(decode_error(response.error))
+            return
+        try:
+            result = None if call.decode is None else call.decode(response.result)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self._fail(call, f"{self.name} sent a result of {call.method} that cannot be read")
+            raise FrameError(f"undecodable result of {call.method}: {error}") from error
+        if not future.done():  # the caller may have given up
+            future.set_result(result)
+
+    def _fail(self, call: _Call, message: str) -> None:
+        """Fail one call, unless its caller has given up."""
+        if not call.future.done():
+            call.future.set_exception(Unavailable(message))
+
+    def _set_timer(self, at: float) -> None:
+        """Let the timer ring at the given loop time."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(at, self._expire)
+
+    def _expire(self) -> None:
+        """Fail the calls whose deadline has passed; set the timer for the next one."""
+        self._timer = None
+        now = self._loop.time()
+        late_write = False
+        next_at = float("inf")
+        for msgid, call in list(self._calls.items()):
+            if call.expires_at > now:
+                next_at = min(next_at, call.expires_at)
+                continue
+            del self._calls[msgid]
+            late_write = late_write or call.is_write
+            if not call.future.done():
+                call.future.set_exception(
+                    DeadlineExceeded(f"{self.name} did not answer {call.method} in time")
+                )
+        if late_write:
+            self._end("a write was not answered in time")
+        elif self._calls:
+            self._set_timer(next_at)
+
+    def _end(self, reason: str) -> None:
+        """Become unusable, fail what is in flight, tell the owner. Idempotent."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self._close_reason = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            self._fail(call, f"{self.name} went away before it answered {call.method}: {reason}")
+        if self._on_close is not None:
+            self._on_close(reason)
