@@ -1,0 +1,709 @@
+"""The configuration of an index: parsed once, strictly, into frozen dataclasses.
+
+The coordinator parses what is posted and refuses it with every mistake at once; it keeps the
+*document as posted* in the catalog and sends that to the shards, which parse it again with the same
+function. So there is one place that knows what a key means, and an older document keeps its
+meaning.
+
+    {"aggregations": {"tags": {"size": 10, "conjunction": false, "sort": "term"}},
+     "searchable_fields": ["name^3", "description"],          names, ^ = weight; absent: all strings
+     "sorting_fields": ["year"],                              a hint: any scalar field can be sorted
+     "language": "english", "field_languages": {"titel": "german"},
+     "stop_words": ["the"] | "english" | true,
+     "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
+     "match": "all", "prefix": "last", "typo": "auto",
+     "ranking": {"k1": 1.2, "b": 0.75, "proximity": 0.5}}
+
+The forms of itemsjs are accepted where they differ: `searchableFields`, `sortings` (without
+effect), `sort` and `order` of an aggregation as text or lists. An unknown key is no mistake: it is
+kept, and named in a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+
+from common.errors import InvalidRequest
+from common.limits import Limits
+
+FacetOrder: TypeAlias = Literal["selected", "count", "key"]
+"""What buckets may be ordered by."""
+
+FacetSort: TypeAlias = tuple[tuple[FacetOrder, bool], ...]
+"""Keys of the order of buckets, each with whether it is descending; `key` comes last, always."""
+
+TypoMode: TypeAlias = Literal["auto", 0, 1, 2]
+PrefixMode: TypeAlias = Literal["last", "none", "all"]
+
+LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ar": "arabic",
+        "ca": "catalan",
+        "cs": "czech",
+        "da": "danish",
+        "de": "german",
+        "el": "greek",
+        "en": "english",
+        "eo": "esperanto",
+        "es": "spanish",
+        "et": "estonian",
+        "eu": "basque",
+        "fa": "persian",
+        "fi": "finnish",
+        "fr": "french",
+        "ga": "irish",
+        "hi": "hindi",
+        "hu": "hungarian",
+        "hy": "armenian",
+        "id": "indonesian",
+        "it": "italian",
+        "lt": "lithuanian",
+        "ne": "nepali",
+        "nl": "dutch",
+        "no": "norwegian",
+        "pl": "polish",
+        "pt": "portuguese",
+        "ro": "romanian",
+        "ru": "russian",
+        "sr": "serbian",
+        "st": "sesotho",
+        "sv": "swedish",
+        "ta": "tamil",
+        "tr": "turkish",
+        "yi": "yiddish",
+    }
+)
+"""Code to name of the languages that have a Snowball stemmer; both are accepted."""
+
+FACET_SIZE_DEFAULT: Final = 10
+K1_DEFAULT: Final = 1.2
+B_DEFAULT: Final = 0.75
+PROXIMITY_DEFAULT: Final = 0.5
+WEIGHT_MAX: Final = 1_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class FacetConfiguration:
+    """How one facet is filtered, counted and shown."""
+
+    field: str
+    title: str
+    position: int
+    """Where a client shows the facet; its place among the aggregations, from 1, unless given."""
+    size: int = FACET_SIZE_DEFAULT
+    """Buckets in a search answer."""
+    conjunction: bool = True
+    """Whether hits must have every selected value, or any."""
+    sort: FacetSort = (("selected", True), ("count", True), ("key", False))
+    hide_zero: bool = False
+    """Drop buckets with count 0, unless selected."""
+    chosen_filters_on_top: bool = True
+    """Already part of `sort`; kept to be shown."""
+    show_facet_stats: bool = False
+    """Add min, max, avg, sum and count of the numeric values within the hits."""
+
+
+class SearchableField(NamedTuple):
+    """A field that full text looks into."""
+
+    path: str
+    weight: float
+
+
+def _empty_mapping() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class IndexConfiguration:
+    """Everything that a configuration document says, defaults filled in."""
+
+    facets: Mapping[str, FacetConfiguration] = field(default_factory=_empty_mapping)
+    """By field, in alphabetical (code point) order."""
+    searchable_fields: tuple[SearchableField, ...] | None = None
+    """None: every string of an item, weight 1."""
+    sorting_fields: tuple[str, ...] = ()
+    """Fields whose sort columns are built ahead of their first use."""
+    language: str | None = None
+    """Snowball name of the stemmer of all fields that name no own; None: no stemming."""
+    field_languages: Mapping[str, str | None] = field(default_factory=_empty_mapping)
+    stop_words: frozenset[str] = frozenset()
+    """Words as posted, not folded."""
+    stop_words_language: str | None = None
+    """Snowball name of the language whose built-in list applies (then `stop_words` is empty)."""
+    synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=_empty_mapping)
+    """Word or phrase as posted, to its alternatives; two-way rules are written out both ways."""
+    match: str = "all"
+    """"all", "any", "last" or a percentage such as "75%"."""
+    prefix: PrefixMode = "last"
+    typo: TypoMode = "auto"
+    k1: float = K1_DEFAULT
+    """BM25F: how soon repeated words stop to count."""
+    b: float = B_DEFAULT
+    """BM25F: how much long texts are held against their words (0 to 1)."""
+    proximity: float = PROXIMITY_DEFAULT
+    """Greatest relative bonus of query words that stand together; 0 switches it off."""
+
+    def facet_weight(self, path: str) -> float | None:
+        """Return the weight of a searchable field, or None if it is not searched."""
+        if self.searchable_fields is None:
+            return 1.0
+        return next((one.weight for one in self.searchable_fields if one.path == path), None)
+
+
+DEFAULT_CONFIGURATION: Final = IndexConfiguration()
+
+
+class Problems:
+    """Collects what is wrong with a document: (path, message) pairs, in document order."""
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[str, str]] = []
+        self.warnings: list[str] = []
+
+    def add(self, path: str, message: str) -> None:
+        """Note a mistake; the message says what would be valid."""
+        self.errors.append((path, message))
+
+    def raise_if_any(self, errors_max: int) -> None:
+        """Raise one error that names the first mistake and lists all (up to a bound)."""
+        if not self.errors:
+            return
+        path, message = self.errors[0]
+        listed = [{"param": where, "message": what} for where, what in self.errors[:errors_max]]
+        raise InvalidRequest(
+            f"{path or 'configuration'} {message}",
+            code="invalid_configuration",
+            param=path or None,
+            details={"errors": listed, "num_errors": len(self.errors)},
+        )
+
+
+def parse_match(value: object) -> str | None:
+    """Return a `match` mode in its canonical form, or None if it is none."""
+    if not isinstance(value, str):
+        return None
+    if value in ("all", "any", "last"):
+        return value
+    if re.fullmatch(r"0*(?:100|[1-9][0-9]?)%", value, re.ASCII):
+        return f"{int(value[:-1])}%"
+    return None
+
+
+MATCH_FORMS: Final = 'must be "all", "any", "last" or a percentage from "1%" to "100%"'
+
+
+def parse_prefix(value: object) -> PrefixMode | None:
+    """Return a `prefix` mode, or None if it is none."""
+    return value if value in ("last", "none", "all") else None
+
+
+PREFIX_FORMS: Final = 'must be "last", "none" or "all"'
+
+
+def parse_typo(value: object) -> TypoMode | None:
+    """Return a `typo` mode, or None if it is none; digits in a text will do."""
+    if value == "auto":
+        return "auto"
+    if type(value) is int and value in (0, 1, 2):
+        return cast(TypoMode, value)
+    if isinstance(value, str) and value in ("0", "1", "2"):
+        return cast(TypoMode, int(value))
+    return None
+
+
+TYPO_FORMS: Final = 'must be "auto", 0, 1 or 2'
+
+
+def parse_language(value: object) -> str | None:
+    """Return the Snowball name of a language given by name or code, or None if there is none."""
+    if not isinstance(value, str):
+        return None
+    folded = value.lower()
+    if folded in LANGUAGES:
+        return LANGUAGES[folded]
+    return folded if folded in LANGUAGES.values() else None
+
+
+def humanize(name: str) -> str:
+    """Make a title of a field's name: `release_year` becomes `Release year`."""
+    words = re.sub(r"[_\s]+", " ", name).strip()
+    return words[:1].upper() + words[1:] if words else name
+
+
+# --- facet orders (also used for facet options of one request) --------------------------------
+
+_ORDER_NAMES: Final[Mapping[str, FacetOrder]] = {
+    "selected": "selected",
+    "count": "count",
+    "doc_count": "count",
+    "_count": "count",
+    "key": "key",
+    "term": "key",
+    "_term": "key",
+    "_key": "key",
+}
+_DESCENDING_BY_DEFAULT: Final = {"selected": True, "count": True, "key": False}
+_DIRECTIONS: Final = {"asc": False, "desc": True}
+
+
+def parse_facet_sort(sort: object, order: object, chosen_filters_on_top: bool) -> FacetSort | str:
+    """Parse the order of a facet's buckets.
+
+    Args:
+        sort: None, "count", "term" / "key", each also with ":asc" or ":desc", or a list of these
+            and "selected". A list says all: `chosen_filters_on_top` does not change it.
+        order: None, "asc" or "desc"; or a list of these beside a list `sort`.
+        chosen_filters_on_top: whether selected buckets come first where `sort` is no list.
+
+    Returns:
+        The keys; or, for a mistake, what would be valid.
+    """
+    names = sort if isinstance(sort, list) else [sort if sort is not None else "count"]
+    orders = order if isinstance(order, list) else [order] if order is not None else []
+    if not names or len(names) > 8:
+        return "must name 1 to 8 keys"
+    if isinstance(order, list) and len(orders) > len(names):
+        return "has fewer keys than order has directions"
+    keys: list[tuple[FacetOrder, bool]] = []
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            return 'must be "count", "term" or a list such as ["selected", "count:desc", "key:asc"]'
+        base, separator, direction = name.partition(":")
+        key = _ORDER_NAMES.get(base)
+        if key is None or (separator and direction not in _DIRECTIONS):
+            return (
+                f"has the unknown key {name!r}; keys are selected, count and key (or term), "
+                "each with :asc or :desc"
+            )
+        is_descending = _DESCENDING_BY_DEFAULT[key]
+        if separator:
+            is_descending = _DIRECTIONS[direction]
+        elif i < len(orders):
+            given = orders[i]
+            if not isinstance(given, str) or given not in _DIRECTIONS:
+                return 'has an order that is not "asc" or "desc"'
+            is_descending = _DIRECTIONS[given]
+        if all(key != seen for seen, _ in keys):
+            keys.append((key, is_descending))
+    if not isinstance(sort, list) and chosen_filters_on_top and keys[0][0] != "selected":
+        keys.insert(0, ("selected", True))
+    if all(key != "key" for key, _ in keys):
+        keys.append(("key", False))
+    return tuple(keys)
+
+
+# --- the parser -------------------------------------------------------------------------------
+
+_Reader: TypeAlias = Callable[["_Parser", Any], None]
+
+
+class _Parser:
+    """Reads one document; each `_read_…` handles one top-level key and fills `values`."""
+
+    def __init__(self, limits: Limits | None) -> None:
+        self.limits = limits
+        self.problems = Problems()
+        self.values: dict[str, Any] = {}
+
+    # A shard reads a document that the coordinator accepted, perhaps under wider limits than now:
+    # bounds are for who posts, so they are only checked where limits are given.
+
+    def exceeds(self, size: int, limit_name: str) -> bool:
+        """Return whether a size is above the named limit, if limits are enforced here."""
+        return self.limits is not None and size > getattr(self.limits, limit_name)
+
+    def check_size(self, path: str, size: int, limit_name: str, what: str) -> bool:
+        """Note a mistake if a size is above its limit; return whether it is fine."""
+        if not self.exceeds(size, limit_name):
+            return True
+        self.problems.add(path, f"has {size} {what}, more than {getattr(self.limits, limit_name)}")
+        return False
+
+    def is_field_name(self, path: str, name: object) -> bool:
+        """Note a mistake unless the value can be the name or dotted path of a field."""
+        if not isinstance(name, str) or not name:
+            self.problems.add(path, "must be the name of a field, a text that is not empty")
+            return False
+        if self.exceeds(len(name.encode()), "field_name_bytes_max"):
+            self.problems.add(path, "is longer than a field's name may be (256 bytes)")
+            return False
+        return True
+
+    def read_texts(self, path: str, value: object, limit_name: str, what: str) -> list[str]:
+        """Read a list of texts that are not empty."""
+        if not isinstance(value, list):
+            self.problems.add(path, f"must be a list of {what}")
+            return []
+        if not self.check_size(path, len(value), limit_name, what):
+            return []
+        texts = []
+        for i, one in enumerate(value):
+            if isinstance(one, str) and one.strip():
+                texts.append(one)
+            else:
+                self.problems.add(f"{path}[{i}]", "must be a text that is not empty")
+        return texts
+
+    def read_bool(self, path: str, value: object, default: bool) -> bool:
+        """Read true or false."""
+        if isinstance(value, bool):
+            return value
+        if value is not None:
+            self.problems.add(path, "must be true or false")
+        return default
+
+    def read_integer(self, path: str, value: object, default: int, low: int, high: int) -> int:
+        """Read an integer between bounds."""
+        if value is None:
+            return default
+        if type(value) is int and low <= value and (self.limits is None or value <= high):
+            return value
+        self.problems.add(path, f"must be an integer from {low} to {high}")
+        return default
+
+    def read_float(self, path: str, value: object, default: float, high: float) -> float:
+        """Read a finite number from 0 to a bound."""
+        if value is None:
+            return default
+        if type(value) in (int, float):
+            number = float(cast(float, value))
+            if 0.0 <= number <= high:
+                return number
+        self.problems.add(path, f"must be a number from 0 to {high:g}")
+        return default
+
+    # --- one method per key
+
+    def read_aggregations(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("aggregations", "must be an object of facets by field")
+            return
+        if not self.check_size("aggregations", len(value), "facets_max", "facets"):
+            return
+        facets = {}
+        for position, (name, options) in enumerate(value.items(), 1):
+            path = f"aggregations.{name}"
+            if not self.is_field_name(path, name):
+                continue
+            if not isinstance(options, dict):
+                self.problems.add(path, "must be an object of facet settings, for example {}")
+                continue
+            facets[name] = self.read_facet(path, name, position, options)
+        self.values["facets"] = MappingProxyType(dict(sorted(facets.items())))
+
+    def read_facet(
+        self, path: str, name: str, position: int, options: dict[str, Any]
+    ) -> FacetConfiguration:
+        title = options.get("title")
+        if title is not None and not isinstance(title, str):
+            self.problems.add(f"{path}.title", "must be a text")
+            title = None
+        is_on_top = self.read_bool(
+            f"{path}.chosen_filters_on_top", options.get("chosen_filters_on_top"), True
+        )
+        sort = parse_facet_sort(options.get("sort"), options.get("order"), is_on_top)
+        if isinstance(sort, str):
+            is_order_at_fault = " order " in sort or sort.endswith("directions")
+            self.problems.add(f"{path}.{'order' if is_order_at_fault else 'sort'}", sort)
+            sort = ()
+        hide_zero = options.get("hide_zero_doc_count", options.get("hide_zero"))
+        size_max = self.limits.facet_size_max if self.limits else 0
+        for key in options:
+            if key not in _FACET_KEYS:
+                self.problems.warnings.append(f"{path}.{key} is unknown and has no effect")
+        return FacetConfiguration(
+            field=name,
+            title=title if title is not None else humanize(name),
+            position=self.read_integer(
+                f"{path}.position", options.get("position"), position, 0, 1_000_000
+            ),
+            size=self.read_integer(
+                f"{path}.size", options.get("size"), FACET_SIZE_DEFAULT, 1, size_max
+            ),
+            conjunction=self.read_bool(f"{path}.conjunction", options.get("conjunction"), True),
+            sort=sort,
+            hide_zero=self.read_bool(f"{path}.hide_zero_doc_count", hide_zero, False),
+            chosen_filters_on_top=is_on_top,
+            show_facet_stats=self.read_bool(
+                f"{path}.show_facet_stats", options.get("show_facet_stats"), False
+            ),
+        )
+
+    def read_searchable_fields(self, value: object) -> None:
+        path = "searchable_fields"
+        if isinstance(value, dict):
+            value = [f"{name}^{weight}" for name, weight in value.items()]
+        names = self.read_texts(path, value, "searchable_fields_max", "fields")
+        weights: dict[str, float] = {}
+        for i, name in enumerate(names):
+            parsed = parse_weighted_field(name)
+            if parsed is None:
+                self.problems.add(
+                    f"{path}[{i}]",
+                    f'must be a field, or a field and its weight such as "name^3" (above 0, up to '
+                    f"{WEIGHT_MAX:g}), not {name!r}",
+                )
+            elif self.is_field_name(f"{path}[{i}]", parsed.path):
+                weights[parsed.path] = parsed.weight
+        self.values["searchable_fields"] = tuple(
+            SearchableField(name, weight) for name, weight in weights.items()
+        )
+
+    def read_sorting_fields(self, value: object) -> None:
+        names = self.read_texts("sorting_fields", value, "searchable_fields_max", "fields")
+        self.values["sorting_fields"] = tuple(
+            dict.fromkeys(
+                name
+                for i, name in enumerate(names)
+                if self.is_field_name(f"sorting_fields[{i}]", name)
+            )
+        )
+
+    def read_sortings(self, value: object) -> None:
+        self.problems.warnings.append(
+            "sortings has no effect: any scalar field can be sorted, with sort_field and order"
+        )
+
+    def read_language(self, value: object) -> None:
+        self.values["language"] = self.language("language", value)
+
+    def language(self, path: str, value: object) -> str | None:
+        if value == "none":
+            return None
+        language = parse_language(value)
+        if language is None:
+            names = ", ".join(LANGUAGES.values())
+            self.problems.add(path, f"must be one of none, {names} (or its two-letter code)")
+        return language
+
+    def read_field_languages(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("field_languages", "must be an object of languages by field")
+            return
+        if not self.check_size("field_languages", len(value), "searchable_fields_max", "fields"):
+            return
+        self.values["field_languages"] = MappingProxyType(
+            {
+                name: self.language(f"field_languages.{name}", language)
+                for name, language in value.items()
+                if self.is_field_name(f"field_languages.{name}", name)
+            }
+        )
+
+    def read_stop_words(self, value: object) -> None:
+        if value is False:
+            return
+        if value is True:
+            language = self.values.get("language")
+            if language is None and not self.problems.errors:
+                self.problems.add("stop_words", "can be true only where language names one")
+            self.values["stop_words_language"] = language
+        elif isinstance(value, str):
+            self.values["stop_words_language"] = self.language("stop_words", value)
+        else:
+            words = self.read_texts("stop_words", value, "stop_words_max", "words")
+            self.values["stop_words"] = frozenset(words)
+
+    def read_synonyms(self, value: object) -> None:
+        rules: dict[str, dict[str, None]] = {}
+        pairs: list[tuple[str, object, object]]
+        if isinstance(value, dict):
+            pairs = [(f"synonyms.{word}", [word], to) for word, to in value.items()]
+        elif isinstance(value, list):
+            pairs = [self.synonym_rule(f"synonyms[{i}]", one) for i, one in enumerate(value)]
+        else:
+            self.problems.add(
+                "synonyms",
+                "must be a list of rules (lists of words that mean the same, or "
+                '{"from": …, "to": […]}) or an object of alternatives by word',
+            )
+            return
+        if not self.check_size("synonyms", len(pairs), "synonyms_max", "rules"):
+            return
+        for path, source, target in pairs:
+            words = self.read_texts(path, source, "synonym_alternatives_max", "words")
+            alternatives = self.read_texts(
+                path,
+                [target] if isinstance(target, str) else target,
+                "synonym_alternatives_max",
+                "alternatives",
+            )
+            for word in words:
+                rules.setdefault(word, {}).update(
+                    (other, None) for other in alternatives if other != word
+                )
+        self.values["synonyms"] = MappingProxyType(
+            {word: tuple(others) for word, others in rules.items() if others}
+        )
+
+    def synonym_rule(self, path: str, rule: object) -> tuple[str, object, object]:
+        """Return (path, words, alternatives) of one rule of the list form."""
+        if isinstance(rule, list):
+            if len(rule) < 2:
+                self.problems.add(path, "must list at least two words that mean the same")
+                return path, [], []
+            return path, rule, rule
+        if isinstance(rule, dict) and set(rule) == {"from", "to"}:
+            source = rule["from"]
+            return path, [source] if isinstance(source, str) else source, rule["to"]
+        self.problems.add(
+            path, 'must be a list of words that mean the same, or {"from": …, "to": […]}'
+        )
+        return path, [], []
+
+    def read_match(self, value: object) -> None:
+        self.read_mode("match", parse_match(value), MATCH_FORMS)
+
+    def read_prefix(self, value: object) -> None:
+        self.read_mode("prefix", parse_prefix(value), PREFIX_FORMS)
+
+    def read_typo(self, value: object) -> None:
+        self.read_mode("typo", parse_typo(value), TYPO_FORMS)
+
+    def read_mode(self, name: str, mode: object, forms: str) -> None:
+        if mode is None:
+            self.problems.add(name, forms)
+        else:
+            self.values[name] = mode
+
+    def read_ranking(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("ranking", "must be an object with k1, b and proximity")
+            return
+        for name, default, high in (
+            ("k1", K1_DEFAULT, 100.0),
+            ("b", B_DEFAULT, 1.0),
+            ("proximity", PROXIMITY_DEFAULT, 10.0),
+        ):
+            self.values[name] = self.read_float(f"ranking.{name}", value.get(name), default, high)
+        for key in value:
+            if key not in ("k1", "b", "proximity"):
+                self.problems.warnings.append(f"ranking.{key} is unknown and has no effect")
+
+
+_FACET_KEYS: Final = frozenset(
+    {
+        "title",
+        "position",
+        "size",
+        "conjunction",
+        "sort",
+        "order",
+        "hide_zero_doc_count",
+        "hide_zero",
+        "chosen_filters_on_top",
+        "show_facet_stats",
+    }
+)
+# In this order: stop_words looks at language.
+_READERS: Final[Mapping[str, _Reader]] = {
+    "aggregations": _Parser.read_aggregations,
+    "searchableFields": _Parser.read_searchable_fields,
+    "searchable_fields": _Parser.read_searchable_fields,
+    "sorting_fields": _Parser.read_sorting_fields,
+    "sortings": _Parser.read_sortings,
+    "language": _Parser.read_language,
+    "field_languages": _Parser.read_field_languages,
+    "stop_words": _Parser.read_stop_words,
+    "synonyms": _Parser.read_synonyms,
+    "match": _Parser.read_match,
+    "prefix": _Parser.read_prefix,
+    "typo": _Parser.read_typo,
+    "ranking": _Parser.read_ranking,
+}
+CONFIGURATION_KEYS: Final = tuple(_READERS)
+
+
+def parse_weighted_field(text: str) -> SearchableField | None:
+    """Parse `name` or `name^3`; None if the weight is none (above 0, finite, not absurd)."""
+    path, caret, weight_text = text.rpartition("^")
+    if not caret:
+        return SearchableField(text, 1.0)
+    if not path or not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", weight_text, re.ASCII):
+        return None
+    weight = float(weight_text)
+    return SearchableField(path, weight) if 0 < weight <= WEIGHT_MAX else None
+
+
+def parse_configuration(
+    document: object, limits: Limits | None = None
+) -> tuple[IndexConfiguration, list[str]]:
+    """Parse a configuration document.
+
+    Args:
+        document: decoded JSON, as posted.
+        limits: bounds to enforce on a document that is being posted; None for one that was
+            accepted before.
+
+    Returns:
+        The configuration, and warnings: keys that have no effect.
+
+    Raises:
+        InvalidRequest: code invalid_configuration; `param` is the path of the first mistake
+            (`aggregations.tags.size`), `details["errors"]` lists all.
+    """
+    parser = _Parser(limits)
+    if not isinstance(document, dict):
+        parser.problems.add("", "must be a JSON object")
+        document = {}
+    # null is how some clients say "not given".
+    for key, read in _READERS.items():
+        value = document.get(key)
+        if value is not None:
+            read(parser, value)
+    for key in document:
+        if key not in _READERS:
+            parser.problems.warnings.append(f"{key} is unknown and has no effect")
+    parser.problems.raise_if_any(limits.errors_reported_max if limits else 100)
+    return IndexConfiguration(**parser.values), parser.problems.warnings
+
+
+def effective(configuration: IndexConfiguration) -> dict[str, Any]:
+    """Return a document with all defaults written out; parsing it gives the configuration again."""
+    return {
+        "aggregations": {
+            name: _effective_facet(facet) for name, facet in configuration.facets.items()
+        },
+        "searchable_fields": _effective_fields(configuration.searchable_fields),
+        "sorting_fields": list(configuration.sorting_fields),
+        "language": configuration.language or "none",
+        "field_languages": {
+            name: language or "none" for name, language in configuration.field_languages.items()
+        },
+        "stop_words": configuration.stop_words_language or sorted(configuration.stop_words),
+        "synonyms": {word: list(others) for word, others in configuration.synonyms.items()},
+        "match": configuration.match,
+        "prefix": configuration.prefix,
+        "typo": configuration.typo,
+        "ranking": {
+            "k1": configuration.k1,
+            "b": configuration.b,
+            "proximity": configuration.proximity,
+        },
+    }
+
+
+def _effective_facet(facet: FacetConfiguration) -> dict[str, Any]:
+    """Return one facet with all its defaults."""
+    return {
+        "title": facet.title,
+        "position": facet.position,
+        "size": facet.size,
+        "conjunction": facet.conjunction,
+        "sort": [f"{key}:{'desc' if descending else 'asc'}" for key, descending in facet.sort],
+        "hide_zero_doc_count": facet.hide_zero,
+        "chosen_filters_on_top": facet.chosen_filters_on_top,
+        "show_facet_stats": facet.show_facet_stats,
+    }
+
+
+def _effective_fields(fields: Iterable[SearchableField] | None) -> list[str] | None:
+    """Return searchable fields in their `name^weight` form."""
+    if fields is None:
+        return None
+    return [f"{path}^{weight:.9f}".rstrip("0").rstrip(".") for path, weight in fields]

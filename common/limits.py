@@ -1,0 +1,149 @@
+"""Every bound that a request, an item or a configuration can run into, with unit and reason.
+
+A bound that is not named here does not exist: whoever checks one takes it from a `Limits` object;
+the documentation table and the settings (`FACETD_LIMIT_<NAME>`) are made from this class. Bounds
+are there so that no request can take unbounded memory, time or disk: each may be raised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+def _limit(default: int, unit: str, reason: str) -> Any:
+    """Declare one limit: a dataclass field that carries its unit and reason."""
+    return dataclasses.field(default=default, metadata={"unit": unit, "reason": reason})
+
+
+class LimitDescription(NamedTuple):
+    """One row of the documentation table."""
+
+    name: str
+    default: int
+    unit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All limits with their defaults; `Limits.from_overrides` applies an operator's own."""
+
+    # --- bodies and addresses
+    json_body_bytes_max: int = _limit(
+        16 * MIB, "bytes", "a JSON body is held in memory; counted after decompression too"
+    )
+    bulk_body_bytes_max: int = _limit(
+        64 * GIB,
+        "bytes",
+        "a bulk body is spooled to the data directory; counted after decompression",
+    )
+    item_bytes_max: int = _limit(16 * MIB, "bytes", "one item is held in memory by every process")
+    url_bytes_max: int = _limit(32 * KIB, "bytes", "longer requests belong into a POST body")
+    header_bytes_max: int = _limit(8 * KIB, "bytes", "of one header line")
+    json_depth_max: int = _limit(
+        64, "levels", "parsers recurse; the item scanner has this depth too"
+    )
+    json_values_max: int = _limit(
+        200_000, "values", "objects, arrays and scalars of one search or configuration body"
+    )
+
+    # --- items
+    index_name_chars_max: int = _limit(64, "characters", "a name is shown, logged and kept in keys")
+    id_bytes_max: int = _limit(256, "UTF-8 bytes", "an id is part of an LMDB key (511 bytes)")
+    item_fields_max: int = _limit(512, "keys", "of one item, nested ones included")
+    field_name_bytes_max: int = _limit(
+        256, "UTF-8 bytes", "a field is a path in the field registry"
+    )
+    batch_items_max: int = _limit(
+        10_000, "items", "of one POST /{index}/items; more belong into the bulk route"
+    )
+
+    # --- search parameters
+    per_page_max: int = _limit(1_000, "items", "of one page; the items are in memory at once")
+    facet_per_page_max: int = _limit(10_000, "buckets", "of one page of a facet")
+    page_max: int = _limit(999_999_999, "pages", "nine digits, so that offsets stay below 2^53")
+    query_chars_max: int = _limit(1_024, "characters", "people type less; longer texts are pasted")
+    query_words_max: int = _limit(32, "words", "each word is one lookup and one posting walk")
+    query_word_chars_max: int = _limit(64, "characters", "no vocabulary has longer words")
+    filter_fields_max: int = _limit(32, "fields", "each field is one set operation per segment")
+    filter_values_max: int = _limit(1_024, "values", "in all filters of one request together")
+    filter_value_bytes_max: int = _limit(512, "UTF-8 bytes", "of one filter value")
+    filter_expression_chars_max: int = _limit(16 * KIB, "characters", "of one filter expression")
+    filter_depth_max: int = _limit(32, "levels", "evaluation of a filter expression recurses")
+    sort_keys_max: int = _limit(16, "keys", "each key is one column per segment")
+    projected_fields_max: int = _limit(256, "fields", "named by fields, exclude_fields, highlight")
+    search_fields_max: int = _limit(64, "fields", "named by search_fields")
+    facet_ranges_max: int = _limit(32, "fields", "each is one column scan")
+    range_bounds_max: int = _limit(256, "ranges", "of one field of facet_ranges")
+    snippet_words_max: int = _limit(200, "words", "of one snippet")
+    distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
+    searches_max: int = _limit(64, "searches", "of one POST /_search")
+    cursor_chars_max: int = _limit(4 * KIB, "characters", "a cursor carries one hit's sort values")
+
+    # --- configuration
+    configuration_bytes_max: int = _limit(4 * MIB, "bytes", "it is sent to every shard")
+    facets_max: int = _limit(64, "facets", "in a configuration; each is one column per segment")
+    facet_size_max: int = _limit(10_000, "buckets", "of one facet of a search answer")
+    searchable_fields_max: int = _limit(512, "fields", "as many as an item may have")
+    stop_words_max: int = _limit(10_000, "words", "in a configuration")
+    synonyms_max: int = _limit(10_000, "rules", "in a configuration")
+    synonym_alternatives_max: int = _limit(64, "alternatives", "of one word or phrase")
+
+    # --- time and concurrency
+    request_timeout_ms: int = _limit(10_000, "ms", "every request is answered within it")
+    request_timeout_ms_max: int = _limit(60_000, "ms", "the longest that timeout_ms may ask for")
+    body_timeout_ms: int = _limit(
+        30_000, "ms", "within which a JSON body must arrive, and each next part of a bulk body"
+    )
+    keepalive_timeout_ms: int = _limit(75_000, "ms", "an idle connection is closed after it")
+    connections_max: int = _limit(1_024, "connections", "each costs a descriptor and some 20 KiB")
+    requests_in_flight_max: int = _limit(256, "requests", "more are answered 503 overloaded")
+    bytes_in_flight_max: int = _limit(
+        256 * MIB, "bytes", "of all JSON bodies being handled at once"
+    )
+    errors_reported_max: int = _limit(100, "errors", "listed in one answer; all are counted")
+
+    def __post_init__(self) -> None:
+        """Refuse what is no positive integer, whoever builds the object."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                unit = field.metadata["unit"]
+                raise ValueError(
+                    f"limit {field.name} must be a positive integer ({unit}), not {value!r}"
+                )
+
+    @classmethod
+    def from_overrides(cls, overrides: Mapping[str, int]) -> Limits:
+        """Build limits with some replaced.
+
+        Raises:
+            ValueError: a name is unknown, or a value is no positive integer; the message says
+                what would be valid.
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        for name in overrides:
+            if name not in known:
+                raise ValueError(
+                    f"unknown limit {name!r}; the limits are {', '.join(sorted(known))}"
+                )
+        return cls(**overrides)
+
+    @classmethod
+    def describe(cls) -> Iterator[LimitDescription]:
+        """Yield every limit as the documentation and `facetd config` show it."""
+        for field in dataclasses.fields(cls):
+            default = cast(int, field.default)
+            yield LimitDescription(
+                field.name, default, field.metadata["unit"], field.metadata["reason"]
+            )
+
+
+DEFAULT_LIMITS = Limits()
