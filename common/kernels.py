@@ -43,11 +43,12 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(_cache_directory()))
 import numba  # noqa: E402 - after the cache folder was chosen
 
 
-def kernel(signature: str | list[str], *, inline: bool = False) -> Callable[[F], F]:
+def kernel(signature: object, *, inline: bool = False) -> Callable[[F], F]:
     """Compile a function when its module is imported, or load it from the cache.
 
     Args:
-        signature: numba signature as text, for example ``"int64(uint8[::1], int64)"``.
+        signature: numba signature as text, for example ``"int64(uint8[::1], int64)"``, a list
+            of them, or one made of `numba.types` (needed for read-only arrays).
         inline: let LLVM see the body in every caller (for leaves of one or two lines).
 
     Returns:

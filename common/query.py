@@ -5,7 +5,8 @@ shard; a shard evaluates them. They are msgspec structs: frozen, typed, and enco
 as tagged arrays.
 
     text     Word | Phrase
-    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith | Contains
+    filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith
+             | Contains
 """
 
 from __future__ import annotations

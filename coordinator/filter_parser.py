@@ -1,0 +1,315 @@
+"""The filter expression language: text → `Filter` (pure).
+
+    year >= 1990 AND (tags = a OR tags IN [b, "c d"]) AND NOT country = US
+    rating 7 TO 9          director EXISTS        poster IS NULL        tags IS NOT EMPTY
+    name STARTS WITH "the" name CONTAINS king     tags NOT IN [a, b]    country != US
+
+    expression   disjunction
+    disjunction  conjunction ( OR conjunction )*
+    conjunction  negation ( AND negation )*
+    negation     NOT negation | "(" disjunction ")" | condition
+    condition    field ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
+               | field value TO value                       both ends inclusive
+               | field [NOT] IN "[" value ( "," value )* "]"
+               | field [NOT] EXISTS | field IS [NOT] ( NULL | EMPTY )
+               | field [NOT] ( STARTS WITH | CONTAINS ) value
+
+Keywords may be written in either case. A field or value is a bare word or a quoted text ('…' or
+"…", with backslash escapes). A bare value that is a JSON number is a number; a quoted one is
+always text.
+
+A recursive-descent parser; nesting is bounded by `FILTER_DEPTH_MAX`, the number of conditions by
+`FILTER_CONDITIONS_MAX`. Every error gives the position (in characters, from 0) and what was
+expected there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from common.errors import InvalidRequest
+from common.query import (
+    And,
+    AnyOf,
+    Contains,
+    Exists,
+    Filter,
+    IsEmpty,
+    IsNull,
+    Not,
+    Or,
+    Range,
+    StartsWith,
+)
+from common.values import facet_key
+
+FILTER_CHARACTERS_MAX = 16_384
+"""Long enough for a thousand listed values."""
+FILTER_DEPTH_MAX = 32
+"""Brackets and NOTs inside each other; bounds the recursion of parser and evaluator."""
+FILTER_CONDITIONS_MAX = 1_024
+"""Conditions and listed values in one expression."""
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<operator><=|>=|!=|=|<|>|\(|\)|\[|\]|,)
+      | (?P<word>[^\s"'()\[\],=<>!]+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_KEYWORDS = frozenset(
+    ("AND", "OR", "NOT", "IN", "TO", "EXISTS", "IS", "NULL", "EMPTY", "STARTS", "WITH", "CONTAINS")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    """quoted, operator, word or end."""
+    text: str
+    position: int
+
+    @property
+    def keyword(self) -> str | None:
+        """The keyword that the bare word is, upper case."""
+        upper = self.text.upper()
+        return upper if self.kind == "word" and upper in _KEYWORDS else None
+
+    @property
+    def shown(self) -> str:
+        """How an error message shows the token."""
+        return "the end" if self.kind == "end" else f"'{self.text[:40]}'"
+
+
+def _tokenize(text: str) -> list[_Token]:
+    tokens = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            start = position + len(text[position:]) - len(text[position:].lstrip())
+            what = (
+                "a quoted text has no end"
+                if text[start] in "\"'"
+                else f"unexpected character '{text[start]}'"
+            )
+            _fail(what, start)
+        kind = match.lastgroup or ""
+        raw = match.group(kind)
+        content = _ESCAPE.sub(r"\1", raw[1:-1]) if kind == "quoted" else raw
+        tokens.append(_Token(kind, content, match.start(kind)))
+        position = match.end()
+    tokens.append(_Token("end", "", end))
+    return tokens
+
+
+def _fail(problem: str, position: int) -> NoReturn:
+    raise InvalidRequest(
+        f"{problem} at position {position}; valid is for example: "
+        'year >= 1990 AND (tags = a OR tags IN [b, "c d"]) AND NOT country = US',
+        code="invalid_filter",
+        param="filter",
+        details={"position": position},
+    )
+
+
+class _Parser:
+    """One pass over the tokens; each method parses one rule of the grammar and returns its node."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokenize(text)
+        self._next = 0
+        self._num_conditions = 0
+
+    def parse(self) -> Filter:
+        node = self._disjunction(0)
+        if self._peek().kind != "end":
+            _fail(f"expected AND, OR or the end, not {self._peek().shown}", self._peek().position)
+        return node
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> _Token:
+        token = self._tokens[self._next]
+        if token.kind != "end":
+            self._next += 1
+        return token
+
+    def _take_keyword(self, keyword: str) -> bool:
+        if self._peek().keyword == keyword:
+            self._next += 1
+            return True
+        return False
+
+    def _take_operator(self, operator: str) -> bool:
+        if self._peek().kind == "operator" and self._peek().text == operator:
+            self._next += 1
+            return True
+        return False
+
+    def _expect_operator(self, operator: str) -> None:
+        if not self._take_operator(operator):
+            _fail(f"expected '{operator}', not {self._peek().shown}", self._peek().position)
+
+    def _disjunction(self, depth: int) -> Filter:
+        children = [self._conjunction(depth)]
+        while self._take_keyword("OR"):
+            children.append(self._conjunction(depth))
+        return children[0] if len(children) == 1 else Or(tuple(children))
+
+    def _conjunction(self, depth: int) -> Filter:
+        children = [self._negation(depth)]
+        while self._take_keyword("AND"):
+            children.append(self._negation(depth))
+        return children[0] if len(children) == 1 else And(tuple(children))
+
+    def _negation(self, depth: int) -> Filter:
+        if depth > FILTER_DEPTH_MAX:
+            _fail(f"nested deeper than {FILTER_DEPTH_MAX}", self._peek().position)
+        if self._take_keyword("NOT"):
+            return Not(self._negation(depth + 1))
+        if self._take_operator("("):
+            node = self._disjunction(depth + 1)
+            self._expect_operator(")")
+            return node
+        return self._condition()
+
+    def _condition(self) -> Filter:
+        field = self._field()
+        token = self._take()
+        if token.kind == "operator":
+            return self._comparison(field, token)
+        match token.keyword:
+            case "NOT":
+                return Not(self._word_condition(field, self._take()))
+            case None if token.kind in ("word", "quoted"):
+                return self._between(field, token)
+            case _:
+                return self._word_condition(field, token)
+
+    def _comparison(self, field: str, operator: _Token) -> Filter:
+        match operator.text:
+            case "=":
+                return AnyOf(field, (self._key(),))
+            case "!=":
+                return Not(AnyOf(field, (self._key(),)))
+            case "<" | "<=":
+                return Range(field, upper=self._bound(), is_upper_open=operator.text == "<")
+            case ">" | ">=":
+                return Range(field, lower=self._bound(), is_lower_open=operator.text == ">")
+            case _:
+                _fail(
+                    f"expected an operator after '{field}', not {operator.shown}",
+                    operator.position,
+                )
+
+    def _between(self, field: str, lower: _Token) -> Filter:
+        if not self._take_keyword("TO"):
+            _fail(
+                f"expected =, !=, <, <=, >, >=, IN, EXISTS, IS, STARTS WITH, CONTAINS or a range "
+                f"'{field} 1 TO 9' after '{field}', not {lower.shown}",
+                lower.position,
+            )
+        low, high = _bound_of(lower), self._bound()
+        if isinstance(low, str) != isinstance(high, str):
+            low, high = lower.text, str(high)
+        return Range(field, lower=low, upper=high)
+
+    def _word_condition(self, field: str, token: _Token) -> Filter:
+        match token.keyword:
+            case "IN":
+                return AnyOf(field, self._list())
+            case "EXISTS":
+                return Exists(field)
+            case "IS":
+                is_negated = self._take_keyword("NOT")
+                what = self._take()
+                if what.keyword not in ("NULL", "EMPTY"):
+                    _fail(f"expected NULL or EMPTY after IS, not {what.shown}", what.position)
+                node: Filter = IsNull(field) if what.keyword == "NULL" else IsEmpty(field)
+                return Not(node) if is_negated else node
+            case "STARTS":
+                if not self._take_keyword("WITH"):
+                    position = self._peek().position
+                    _fail(f"expected WITH after STARTS, not {self._peek().shown}", position)
+                return StartsWith(field, self._value().text)
+            case "CONTAINS":
+                return Contains(field, self._value().text)
+            case _:
+                _fail(
+                    f"expected IN, EXISTS, IS, STARTS WITH or CONTAINS after '{field}', "
+                    f"not {token.shown}",
+                    token.position,
+                )
+
+    def _list(self) -> tuple[str, ...]:
+        self._expect_operator("[")
+        if self._take_operator("]"):
+            return ()
+        keys = [self._key()]
+        while self._take_operator(","):
+            keys.append(self._key())
+        self._expect_operator("]")
+        return tuple(keys)
+
+    def _field(self) -> str:
+        token = self._take()
+        if token.kind not in ("word", "quoted") or token.keyword:
+            _fail(f"expected the name of a field, not {token.shown}", token.position)
+        self._num_conditions += 1
+        return token.text
+
+    def _value(self) -> _Token:
+        token = self._take()
+        if token.kind not in ("word", "quoted"):
+            _fail(f"expected a value, not {token.shown}", token.position)
+        self._num_conditions += 1
+        if self._num_conditions > FILTER_CONDITIONS_MAX:
+            _fail(f"more than {FILTER_CONDITIONS_MAX} conditions and values", token.position)
+        return token
+
+    def _key(self) -> str:
+        token = self._value()
+        bound = _bound_of(token)
+        return token.text if isinstance(bound, str) else facet_key(bound) or token.text
+
+    def _bound(self) -> int | float | str:
+        return _bound_of(self._value())
+
+
+def _bound_of(token: _Token) -> int | float | str:
+    """The number that a bare word is, or the text."""
+    if token.kind == "word" and _NUMBER.match(token.text):
+        if token.text.lstrip("-").isdigit() and len(token.text) < 19:
+            return int(token.text)
+        number = float(token.text)
+        if number in (float("inf"), float("-inf")):
+            _fail("a number is too large", token.position)
+        return number
+    return token.text
+
+
+def parse_filter(text: str) -> Filter:
+    """Parse a filter expression.
+
+    Args:
+        text: the expression; blank means no restriction.
+
+    Returns:
+        The filter's syntax tree; fields and values are not checked against any index.
+
+    Raises:
+        InvalidRequest: code `invalid_filter`, with the position in `details`.
+    """
+    if len(text) > FILTER_CHARACTERS_MAX:
+        _fail(f"longer than {FILTER_CHARACTERS_MAX} characters", FILTER_CHARACTERS_MAX)
+    if not text.strip():
+        return And(())
+    return _Parser(text).parse()

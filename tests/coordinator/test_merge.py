@@ -1,0 +1,112 @@
+"""Merging hits of several shards equals sorting all of them at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.messages import SearchResponse, SortKey
+from coordinator.merge import merge_hits
+
+
+def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int) -> SearchResponse:
+    has_scores = any(score is not None for score, _, _ in rows)
+    return SearchResponse(
+        total=len(rows),
+        places=np.array([place for _, place, _ in rows], np.uint64).tobytes(),
+        scores=np.array([score for score, _, _ in rows], np.float64).tobytes()
+        if has_scores
+        else b"",
+        records=np.array([place for _, place, _ in rows], np.uint64).tobytes(),
+        sort_values=tuple(tuple(values[i] for _, _, values in rows) for i in range(num_keys)),
+        documents=(),
+        facets=(),
+        ranges=(),
+        explanations=(),
+        timings_us=(0, 0, 0),
+    )
+
+
+@given(
+    scores=st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.25]), max_size=700),
+    num_shards=st.integers(1, 4),
+    offset=st.integers(0, 720),
+    limit=st.integers(0, 40),
+)
+def test_scores_then_places(scores: list[float], num_shards: int, offset: int, limit: int) -> None:
+    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [
+        (score, place, ()) for place, score in enumerate(scores)
+    ]
+    best_first = sorted(rows, key=lambda row: (-(row[0] or 0), row[1]))
+    shards = [best_first[i::num_shards] for i in range(num_shards)]
+    hits = merge_hits(
+        [(i, answer(part, 0)) for i, part in enumerate(shards)], (), False, offset, limit
+    )
+    assert [(hit.score, hit.place) for hit in hits] == [
+        row[:2] for row in best_first[offset : offset + limit]
+    ]
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-3, 3),
+    st.sampled_from([0.5, 2.0]),
+    st.booleans(),
+    st.text("ab", max_size=2),
+)
+
+
+def total_order(value: Any, is_descending: bool, is_missing_first: bool) -> tuple[int, Any]:
+    if value is None:
+        return (0 if is_missing_first else 2, ())
+    rank = 2 if isinstance(value, bool) else 1 if isinstance(value, str) else 0
+    if isinstance(value, str):
+        number: Any = tuple(map(ord, value))
+        number = (*(-n for n in number), 1) if is_descending else (*number, -1)
+    else:
+        number = (-value if is_descending else value,)
+    return (1, (-rank if is_descending else rank, number))
+
+
+@given(
+    st.lists(st.tuples(VALUES, VALUES), max_size=40),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 3),
+)
+def test_mixed_sort_keys(
+    values: list[tuple[Any, Any]],
+    is_descending: bool,
+    is_missing_first: bool,
+    is_second_descending: bool,
+    num_shards: int,
+) -> None:
+    sort = (
+        SortKey("a", is_descending, is_missing_first),
+        SortKey("b", is_second_descending),
+    )
+    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [
+        (None, place, pair) for place, pair in enumerate(values)
+    ]
+    best_first = sorted(
+        rows,
+        key=lambda row: (
+            total_order(row[2][0], is_descending, is_missing_first),
+            total_order(row[2][1], is_second_descending, False),
+            row[1],
+        ),
+    )
+    shards = [best_first[i::num_shards] for i in range(num_shards)]
+    hits = merge_hits([(i, answer(part, 2)) for i, part in enumerate(shards)], sort, False, 0, 99)
+    assert [hit.place for hit in hits] == [row[1] for row in best_first]
+
+
+def test_newest_first() -> None:
+    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [(None, p, ()) for p in (9, 5, 1)]
+    others: list[tuple[float | None, int, tuple[Any, ...]]] = [(None, p, ()) for p in (7, 3)]
+    hits = merge_hits([(0, answer(rows, 0)), (1, answer(others, 0))], (), True, 1, 3)
+    assert [hit.place for hit in hits] == [7, 5, 3]
