@@ -126,15 +126,20 @@ def authenticator(
 class RpcServer:
     """Accepts connections and answers their calls.
 
+    A new connection that was accepted ends all older ones: there is one coordinator, and what it
+    opened before is what it has given up.
+
     Args:
         handlers: by method name, without `hello`.
         authenticate: checks the first frame of every connection; raises `ServiceError` to refuse.
+            May return a coroutine of the `Welcome`: a shard welcomes only when the writes of former
+            connections are finished, so that `seq_max` is the last word.
     """
 
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        authenticate: Callable[[Hello], Welcome],
+        authenticate: Callable[[Hello], Welcome | Awaitable[Welcome]],
     ) -> None:
         self.authenticate = authenticate
         self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
@@ -186,6 +191,7 @@ class ServerConnection(asyncio.Protocol):
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._transport: asyncio.Transport | None = None
         self._is_known = False
+        self._is_greeting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start reading."""
@@ -228,8 +234,9 @@ class ServerConnection(asyncio.Protocol):
     def _greet(self, body: memoryview) -> None:
         """Take the first frame: it must be an acceptable `hello`."""
         request = decode_request(body)
-        if request.method != "hello":
-            raise FrameError("the first frame is not hello")
+        if request.method != "hello" or self._is_greeting:
+            raise FrameError("the first frame is not hello, or more came before it was answered")
+        self._is_greeting = True
         try:
             hello = msgspec.msgpack.decode(request.params, type=Hello)
         except msgspec.DecodeError as error:
@@ -237,13 +244,43 @@ class ServerConnection(asyncio.Protocol):
         try:
             welcome = self._server.authenticate(hello)
         except ServiceError as error:
-            self._write(encode_response(request.msgid, encode_error(error), None))
-            _log.warning("hello refused", reason=error.message)
-            self.close()
+            self._refuse(request.msgid, error)
             return
+        if isinstance(welcome, Welcome):
+            self._welcome(request.msgid, welcome)
+            return
+        task = asyncio.ensure_future(welcome)
+        task.add_done_callback(partial(self._welcome_later, request.msgid))
+
+    def _welcome_later(self, msgid: int, task: asyncio.Future[Welcome]) -> None:
+        """Complete a handshake whose answer took its time."""
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled():
+            self._refuse(msgid, Unavailable("the shard is stopping"))
+        elif isinstance(error, ServiceError):
+            self._refuse(msgid, error)
+        elif error is not None:
+            _log.error("handshake failed", cause=error)
+            self._refuse(msgid, InternalError("internal error in a shard; its log has the cause"))
+        else:
+            self._welcome(msgid, task.result())
+
+    def _welcome(self, msgid: int, welcome: Welcome) -> None:
+        """Accept the peer, end what it opened before."""
+        if self._transport is None:
+            return
+        for connection in list(self._server.connections):
+            if connection is not self and connection._is_known:
+                connection.close()
         self._is_known = True
         self._reader.max_bytes = MAX_FRAME_BYTES
-        self._write(encode_response(request.msgid, None, welcome))
+        self._write(encode_response(msgid, None, welcome))
+
+    def _refuse(self, msgid: int, error: ServiceError) -> None:
+        """Answer with the reason and close."""
+        _log.warning("hello refused", reason=error.message)
+        self._write(encode_response(msgid, encode_error(error), None))
+        self.close()
 
     def _dispatch(self, body: memoryview) -> None:
         """Call the handler of one request; answer now or when its future is done."""

@@ -1,0 +1,258 @@
+"""The data directory: what lies where in it, who owns it, and what it was made for.
+
+    DATA/
+      MANIFEST.json     format, shard count, hash function: checked before anything else is read
+      lock              flock of the one coordinator (or supervisor); holds its pid
+      secret            proves to a shard that the coordinator may read DATA; mode 0600
+      catalog.json      indexes, configurations, aliases, keys: the coordinator's truth
+      spool/            bulk bodies that are being read; emptied at start
+      shard-0/
+        lock            flock of the shard process
+        endpoint.json   where the shard listens, and its pid; replaced at every start
+        ...             one folder per index (the shard's own matter)
+
+A file that must never be seen half written is written beside its name, synced, renamed, and its
+folder is synced (`write_atomically`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+FORMAT: Final = 1
+"""Version of the whole layout that this program writes."""
+
+MIN_READER: Final = 1
+"""Oldest program (by its FORMAT) that can read what this one writes."""
+
+HASH: Final = "xxh64"
+"""Function that places ids on slots."""
+
+LOCK_WAIT_SECONDS: Final = 5.0
+"""How long a start waits for a former owner that is about to end."""
+
+
+class DataDirectoryError(Exception):
+    """The directory cannot be used; the message says why and what to do. Ends with status 1."""
+
+
+class Manifest(Struct, frozen=True):
+    """What the data were made for."""
+
+    format: int
+    min_reader: int
+    shards: int
+    hash: str
+    created_by: str
+
+
+class Endpoint(Struct, frozen=True):
+    """Where a shard process listens."""
+
+    host: str
+    port: int
+    pid: int
+
+
+def manifest_path(data: Path) -> Path:
+    """Return the file that says what the data were made for."""
+    return data / "MANIFEST.json"
+
+
+def catalog_path(data: Path) -> Path:
+    """Return the coordinator's file."""
+    return data / "catalog.json"
+
+
+def spool_folder(data: Path) -> Path:
+    """Return the folder of bulk bodies that are being read."""
+    return data / "spool"
+
+
+def shard_folder(data: Path, shard: int) -> Path:
+    """Return the folder of one shard."""
+    return data / f"shard-{shard}"
+
+
+def endpoint_path(data: Path, shard: int) -> Path:
+    """Return the file in which a shard says where it listens."""
+    return shard_folder(data, shard) / "endpoint.json"
+
+
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Replace a file so that a crash at any moment leaves the old or the new one, whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def create(data: Path) -> None:
+    """Make the directory (readable by its owner only) if it is not there."""
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataDirectoryError(
+            f"cannot make the data directory {data}: {error.strerror}; name another with --data-dir"
+        ) from error
+
+
+def read_manifest(data: Path) -> Manifest | None:
+    """Return what the data were made for; None for a directory without data.
+
+    Raises:
+        DataDirectoryError: the file cannot be read or was made by a newer program.
+    """
+    path = manifest_path(data)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        fields = json.loads(content)
+        if int(fields["min_reader"]) > FORMAT:
+            raise DataDirectoryError(
+                f"{data} was made by {fields.get('created_by', 'a newer program')} in format "
+                f"{fields['format']}, which this program (format {FORMAT}) cannot read; "
+                "install that version or a newer one"
+            )
+        return msgspec.convert(fields, Manifest)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataDirectoryError(
+            f"{path} cannot be read ({error}); restore it from a backup"
+        ) from error
+
+
+def check_manifest(data: Path, num_shards: int) -> Manifest | None:
+    """Refuse data that were divided for another number of shards or by another hash.
+
+    Returns:
+        The manifest; None for a directory without data.
+
+    Raises:
+        DataDirectoryError: it does not fit; the message says the way out.
+    """
+    manifest = read_manifest(data)
+    if manifest is None:
+        return None
+    if manifest.shards != num_shards:
+        raise DataDirectoryError(
+            f"{data} was made with {manifest.shards} shard{'s' if manifest.shards != 1 else ''}; "
+            f"start with --shards {manifest.shards} or run "
+            f"facetd reshard --data-dir {data} --shards {num_shards}"
+        )
+    if manifest.hash != HASH:
+        raise DataDirectoryError(
+            f"{data} places ids by {manifest.hash}; this program knows only {HASH}"
+        )
+    return manifest
+
+
+def write_manifest(data: Path, num_shards: int, created_by: str) -> Manifest:
+    """Say for good what the data are made for."""
+    manifest = Manifest(FORMAT, MIN_READER, num_shards, HASH, created_by)
+    write_atomically(manifest_path(data), msgspec.json.encode(manifest) + b"\n")
+    return manifest
+
+
+def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> int:
+    """Become the owner of a folder for as long as this process lives.
+
+    The lock is an flock of the file `lock`: the system takes it back when the last process that
+    holds the descriptor ends, however it ends. The descriptor is not inherited by child processes
+    unless it is passed on purpose.
+
+    Args:
+        folder: the data directory or a shard's folder.
+        wait_seconds: how long to wait for a former owner that is just ending.
+
+    Returns:
+        The descriptor that holds the lock.
+
+    Raises:
+        DataDirectoryError: somebody else owns it, or it cannot be written to.
+    """
+    path = folder / "lock"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DataDirectoryError(f"cannot write to {folder}: {error.strerror}") from error
+    give_up_at = time.monotonic() + wait_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= give_up_at:
+                owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+                os.close(descriptor)
+                raise DataDirectoryError(
+                    f"{folder} is in use by another facetd (process {owner or 'unknown'}); "
+                    "stop it first, or start with another --data-dir"
+                ) from None
+            time.sleep(0.05)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def read_or_create_secret(data: Path) -> str:
+    """Return the secret that coordinator and shards share; whoever comes first makes it."""
+    path = data / "secret"
+    for _ in range(2):
+        try:
+            return path.read_text("ascii").strip()
+        except FileNotFoundError:
+            temporary = data / f".secret.{os.getpid()}.{secrets.token_hex(4)}"
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)  # fails if another process was first: then its one counts
+            except FileExistsError:
+                pass
+            finally:
+                temporary.unlink()
+            sync_folder(data)
+    return path.read_text("ascii").strip()
+
+
+def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:
+    """Say where a shard listens; for the coordinator of the same data directory."""
+    write_atomically(endpoint_path(data, shard), msgspec.json.encode(endpoint), mode=0o600)
+
+
+def read_endpoint(data: Path, shard: int) -> Endpoint | None:
+    """Return where a shard last said to listen; None if it never did."""
+    try:
+        return msgspec.json.decode(endpoint_path(data, shard).read_bytes(), type=Endpoint)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,53 @@
+"""The lifeline of a child process: it ends when its parent does, however that ended.
+
+Two mechanisms, because each has a hole. The parent-death signal is at once, but is lost if the
+parent dies before it is asked for, and follows the *thread* that forked. The end of an inherited
+pipe has no such race, but needs a running event loop. With both, orphans are impossible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1
+
+
+def ask_for_parent_death_signal() -> None:
+    """Let the kernel SIGKILL this process when its parent ends (Linux; elsewhere the pipe alone).
+
+    SIGKILL, because nothing is lost by it: truth is in LMDB, and nobody waits for an answer any
+    more.
+    """
+    if sys.platform.startswith("linux"):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def watch_parent(pipe: int, on_end: Callable[[], None] | None = None) -> None:
+    """Call `on_end` (default: end this process at once) when the parent's end of a pipe closes.
+
+    Args:
+        pipe: descriptor of the reading end, inherited; the parent holds the only writing end.
+        on_end: called from the running event loop.
+    """
+    os.set_inheritable(pipe, False)
+    os.set_blocking(pipe, False)
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        try:
+            data = os.read(pipe, 1)
+        except BlockingIOError:
+            return
+        if not data:
+            loop.remove_reader(pipe)
+            if on_end is None:
+                os._exit(1)
+            on_end()
+
+    loop.add_reader(pipe, look)

@@ -1,0 +1,274 @@
+import asyncio
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+
+from common.errors import (
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+    Unauthorized,
+    Unavailable,
+)
+from common.protocol import connection
+from common.protocol.connection import Handler, RpcClient, RpcServer, authenticator
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    GetRequest,
+    GetResponse,
+    Hello,
+    Welcome,
+)
+from tests.transport import connect, open_link
+
+HELLO = Hello(PROTOCOL_VERSION, "secret", 0, 2)
+
+
+class Shard:
+    """A server with a handler of each sort."""
+
+    def __init__(self) -> None:
+        self.gate: asyncio.Future[GetResponse] = asyncio.get_running_loop().create_future()
+        self.server = RpcServer(
+            {
+                "get": Handler(GetRequest, lambda request: GetResponse(request.id)),
+                "get_later": Handler(GetRequest, self.get_later),
+                "wait": Handler(None, lambda _: self.gate),
+                "refuse": Handler(None, self.refuse),
+                "fail": Handler(None, lambda _: 1 / 0),
+                "wrong": Handler(None, lambda _: object()),
+            },
+            authenticator(
+                secret="secret", shard=0, num_shards=2, welcome=lambda: Welcome(4711, 12)
+            ),
+        )
+
+    async def get_later(self, request: GetRequest) -> GetResponse:
+        await asyncio.sleep(0)
+        return GetResponse(request.id)
+
+    def refuse(self, _: None) -> None:
+        raise NotFound("no such item", code="item_not_found", param="id", details={"id": 5})
+
+
+def _get(text: bytes) -> GetRequest:
+    return GetRequest(1, 2, text)
+
+
+@pytest.mark.parametrize("piece_bytes", [0, 1, 3])
+async def test_answers_reach_their_calls_in_any_order(piece_bytes: int) -> None:
+    shard = Shard()
+    client, _ = await connect(shard.server, HELLO, piece_bytes=piece_bytes)
+    waiting = client.call("wait", None, GetResponse)
+    later = [client.call("get_later", _get(b"%d" % i), GetResponse) for i in range(20)]
+    atonce = [client.call("get", _get(b"x%d" % i), GetResponse) for i in range(20)]
+    assert [r.document for r in await asyncio.gather(*later)] == [b"%d" % i for i in range(20)]
+    assert [r.document for r in await asyncio.gather(*atonce)] == [b"x%d" % i for i in range(20)]
+    assert not waiting.done()
+    shard.gate.set_result(GetResponse(None))
+    assert (await waiting).document is None
+    assert client.num_in_flight == 0
+
+
+async def test_a_service_error_crosses_with_all_its_parts() -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    with pytest.raises(NotFound) as caught:
+        await client.call("refuse", None, None)
+    error = caught.value
+    assert (error.code, error.message) == ("item_not_found", "no such item")
+    assert (error.param, error.details) == ("id", {"id": 5})
+
+
+@pytest.mark.parametrize("method", ["fail", "wrong"])
+async def test_a_bug_in_a_handler_is_an_internal_error_without_its_text(method: str) -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    with pytest.raises(InternalError) as caught:
+        await client.call(method, None, GetResponse)
+    assert "ZeroDivision" not in caught.value.message
+    assert client.is_open
+
+
+async def test_an_unknown_method_is_answered() -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    with pytest.raises(InvalidRequest, match="no method 'dance'"):
+        await client.call("dance", None, None)
+
+
+@pytest.mark.parametrize(
+    ("hello", "error"),
+    [
+        (Hello(PROTOCOL_VERSION, "guess", 0, 2), Unauthorized),
+        (Hello(PROTOCOL_VERSION + 1, "secret", 0, 2), InvalidRequest),
+        (Hello(PROTOCOL_VERSION, "secret", 1, 2), InvalidRequest),
+        (Hello(PROTOCOL_VERSION, "secret", 0, 3), InvalidRequest),
+    ],
+)
+async def test_a_wrong_handshake_is_refused_and_the_connection_closed(
+    hello: Hello, error: type[ServiceError]
+) -> None:
+    shard = Shard()
+    client, _ = open_link(shard.server)
+    with pytest.raises(error):
+        await client.greet(hello)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not client.is_open
+    assert not shard.server.connections
+
+
+async def test_nothing_is_answered_before_the_handshake() -> None:
+    client, _ = open_link(Shard().server)
+    with pytest.raises(Unavailable, match="went away"):
+        await client.call("get", _get(b"5"), GetResponse)
+
+
+async def test_a_large_frame_before_the_handshake_ends_the_connection() -> None:
+    client, _ = open_link(Shard().server)
+    with pytest.raises(Unavailable):
+        await client.call("hello", [PROTOCOL_VERSION, "x" * 5_000, 0, 2], Welcome)
+
+
+async def test_calls_in_flight_fail_at_once_when_the_peer_goes_away() -> None:
+    reasons: list[str] = []
+    shard = Shard()
+    client, link = open_link(shard.server, on_close=reasons.append)
+    await client.greet(HELLO)
+    calls = [client.call("wait", None, GetResponse, 60_000) for _ in range(3)]
+    link.cut()
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        assert isinstance(result, Unavailable)
+        assert result.code == "shard_unavailable"
+    assert len(reasons) == 1
+    with pytest.raises(Unavailable, match="not connected"):
+        client.call("get", _get(b"5"), GetResponse)
+
+
+async def test_a_late_read_is_forgotten_and_the_connection_goes_on() -> None:
+    shard = Shard()
+    client, _ = await connect(shard.server, HELLO)
+    with pytest.raises(DeadlineExceeded):
+        await client.call("wait", None, GetResponse, 1)
+    shard.gate.set_result(GetResponse(b"late"))
+    assert (await client.call("get", _get(b"5"), GetResponse)).document == b"5"
+
+
+async def test_a_late_write_closes_the_connection() -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    other = client.call("wait", None, GetResponse, 60_000)
+    with pytest.raises(DeadlineExceeded):
+        await client.call("wait", None, GetResponse, 1, is_write=True)
+    assert not client.is_open
+    with pytest.raises(Unavailable):
+        await other
+
+
+async def test_the_earliest_deadline_counts_whatever_the_order_of_calls() -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    slow = client.call("wait", None, GetResponse, 60_000)
+    with pytest.raises(DeadlineExceeded):
+        await client.call("wait", None, GetResponse, 1)
+    with pytest.raises(DeadlineExceeded):
+        await client.call("wait", None, GetResponse, 2)
+    assert not slow.done()
+    slow.cancel()
+
+
+async def test_too_many_calls_are_overload_not_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_CALLS_IN_FLIGHT", 2)
+    client, _ = await connect(Shard().server, HELLO)
+    calls = [client.call("wait", None, GetResponse) for _ in range(2)]
+    with pytest.raises(Unavailable) as caught:
+        client.call("wait", None, GetResponse)
+    assert caught.value.code == "overloaded"
+    for call in calls:
+        call.cancel()
+
+
+async def test_an_answer_of_a_wrong_type_closes_the_connection() -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    with pytest.raises(Unavailable, match="cannot be read"):
+        await client.call("get", _get(b"5"), Welcome)
+    assert not client.is_open
+
+
+async def test_an_answer_to_no_call_closes_the_connection() -> None:
+    client, _ = await connect(Shard().server, HELLO)
+    body = msgspec.msgpack.encode((1, 999, None, None))
+    client.data_received(struct.pack("<I", len(body)) + body)
+    assert not client.is_open
+
+
+async def test_undecodable_params_close_only_that_connection() -> None:
+    shard = Shard()
+    client, _ = await connect(shard.server, HELLO)
+    with pytest.raises(Unavailable):
+        await client.call("get", "nonsense", GetResponse)
+    again, _ = await connect(shard.server, HELLO)
+    assert (await again.call("get", _get(b"5"), GetResponse)).document == b"5"
+
+
+async def test_a_new_connection_ends_the_former_one() -> None:
+    shard = Shard()
+    former, _ = await connect(shard.server, HELLO)
+    call = former.call("wait", None, GetResponse)
+    current, _ = await connect(shard.server, HELLO)
+    with pytest.raises(Unavailable):
+        await call
+    assert not former.is_open
+    assert (await current.call("get", _get(b"5"), GetResponse)).document == b"5"
+
+
+async def test_a_caller_that_gave_up_disturbs_nobody() -> None:
+    shard = Shard()
+    client, _ = await connect(shard.server, HELLO)
+    client.call("wait", None, GetResponse).cancel()
+    shard.gate.set_result(GetResponse(None))
+    assert (await client.call("get", _get(b"5"), GetResponse)).document == b"5"
+
+
+async def test_stopping_waits_for_calls_in_flight() -> None:
+    shard = Shard()
+    client, _ = await connect(shard.server, HELLO)
+    call = client.call("wait", None, GetResponse)
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(shard.server.close(grace_seconds=10))
+    await asyncio.sleep(0)
+    shard.gate.set_result(GetResponse(b"done"))
+    assert (await call).document == b"done"
+    await stopping
+    await asyncio.sleep(0)
+    assert not shard.server.connections
+
+
+async def test_a_server_may_take_its_time_to_welcome() -> None:
+    ready = asyncio.Event()
+
+    async def authenticate(_: Hello) -> Welcome:
+        await ready.wait()
+        return Welcome(1, 99)
+
+    client, _ = open_link(RpcServer({}, authenticate))
+    greeting = asyncio.ensure_future(client.greet(HELLO))
+    await asyncio.sleep(0)
+    assert not greeting.done()
+    ready.set()
+    assert (await greeting).seq_max == 99
+
+
+async def test_the_same_over_a_real_socket() -> None:
+    shard = Shard()
+    port = await shard.server.listen("127.0.0.1")
+    client, welcome = await RpcClient.connect("127.0.0.1", port, HELLO)
+    assert welcome == Welcome(4711, 12)
+    large = b"x" * 3_000_000
+    results: list[Any] = await asyncio.gather(
+        *[client.call("get", _get(large), GetResponse) for _ in range(5)]
+    )
+    assert all(result.document == large for result in results)
+    await shard.server.close()
+    with pytest.raises(Unavailable):
+        await RpcClient.connect("127.0.0.1", port, HELLO)

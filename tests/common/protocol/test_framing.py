@@ -1,0 +1,93 @@
+import contextlib
+import itertools
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.framing import (
+    JOIN_MAX_BYTES,
+    FrameError,
+    FrameReader,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+
+
+def _stream(bodies: list[bytes]) -> bytes:
+    return b"".join(struct.pack("<I", len(body)) + body for body in bodies)
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=50)),
+    cuts=st.lists(st.integers(0, 500), max_size=20),
+)
+def test_frames_come_out_whole_wherever_the_stream_was_cut(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
+    stream = _stream(bodies)
+    borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    reader = FrameReader()
+    found: list[bytes] = []
+    for start, end in itertools.pairwise(borders):
+        found += [bytes(body) for body in reader.feed(stream[start:end])]
+    assert found == bodies
+    assert reader.is_between_frames
+
+
+def test_a_frame_over_the_limit_is_refused_before_its_body_arrives() -> None:
+    reader = FrameReader(max_bytes=10)
+    assert [bytes(body) for body in reader.feed(_stream([b"x" * 10]))] == [b"x" * 10]
+    with pytest.raises(FrameError, match="over the limit of 10"):
+        reader.feed(struct.pack("<I", 11))
+
+
+def test_an_unfinished_frame_is_told_from_a_finished_one() -> None:
+    reader = FrameReader()
+    reader.feed(_stream([b"abc"])[:-1])
+    assert not reader.is_between_frames
+
+
+@pytest.mark.parametrize("size", [0, 10, JOIN_MAX_BYTES + 1])
+def test_request_and_response_survive_the_way(size: int) -> None:
+    payload = b"x" * size
+    (body,) = FrameReader().feed(b"".join(encode_request(7, "put", [payload])))
+    request = decode_request(body)
+    assert (request.msgid, request.method) == (7, "put")
+    assert msgspec.msgpack.decode(request.params) == [payload]
+
+    (body,) = FrameReader().feed(b"".join(encode_response(7, None, payload)))
+    response = decode_response(body)
+    assert (response.msgid, response.error) == (7, None)
+    assert msgspec.msgpack.decode(response.result) == payload
+
+
+def test_the_worked_example_of_the_design_comment_is_true() -> None:
+    expected = bytes.fromhex("09000000 94 00 07 a470696e67 c0")
+    assert b"".join(encode_request(7, "ping", None)) == expected
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", b"\x94\x00", msgspec.msgpack.encode([1, 2]), b"\x91" * 5_000]
+)
+def test_nonsense_is_a_frame_error(body: bytes) -> None:
+    with pytest.raises(FrameError):
+        decode_request(memoryview(body))
+    with pytest.raises(FrameError):
+        decode_response(memoryview(body))
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_frame_errors(data: bytes) -> None:
+    def survive(function: Any, argument: Any) -> None:
+        with contextlib.suppress(FrameError):
+            function(argument)
+
+    survive(FrameReader(1000).feed, data)
+    survive(decode_request, memoryview(data))
+    survive(decode_response, memoryview(data))
