@@ -1,0 +1,23 @@
+"""Evaluate queries over one segment: text (text_search) and filters (filters).
+
+The text part in five functions, all in `shard.query.text_search`; `view` is a `SegmentView`
+(`.segment`, `.deleted`), `registry` the shard's `FieldRegistry`, `languages` a
+`common.analysis.languages.Languages` (built once per configuration: `Languages(default, by_path)`):
+
+    doc_freqs(view, word, languages) -> NDArray[int64] (NUM_MATCH_KINDS,)
+        live documents per match kind, for StatisticsResponse.doc_freqs; memoized per segment
+    field_statistics(view) -> dict[int, tuple[int, int]]
+        field number -> (documents with a word in the field, sum of quantized lengths), live only
+    match_text(view, query, registry, languages, allowed, num_ranked) -> TextMatch
+        `allowed`: uint64 bitset of live documents that pass the filters (None: every document of
+        the segment; so a segment with deletions always needs its live mask here).
+        `num_ranked`: how many of the best by score must be exactly ordered (offset + limit);
+        None: the score of every document is exact (needed when the score is only a later sort
+        key, for cursors, distinct and explanations).
+        TextMatch.docs: uint32, ascending; TextMatch.scores: float64, one order for everything
+        (match kind tiers and proximity are folded in)
+    explain_score(view, query, registry, languages, doc) -> dict
+        parts that add up to the score of a document that matches
+    expand_word(segment, word, languages) -> Expansion
+        the vocabulary terms behind a word; memoized per segment
+"""
