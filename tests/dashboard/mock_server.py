@@ -183,6 +183,8 @@ async def on_search(request: web.Request) -> web.Response:
     ranges = {}
     for field, edges in body.get("facet_ranges", {}).items():
         ranges[field] = []
+        without = {f: v for f, v in body.get("filters", {}).items() if f != field}
+        hits_without = search(index, body | {"filters": without})[0]
         for edge in edges:
             low, high = edge.get("from"), edge.get("to")
             n = sum(
@@ -190,7 +192,7 @@ async def on_search(request: web.Request) -> web.Response:
                     (low is None or v >= low) and (high is None or v < high)
                     for v in values(i, field)
                 )
-                for i in hits
+                for i in hits_without
             )
             ranges[field].append({**edge, "doc_count": n})
     took = (time.perf_counter() - started) * 1000

@@ -1,0 +1,208 @@
+/**
+ * The public HTTP interface of facetd as functions: nothing here that another client could not do.
+ * Failures come out as ApiError, whatever their cause.
+ */
+
+const KEY_NAME = "facetd-api-key";
+
+/** What went wrong with one request, in the service's own words where it gave any. */
+export class ApiError extends Error {
+  constructor({ status = 0, code = "unreachable", message, param = null, request_id = null, errors = [] }, retryAfter = null) {
+    super(message);
+    this.name = "ApiError";
+    Object.assign(this, { status, code, param, requestId: request_id, errors, retryAfter });
+  }
+
+  /** Whether the same request may succeed later. */
+  get isTemporary() {
+    return this.status === 0 || this.status === 429 || this.status === 503 || this.status === 504;
+  }
+}
+
+/** Integers beyond 2^53 become BigInt where the browser allows it, so that no id is ever rounded. */
+function exactNumber(_key, value, context) {
+  if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "")) {
+    return BigInt(context.source);
+  }
+  return value;
+}
+
+export function parseJson(text) {
+  return /\d{16}/.test(text) ? JSON.parse(text, exactNumber) : JSON.parse(text);
+}
+
+export function toJson(value, indent = 0) {
+  const exact = (_key, part) => (typeof part === "bigint" ? (JSON.rawJSON?.(String(part)) ?? String(part)) : part);
+  return JSON.stringify(value, exact, indent);
+}
+
+export const apiKey = {
+  get: () => sessionStorage.getItem(KEY_NAME) ?? "",
+  set: (key) => (key ? sessionStorage.setItem(KEY_NAME, key) : sessionStorage.removeItem(KEY_NAME)),
+};
+
+let askForKey = null;
+
+/** `ask(message)` shows the key form and resolves to whether the user has entered one. */
+export function onUnauthorized(ask) {
+  askForKey = ask;
+}
+
+function headersFor(contentType) {
+  const headers = {};
+  if (contentType) headers["Content-Type"] = contentType;
+  if (apiKey.get()) headers["X-API-Key"] = apiKey.get();
+  return headers;
+}
+
+function errorFrom(status, text, retryAfter) {
+  try {
+    const { error, errors } = JSON.parse(text);
+    return new ApiError({ errors: errors ?? error.errors, ...error, status }, retryAfter);
+  } catch {
+    return new ApiError({ status, code: "unexpected_answer", message: `The service answered with status ${status} and no explanation.` }, retryAfter);
+  }
+}
+
+async function send(method, path, { body, signal, contentType = "application/json", headers } = {}) {
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      body,
+      signal,
+      cache: "no-store",
+      headers: { ...headersFor(body === undefined ? null : contentType), ...headers },
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError({ message: "The service cannot be reached. It may be stopped or restarting." });
+  }
+  const text = await response.text();
+  if (response.status === 401 && (await askForKey?.(errorFrom(401, text).message))) {
+    return send(method, path, { body, signal, contentType, headers });
+  }
+  if (!response.ok) throw errorFrom(response.status, text, Number(response.headers.get("Retry-After")) || null);
+  return { text, headers: response.headers };
+}
+
+async function json(method, path, body, signal) {
+  const answer = await send(method, path, { body: body === undefined ? undefined : toJson(body), signal });
+  return answer.text ? parseJson(answer.text) : null;
+}
+
+/** The path of an index, or of something inside it; names may be any Unicode text. */
+export function indexPath(index, ...rest) {
+  return `/${[index, ...rest].map((part) => encodeURIComponent(String(part))).join("/")}`;
+}
+
+export const listIndexes = (signal) => json("GET", "/_indexes", undefined, signal).then((answer) => answer.indexes);
+export const serviceStats = (signal) => json("GET", "/_stats", undefined, signal);
+export const indexStats = (index, signal) => json("GET", indexPath(index, "stats"), undefined, signal);
+export const effectiveConfiguration = (index, signal) =>
+  json("GET", `${indexPath(index, "configuration")}?effective=true`, undefined, signal);
+export const configurationText = (index) => send("GET", indexPath(index, "configuration")).then((answer) => answer.text);
+export const configure = (index, text) => send("POST", indexPath(index, "configuration"), { body: text }).then((answer) => JSON.parse(answer.text));
+export const removeIndex = (index) => json("DELETE", indexPath(index));
+export const facetValues = (index, request, signal) => json("POST", indexPath(index, "facet"), request, signal);
+export const deleteItem = (index, id) => json("DELETE", indexPath(index, "items", id));
+
+/** Removes all items of an index and keeps its configuration. */
+export async function emptyIndex(index) {
+  const text = await configurationText(index);
+  await removeIndex(index);
+  return configure(index, text);
+}
+
+/** A search with the phases of its time: {answer, phases: [{name, ms}], roundTripMs}. */
+export async function search(index, request, signal) {
+  const started = performance.now();
+  const { text, headers } = await send("POST", indexPath(index, "search"), { body: toJson(request), signal });
+  const roundTripMs = performance.now() - started;
+  const answer = parseJson(text);
+  return { answer, roundTripMs, phases: phasesOf(headers.get("Server-Timing"), answer.timings) };
+}
+
+function phasesOf(serverTiming, timings) {
+  const phases = (serverTiming ?? "")
+    .split(",")
+    .map((entry) => ({ name: entry.split(";")[0].trim(), ms: Number(/dur=([\d.]+)/.exec(entry)?.[1]) }))
+    .filter((phase) => phase.name && Number.isFinite(phase.ms));
+  if (phases.length > 0) return phases;
+  return Object.entries(timings ?? {})
+    .filter(([name, ms]) => name !== "sorting" && Number.isFinite(ms))
+    .map(([name, ms]) => ({ name, ms }));
+}
+
+/** One item as it is stored, with the tag that a later change may name as its precondition. */
+export async function getItem(index, id) {
+  const { text, headers } = await send("GET", indexPath(index, "items", id));
+  return { text, etag: headers.get("ETag") };
+}
+
+export const replaceItem = (index, id, text, etag) =>
+  send("POST", indexPath(index, "items", id, "update"), { body: text, headers: etag ? { "If-Match": etag } : {} });
+
+/**
+ * Sends a file to the bulk load. fetch() cannot report how much of a body has left, so this is an
+ * XMLHttpRequest; the browser streams the file from disk.
+ */
+export function loadFile(index, file, { skipsErrors, onProgress, signal }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", `${indexPath(index, "index")}${skipsErrors ? "?on_error=skip" : ""}`);
+    for (const [name, value] of Object.entries(headersFor("text/plain"))) request.setRequestHeader(name, value);
+    if (file.name.endsWith(".gz")) request.setRequestHeader("Content-Encoding", "gzip");
+    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.upload.onload = () => onProgress(file.size, file.size);
+    request.onload = () => {
+      if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText));
+      else reject(errorFrom(request.status, request.responseText));
+    };
+    request.onerror = () => reject(new ApiError({ message: "The connection broke before the service answered. Nothing was loaded unless it says so." }));
+    request.onabort = () => reject(new DOMException("Cancelled", "AbortError"));
+    signal.addEventListener("abort", () => request.abort());
+    request.send(file);
+  });
+}
+
+/** The answer to a task that a newer one has overtaken. */
+export const STALE = Symbol("stale");
+
+/**
+ * Runs tasks of which only the newest counts: starting one aborts the one before, and an answer
+ * that arrives out of order is dropped, whatever the network did.
+ */
+export class Latest {
+  #sequence = 0;
+  #controller = null;
+
+  /** Runs `task(signal)`; resolves to its value, or to STALE. */
+  async run(task) {
+    const sequence = this.cancel();
+    this.#controller = new AbortController();
+    try {
+      const value = await task(this.#controller.signal);
+      return sequence === this.#sequence ? value : STALE;
+    } catch (error) {
+      if (sequence !== this.#sequence || error.name === "AbortError") return STALE;
+      throw error;
+    }
+  }
+
+  /** Makes whatever is under way stale; returns the new sequence number. */
+  cancel() {
+    this.#controller?.abort();
+    this.#sequence += 1;
+    return this.#sequence;
+  }
+}
+
+/** The request as a shell command; single quotes are safe for any text. */
+export function asCurl(index, request) {
+  const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+  const lines = [`curl ${quote(location.origin + indexPath(index, "search"))}`, "-H 'Content-Type: application/json'"];
+  if (apiKey.get()) lines.push(`-H "X-API-Key: $FACETD_API_KEY"`);
+  lines.push(`-d ${quote(toJson(request))}`);
+  return lines.join(" \\\n  ");
+}

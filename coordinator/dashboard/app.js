@@ -1,0 +1,171 @@
+/**
+ * Entry: the header, the routes, the keys of the keyboard, and the form for an API key.
+ *
+ *     /dashboard           indices
+ *     /dashboard/_health   health (no index may begin with "_")
+ *     /dashboard/{index}   search
+ */
+
+import { apiKey, onUnauthorized } from "./api.js";
+import { openDialog } from "./components/dialog.js";
+import { button, fill, h, svg } from "./components/dom.js";
+import { healthView } from "./views/health.js";
+import { indicesView } from "./views/indices.js";
+import { searchView } from "./views/search.js";
+
+const HOME = "/dashboard";
+const HEALTH = "/dashboard/_health";
+const SHORTCUTS = [
+  ["/", "Search"],
+  ["↓  ↑  or  j  k", "Next and previous item"],
+  ["[  ]", "Previous and next page"],
+  ["Space on a facet value", "Select, then exclude, then neither"],
+  ["x on a facet value", "Exclude at once"],
+  ["← → on a range handle", "Move the end of the range"],
+  ["g i   g h", "Indices, health"],
+  ["?", "This list"],
+];
+
+const main = document.getElementById("main");
+let view = null;
+let shownPath = null;
+
+// --- routes --------------------------------------------------------------------------------------
+
+function route() {
+  const { pathname, search } = location;
+  if (view?.navigate && pathname === shownPath) {
+    view.navigate(search);
+    return;
+  }
+  view?.close();
+  shownPath = pathname;
+  view = createView(pathname, search);
+  fill(main, view.element);
+  document.title = `${view.title} · facetd`;
+  drawHeader();
+}
+
+function createView(pathname, search) {
+  if (pathname === HEALTH) return healthView();
+  const name = decodeURIComponent(pathname.slice(HOME.length).replace(/^\/|\/$/g, ""));
+  return name ? searchView({ index: name, search, go }) : indicesView({ go });
+}
+
+function go(url) {
+  history.pushState(null, "", url);
+  route();
+  scrollTo({ top: 0 });
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+}
+
+addEventListener("popstate", () => {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  route();
+});
+
+/** Links within the dashboard change the page without loading it anew. */
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href^='/dashboard']");
+  if (!link || event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  const url = new URL(link.href);
+  if (url.pathname === shownPath && view?.navigate) shownPath = null;
+  go(url.pathname + url.search);
+});
+
+/** A file dropped beside its target must not replace the page. */
+for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
+
+// --- header --------------------------------------------------------------------------------------
+
+function drawHeader() {
+  const link = (href, text) => h("a", { href, "aria-current": href === shownPath ? "page" : undefined }, text);
+  fill(
+    document.getElementById("top"),
+    h("a", { href: HOME, class: "brand", "aria-label": "facetd, all indices" }, gem(), h("span", {}, "facetd")),
+    h("nav", { "aria-label": "Main" }, link(HOME, "Indices"), link(HEALTH, "Health")),
+    button("Keyboard shortcuts", { iconName: "keyboard", isIconOnly: true, kind: "quiet shortcuts", onclick: showShortcuts }),
+  );
+}
+
+function gem() {
+  return svg(
+    "svg",
+    { class: "gem", viewBox: "0 0 24 24", "aria-hidden": "true" },
+    svg("path", { class: "gem-left", d: "M12 1 3 6.5v11L12 23z" }),
+    svg("path", { class: "gem-top", d: "M12 1l9 5.5-9 5.5z" }),
+    svg("path", { class: "gem-right", d: "M21 6.5v11L12 23V12z" }),
+  );
+}
+
+// --- keyboard ------------------------------------------------------------------------------------
+
+let isAfterG = false;
+
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.matches?.("input:not([type=checkbox]), textarea, select");
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping || document.querySelector("dialog[open]")) return;
+  const isOnItem = event.target.closest?.(".item") !== null;
+  const wasAfterG = isAfterG;
+  isAfterG = event.key === "g";
+  const action = {
+    "/": () => view.focusSearch?.(),
+    "?": showShortcuts,
+    "[": () => view.turnPage?.(-1),
+    "]": () => view.turnPage?.(+1),
+    j: () => view.moveItem?.(+1),
+    k: () => view.moveItem?.(-1),
+    ArrowDown: isOnItem && event.target.matches(".item") ? () => view.moveItem(+1) : null,
+    ArrowUp: isOnItem && event.target.matches(".item") ? () => view.moveItem(-1) : null,
+    i: wasAfterG ? () => go(HOME) : null,
+    h: wasAfterG ? () => go(HEALTH) : null,
+  }[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});
+
+function showShortcuts() {
+  const rows = SHORTCUTS.map(([keys, text]) => h("div", {}, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, text)));
+  openDialog("Keyboard", () => [h("div", { class: "dialog-body" }, h("dl", { class: "shortcut-list" }, rows))]);
+}
+
+// --- API key -------------------------------------------------------------------------------------
+
+let keyRequest = null;
+
+/** One form for however many requests were refused at once. */
+onUnauthorized((message) => {
+  keyRequest ??= new Promise((resolve) => askForKey(message, resolve)).finally(() => (keyRequest = null));
+  return keyRequest;
+});
+
+function askForKey(message, resolve) {
+  const isWrong = apiKey.get() !== "";
+  let isEntered = false;
+  const input = h("input", { type: "password", autocomplete: "off", required: true, autofocus: true });
+  openDialog(
+    "This service needs a key",
+    (close) => [
+      h(
+        "form",
+        {
+          class: "dialog-body",
+          onsubmit: (event) => {
+            event.preventDefault();
+            apiKey.set(input.value.trim());
+            isEntered = true;
+            close();
+          },
+        },
+        h("p", { class: isWrong ? "field-error" : "muted" }, message),
+        h("label", { class: "field" }, h("span", {}, "API key"), input, h("span", { class: "small muted" }, "Kept in this browser tab until you close it.")),
+        h("div", { class: "dialog-actions" }, h("button", { type: "submit", class: "button primary" }, "Use this key")),
+      ),
+    ],
+    { onClose: () => resolve(isEntered) },
+  );
+}
+
+route();

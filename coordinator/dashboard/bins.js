@@ -1,0 +1,113 @@
+/** The bins of a histogram: half-open intervals with round edges. Pure functions. */
+
+const BINS_MAX = 40;
+const DAY_MS = 86_400_000;
+const ISO_DATE = /^-?\d{4}-\d{2}-\d{2}([T ].*)?$/;
+/** Edges within a decade; six a decade look even on a logarithmic axis. */
+const LOG_STEPS = [1, 1.5, 2, 3, 5, 7];
+const CALENDAR_STEPS = [
+  { unit: "day", count: 1, days: 1 },
+  { unit: "day", count: 7, days: 7 },
+  { unit: "month", count: 1, days: 30.4 },
+  { unit: "month", count: 3, days: 91.3 },
+  { unit: "year", count: 1, days: 365.25 },
+  { unit: "year", count: 2, days: 730.5 },
+  { unit: "year", count: 5, days: 1826 },
+  { unit: "year", count: 10, days: 3652 },
+  { unit: "year", count: 25, days: 9131 },
+  { unit: "year", count: 50, days: 18262 },
+  { unit: "year", count: 100, days: 36525 },
+];
+
+export function isIsoDate(value) {
+  return typeof value === "string" && ISO_DATE.test(value);
+}
+
+/** Bins for numbers between min and max; a long tail (mean far below the middle) gets a log axis. */
+export function numberBins({ min, max, avg }) {
+  if (!Number.isFinite(min) || !Number.isFinite(max)) return [];
+  if (min === max) return pair([min, Number.isInteger(min) ? min + 1 : min + Math.abs(min || 1)]);
+  const hasTail = min >= 0 && max >= 100 && Number.isFinite(avg) && avg - min < (max - min) / 20;
+  return pair(hasTail ? logEdges(min, max) : linearEdges(min, max));
+}
+
+function linearEdges(min, max) {
+  const isWhole = Number.isInteger(min) && Number.isInteger(max);
+  const rough = (max - min) / BINS_MAX;
+  const magnitude = 10 ** Math.floor(Math.log10(rough));
+  let step = [1, 2, 5, 10].map((factor) => factor * magnitude).find((candidate) => candidate >= rough * 0.999);
+  if (isWhole) step = Math.max(1, Math.round(step));
+  const first = Math.floor(min / step);
+  const last = Math.floor(max / step) + 1;
+  return Array.from({ length: last - first + 1 }, (_, position) => tidy((first + position) * step));
+}
+
+function logEdges(min, max) {
+  const edges = min < 1 ? [0] : [];
+  for (let decade = 0; edges.length === 0 || edges.at(-1) <= max; decade += 1) {
+    for (const step of LOG_STEPS) {
+      const edge = step * 10 ** decade;
+      if (!Number.isInteger(edge)) continue;
+      if (edge <= min) edges.length = 0;
+      edges.push(edge);
+      if (edge > max) break;
+    }
+  }
+  return edges;
+}
+
+/** 0.30000000000000004 -> 0.3. */
+function tidy(number) {
+  return Number(number.toPrecision(12));
+}
+
+/** Bins for ISO dates, whose order as text is their order in time. */
+export function dateBins(min, max) {
+  const first = parseDate(min);
+  const last = parseDate(max);
+  if (!first || !last) return [];
+  const days = (last - first) / DAY_MS + 1;
+  const step = CALENDAR_STEPS.find((candidate) => days / candidate.days <= BINS_MAX) ?? CALENDAR_STEPS.at(-1);
+  const edges = [floorDate(first, step)];
+  while (edges.at(-1) <= last) edges.push(nextDate(edges.at(-1), step));
+  return pair(edges.map(isoDay));
+}
+
+function parseDate(text) {
+  const date = new Date(`${String(text).slice(0, 10)}T00:00:00Z`);
+  return Number.isNaN(date.getTime()) ? null : date;
+}
+
+function utcDate(year, month, day) {
+  const date = new Date(0);
+  date.setUTCFullYear(year, month, day);
+  return date;
+}
+
+function floorDate(date, { unit, count }) {
+  const year = date.getUTCFullYear();
+  if (unit === "year") return utcDate(Math.floor(year / count) * count, 0, 1);
+  if (unit === "month") return utcDate(year, Math.floor(date.getUTCMonth() / count) * count, 1);
+  return utcDate(year, date.getUTCMonth(), date.getUTCDate());
+}
+
+function nextDate(date, { unit, count }) {
+  const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()];
+  if (unit === "year") return utcDate(year + count, 0, 1);
+  if (unit === "month") return utcDate(year, month + count, 1);
+  return utcDate(year, month, day + count);
+}
+
+function isoDay(date) {
+  return date.toISOString().slice(0, 10);
+}
+
+/** The day after (or, with -1, before) an ISO day. */
+export function shiftDay(day, by) {
+  const date = parseDate(day);
+  return date ? isoDay(new Date(date.getTime() + by * DAY_MS)) : day;
+}
+
+function pair(edges) {
+  return edges.slice(1).map((to, position) => ({ from: edges[position], to }));
+}

@@ -1,0 +1,219 @@
+/** One hit: as a card or as JSON, with highlighting, the explanation of its score, edit and delete. */
+
+import { deleteItem, getItem, replaceItem, toJson } from "../api.js";
+import { count, fieldTitle, indentJson } from "../format.js";
+import { HIGHLIGHT_CLOSE, HIGHLIGHT_OPEN } from "../state.js";
+import { stackedBar } from "./chart.js";
+import { confirmLoss, openDialog } from "./dialog.js";
+import { button, h } from "./dom.js";
+import { toast } from "./notice.js";
+import { scoreParts } from "./score.js";
+
+const TEXT_LENGTH = 60; // a value longer than this is text, not a property
+const EXCERPT_LENGTH = 320;
+const EXCERPT_LEAD = 80;
+const LIST_LENGTH = 12;
+const FIELDS_SHOWN = 12;
+const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&#x27;": "'" };
+
+/**
+ * @param {object} item as it came, with _highlight, _score and _score_details where asked for
+ * @param {{index: string, schema: object, state: object, scoreMax: number, changed: Function}} page
+ */
+export function createItem(item, page) {
+  const stored = storedFields(item);
+  const marks = item._highlight ?? {};
+  const { titleField } = page.schema;
+  const hasId = stored.id !== undefined && stored.id !== null;
+  const title = textOf(stored[titleField]) || (hasId ? String(stored.id) : "Item without id");
+  const heading = h("h3", {}, marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH));
+  return h(
+    "article",
+    { class: "item", tabindex: "-1", "aria-label": cut(title, TEXT_LENGTH) },
+    h(
+      "header",
+      { class: "item-head" },
+      heading,
+      hasId && h("code", { class: "item-id" }, String(stored.id)),
+      hasId && h("div", { class: "item-actions" }, itemActions(page, stored.id, title)),
+    ),
+    page.state.view === "json" ? h("pre", { class: "code", tabindex: "0", "aria-label": `${cut(title, TEXT_LENGTH)} as JSON` }, toJson(stored, 2)) : card(stored, marks, titleField),
+    item._score_details && explanation(item, page.scoreMax),
+  );
+}
+
+/** The item without what the search added to it. */
+function storedFields(item) {
+  const { _highlight, _snippet, _score, _score_details, ...stored } = item;
+  return stored;
+}
+
+// --- card ----------------------------------------------------------------------------------------
+
+function card(stored, marks, titleField) {
+  const entries = Object.entries(stored).filter(([field, value]) => field !== "id" && field !== titleField && value !== null && textOf(value) !== "");
+  const isText = ([, value]) => typeof value === "string" && value.length > TEXT_LENGTH;
+  const texts = entries.filter(isText).sort(([one], [other]) => Number(other in marks) - Number(one in marks));
+  const properties = entries.filter((entry) => !isText(entry)).sort(([one], [other]) => Number(other in marks) - Number(one in marks));
+  const rest = [...properties.slice(FIELDS_SHOWN), ...texts.slice(1)];
+  return [
+    texts.length > 0 && h("p", { class: "item-text" }, valueNodes(texts[0][1], marks[texts[0][0]])),
+    fieldList(properties.slice(0, FIELDS_SHOWN), marks),
+    rest.length > 0 &&
+      h("details", { class: "item-rest" }, h("summary", {}, `${rest.length} more ${rest.length === 1 ? "field" : "fields"}`), fieldList(rest, marks)),
+  ];
+}
+
+function fieldList(entries, marks) {
+  if (entries.length === 0) return null;
+  return h(
+    "dl",
+    { class: "fields" },
+    entries.map(([field, value]) => h("div", {}, h("dt", {}, fieldTitle(field)), h("dd", {}, valueNodes(value, marks[field])))),
+  );
+}
+
+function valueNodes(value, mark) {
+  if (Array.isArray(value)) {
+    const texts = value.map(textOf).slice(0, LIST_LENGTH);
+    const nodes = texts.map((text, place) => h("span", { class: "tag" }, Array.isArray(mark) && typeof mark[place] === "string" ? marked(mark[place], EXCERPT_LENGTH) : cut(text, TEXT_LENGTH * 2)));
+    if (value.length > LIST_LENGTH) nodes.push(h("span", { class: "muted" }, `and ${count(value.length - LIST_LENGTH)} more`));
+    return nodes;
+  }
+  if (typeof mark === "string") return marked(mark, EXCERPT_LENGTH);
+  return cut(textOf(value), EXCERPT_LENGTH);
+}
+
+function textOf(value) {
+  if (value === null || value === undefined) return "";
+  return typeof value === "object" ? toJson(value) : String(value);
+}
+
+function firstText(mark) {
+  return Array.isArray(mark) ? (mark.find((text) => text.includes(HIGHLIGHT_OPEN)) ?? mark[0]) : mark;
+}
+
+function cut(text, length) {
+  return text.length > length ? `${text.slice(0, length).trimEnd()}…` : text;
+}
+
+/** Text with highlight marks as text nodes and <mark> elements, around its first mark if it is long. */
+function marked(text, lengthMax) {
+  const lead = text.indexOf(HIGHLIGHT_OPEN) - EXCERPT_LEAD;
+  let prefix = "";
+  if (text.length > lengthMax && lead > EXCERPT_LEAD) {
+    text = text.slice(text.indexOf(" ", lead) + 1);
+    prefix = "…";
+  }
+  let room = lengthMax;
+  const nodes = [prefix];
+  for (const [place, part] of text.split(HIGHLIGHT_OPEN).entries()) {
+    const [inside, after] = place === 0 ? ["", part] : part.split(HIGHLIGHT_CLOSE);
+    if (room <= 0) break;
+    if (inside) nodes.push(h("mark", {}, unescapeEntities(inside)));
+    const rest = unescapeEntities(after ?? "");
+    nodes.push(cut(rest, Math.max(0, room)));
+    room -= inside.length + rest.length;
+  }
+  return nodes;
+}
+
+function unescapeEntities(text) {
+  return text.replaceAll(/&(?:amp|lt|gt|quot|#39|#x27);/g, (entity) => ENTITIES[entity]);
+}
+
+// --- score ---------------------------------------------------------------------------------------
+
+function explanation(item, scoreMax) {
+  const parts = scoreParts(item);
+  if (parts.length === 0) return null;
+  return h("section", { class: "explanation", "aria-label": "Why this rank" }, h("p", { class: "small muted" }, `Score ${Number(item._score).toFixed(3)}`), stackedBar(parts, scoreMax, "Score"));
+}
+
+// --- edit and delete -------------------------------------------------------------------------------
+
+function itemActions(page, id, title) {
+  const name = cut(title, TEXT_LENGTH);
+  return [
+    button(`Edit ${name}`, { iconName: "edit", isIconOnly: true, kind: "quiet", onclick: () => editItem(page, id) }),
+    button(`Delete ${name}`, {
+      iconName: "trash",
+      isIconOnly: true,
+      kind: "quiet",
+      onclick: () =>
+        confirmLoss({
+          title: "Delete this item?",
+          text: `“${name}” (id ${id}) will be gone from the index ${page.index}.`,
+          action: "Delete",
+          act: async () => {
+            await deleteItem(page.index, id);
+            toast(`Deleted ${id}`);
+            page.changed();
+          },
+        }),
+    }),
+  ];
+}
+
+async function editItem(page, id) {
+  let etag = null;
+  const text = h("textarea", { class: "code", rows: "20", spellcheck: "false", autofocus: true, disabled: true, "aria-label": `Item ${id} as JSON` });
+  const problem = h("p", { class: "field-error", role: "alert" });
+  const save = h("button", { type: "submit", class: "button primary", disabled: true }, "Save");
+
+  const read = async () => {
+    try {
+      const answer = await getItem(page.index, id);
+      etag = answer.etag;
+      text.value = indentJson(answer.text);
+      text.disabled = save.disabled = false;
+      text.focus();
+      text.setSelectionRange(0, 0);
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  const write = async (close) => {
+    problem.textContent = "";
+    try {
+      JSON.parse(text.value);
+    } catch (error) {
+      problem.textContent = `This is not JSON yet: ${error.message}`;
+      return;
+    }
+    save.disabled = true;
+    try {
+      await replaceItem(page.index, id, text.value, etag);
+      close();
+      toast(`Saved ${id}`);
+      page.changed();
+    } catch (error) {
+      const isOvertaken = error.status === 409 || error.status === 412;
+      problem.textContent = isOvertaken ? "Somebody changed this item since you opened it. Copy your text, close, and open it again." : error.message;
+      save.disabled = false;
+    }
+  };
+  openDialog(
+    `Edit item ${id}`,
+    (close) => [
+      h(
+        "form",
+        {
+          class: "dialog-body",
+          onsubmit: (event) => {
+            event.preventDefault();
+            write(close);
+          },
+          onkeydown: (event) => {
+            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) write(close);
+          },
+        },
+        text,
+        problem,
+        h("div", { class: "dialog-actions" }, h("span", { class: "small muted grow" }, "Ctrl + Enter saves"), button("Cancel", { onclick: close }), save),
+      ),
+    ],
+    { kind: "wide" },
+  );
+  await read();
+}

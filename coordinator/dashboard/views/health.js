@@ -1,0 +1,145 @@
+/** Is everything well: load and latency as they are now, shards, segments, slow queries. */
+
+import { STALE, Latest, serviceStats } from "../api.js";
+import { lineChart } from "../components/chart.js";
+import { fill, h } from "../components/dom.js";
+import { errorNotice } from "../components/notice.js";
+import { bytes, compact, count, duration, milliseconds, plural, timeOfDay } from "../format.js";
+import { stateFromRequest, writeState } from "../state.js";
+
+const REFRESH_MS = 2000;
+const POINTS_MAX = 90; // three minutes
+const POINTS_MIN = 15; // what fills a chart at first
+
+export function healthView() {
+  const latest = new Latest();
+  const summary = h("p", { class: "muted", role: "status" });
+  const problem = h("div", { class: "messages" });
+  const tiles = h("dl", { class: "tiles" });
+  const rate = (value) => `${value >= 100 ? compact(value) : value.toFixed(1)}/s`;
+  const charts = [
+    { chart: lineChart("Requests", rate), read: (stats) => [stats.requests.per_second] },
+    { chart: lineChart("Latency", milliseconds, ["median", "99 of 100"]), read: (stats) => [stats.requests.p50_ms, stats.requests.p99_ms] },
+    { chart: lineChart("Memory", bytes), read: (stats) => [totalMemory(stats)] },
+  ].map((entry) => ({ ...entry, series: [] }));
+  const shards = createTable("Shards", ["Shard", "State", "Process", "Memory", "Queue", "Items"]);
+  const segments = createTable("Segments", ["Index", "Shard", "Items", "Segments", "On disk", "Merging"]);
+  const slow = createTable("Slow queries", ["At", "Index", "Took", "Request"]);
+  let timer = 0;
+
+  const element = h(
+    "div",
+    { class: "page" },
+    h("header", { class: "page-head" }, h("div", {}, h("h1", {}, "Health"), summary)),
+    problem,
+    tiles,
+    h("div", { class: "charts" }, charts.map(({ chart }) => chart.element)),
+    h("div", { class: "tables" }, shards.element, segments.element, slow.element),
+  );
+
+  async function refresh() {
+    clearTimeout(timer);
+    if (!document.hidden) {
+      try {
+        const stats = await latest.run((signal) => serviceStats(signal));
+        if (stats === STALE) return;
+        fill(problem);
+        draw(stats);
+      } catch (error) {
+        fill(problem, errorNotice(error));
+      }
+    }
+    timer = setTimeout(refresh, REFRESH_MS);
+  }
+
+  function draw(stats) {
+    const isWell = stats.shards.every((shard) => isGood(shard.state));
+    summary.textContent = isWell ? `All ${plural(stats.shards.length, "shard")} serve · up for ${duration(stats.uptime_s)}` : "Not all shards serve";
+    fill(
+      tiles,
+      tile("Requests", count(stats.requests.total)),
+      tile("In flight", count(stats.requests.in_flight)),
+      tile("Errors", count(stats.requests.errors), stats.requests.errors > 0),
+      tile("Coordinator", bytes(stats.memory_bytes)),
+      tile("Shards", bytes(totalMemory(stats) - stats.memory_bytes)),
+    );
+    for (const entry of charts) {
+      entry.read(stats).forEach((value, place) => {
+        entry.series[place] = [...(entry.series[place] ?? []), value ?? 0].slice(-POINTS_MAX);
+      });
+      entry.chart.update(entry.series, Math.max(POINTS_MIN, entry.series[0].length));
+    }
+    shards.draw(stats.shards.map(shardRow));
+    segments.draw(stats.shards.flatMap((shard) => shard.indexes.map((entry) => segmentRow(shard, entry))).sort((one, other) => one.key.localeCompare(other.key)));
+    slow.draw((stats.slow_queries ?? []).map(slowRow), "None so far.");
+  }
+
+  refresh();
+  return {
+    element,
+    title: "Health",
+    close() {
+      latest.cancel();
+      clearTimeout(timer);
+    },
+  };
+}
+
+function totalMemory(stats) {
+  return stats.memory_bytes + stats.shards.reduce((sum, shard) => sum + (shard.memory_bytes ?? 0), 0);
+}
+
+function isGood(state) {
+  return ["ready", "ok", "serving", "up"].includes(state);
+}
+
+function tile(label, value, isBad = false) {
+  return h("div", { class: isBad ? "tile bad" : "tile" }, h("dt", {}, label), h("dd", {}, value));
+}
+
+function stateText(state) {
+  return h("span", { class: `state ${isGood(state) ? "good" : "warn"}` }, state);
+}
+
+const number = (text) => ({ text, isNumber: true });
+
+function shardRow(shard) {
+  const items = (shard.indexes ?? []).reduce((sum, entry) => sum + entry.items, 0);
+  return { key: String(shard.id), cells: [String(shard.id), stateText(shard.state), number(String(shard.pid ?? "–")), number(bytes(shard.memory_bytes)), number(count(shard.queue)), number(count(items))] };
+}
+
+function segmentRow(shard, entry) {
+  return { key: `${entry.name} ${shard.id}`, cells: [entry.name, String(shard.id), number(count(entry.items)), number(count(entry.segments)), number(bytes(entry.bytes)), entry.merging ? "merging" : "–"] };
+}
+
+function slowRow(entry) {
+  const request = entry.request ?? {};
+  const href = `/dashboard/${encodeURIComponent(entry.index)}${writeState(stateFromRequest(request))}`;
+  return { key: `${entry.at} ${entry.index}`, cells: [timeOfDay(entry.at), entry.index, number(milliseconds(entry.took_ms)), h("a", { href, class: "code-line" }, JSON.stringify(request))] };
+}
+
+/** A table that is drawn anew only where its rows differ, so that a selection or focus survives. */
+function createTable(title, columns) {
+  const body = h("tbody");
+  const nothing = h("p", { class: "muted", hidden: true });
+  const scroll = h(
+    "div",
+    { class: "table-scroll", tabindex: "0", role: "region", "aria-label": title },
+    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)))), body),
+  );
+  const element = h("section", { class: "panel" }, h("h2", {}, title), scroll, nothing);
+
+  function draw(rows, nothingText = "Nothing here yet.") {
+    scroll.hidden = rows.length === 0;
+    nothing.hidden = rows.length > 0;
+    nothing.textContent = nothingText;
+    rows.forEach((row, place) => {
+      const line = body.children[place] ?? body.appendChild(h("tr"));
+      const cells = row.cells.map((cell) => (cell.isNumber ? h("td", { class: "number" }, cell.text) : h("td", {}, cell)));
+      if (cells.map((cell) => cell.textContent).join("\0") !== [...line.cells].map((cell) => cell.textContent).join("\0")) fill(line, cells);
+    });
+    while (body.children.length > rows.length) body.lastElementChild.remove();
+  }
+
+  return { element, draw };
+}
