@@ -963,7 +963,7 @@ class _Reader:
 def json_of_text(text: str) -> Any:
     """Decode an object or array that a query string carries as JSON."""
     try:
-        return orjson.loads(text)
+        return orjson.loads(str(text))  # a subclass of str is refused
     except orjson.JSONDecodeError as error:
         raise _Mistake(f"must be JSON: {error}") from None
 
@@ -1183,7 +1183,7 @@ _FACET_MODE: Final = _parameter(
     "facet_mode",
     _Reader.read_facet_mode,
     {"enum": ["auto", "strict"]},
-    "strict: every facet counts within the hits; auto: disjunctive ones leave out their own filter.",
+    "strict: facets count within the hits; auto: disjunctive ones leave out their own filter.",
 )
 
 SEARCH_PARAMETERS: Final = (
