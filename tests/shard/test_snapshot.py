@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from shard.index.segment import Segment
 from shard.snapshot import SegmentView, full_mask
 
 
-def _bits(mask: np.ndarray, num_docs: int) -> list[int]:  # type: ignore[type-arg]
+def _bits(mask: NDArray[np.uint64], num_docs: int) -> list[int]:
     bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
     assert not bits[num_docs:].any()
     return np.flatnonzero(bits).tolist()

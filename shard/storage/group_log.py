@@ -1,0 +1,186 @@
+"""Which records did the recent write groups add and remove, and which records are dead?
+
+    groups       maps seq (u64 BE) to one write group:
+                 | first record u64 | num records u32 | num deleted u32 | num operations u32
+                 | deleted records u64[num deleted] | outcomes u8[1 if all are equal, else n] |
+    tombstones   maps record >> 16 (u64 BE) to the dead records of that chunk:
+                 | roaring bitmap of record & 0xFFFF |
+    meta         maps "state" to | next record u64 | seq max u64 | seq folded u64 | num docs u64 |
+
+(each behind checksum and version, see codecs.py)
+
+A write group appends one entry to `groups`: a few bytes at the right edge of a tree, whatever
+records it removes. Writing tombstones at once instead would touch a page for each chunk, and up to
+8 KiB each, with every single-item update. The entries are folded into `tombstones` later, many at a
+time, when their seq is behind the horizon: then no search needs to know any more *when* a record
+died. Until then the log answers, also after a restart: what did the index look like at seq s? And:
+was this group applied already, with which outcomes? (A group that is sent again must change
+nothing.)
+
+Costs: one append a group; folding 256 groups rewrites each touched chunk once.
+
+Worked example: seq 12 replaced the document of record 3 by record 9 and added record 10:
+groups[12] = first 9, records 2, deleted [3], outcomes [UPDATED, CREATED]. Folded:
+tombstones[0] = {3}.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from shard.storage.codecs import decode_value, encode_value, key_number, number_key
+from shard.storage.environment import SubDatabase, Transaction
+
+_GROUP = struct.Struct("<QIII")
+_STATE = struct.Struct("<QQQQ")
+_STATE_KEY = b"state"
+
+CHUNK_BITS = 16
+GROUPS_UNFOLDED_MAX = 256
+"""Fold when more are in the log: bounds what is read at open."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Counters of one index on one shard, as of the last commit."""
+
+    next_record: int = 0
+    seq_max: int = 0
+    seq_folded: int = 0
+    """Groups up to here are no longer in the log."""
+    num_docs: int = 0
+    """Live documents: what the segments must add up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one write group did.
+
+    Attributes:
+        seq: its number.
+        first_record, num_records: the records it added.
+        deleted: uint64, records it removed (of earlier groups, or its own).
+        outcomes: uint8 by operation: `common.operations.Outcome`.
+    """
+
+    seq: int
+    first_record: int
+    num_records: int
+    deleted: NDArray[np.uint64]
+    outcomes: bytes
+
+
+def read_state(txn: Transaction) -> State:
+    """Return the counters; all zero for a new index."""
+    value = txn.get(SubDatabase.META, _STATE_KEY)
+    if value is None:
+        return State()
+    return State(*_STATE.unpack(decode_value(0, value, "the counters of an index")))
+
+
+def write_state(txn: Transaction, state: State) -> None:
+    """Set the counters."""
+    content = _STATE.pack(state.next_record, state.seq_max, state.seq_folded, state.num_docs)
+    txn.put(SubDatabase.META, _STATE_KEY, encode_value(0, content))
+
+
+def append_group(txn: Transaction, group: Group) -> None:
+    """Add a group to the log."""
+    outcomes = group.outcomes
+    if outcomes and outcomes.count(outcomes[0]) == len(outcomes):
+        outcomes = outcomes[:1]
+    content = (
+        _GROUP.pack(group.first_record, group.num_records, len(group.deleted), len(group.outcomes))
+        + group.deleted.astype("<u8").tobytes()
+        + outcomes
+    )
+    txn.put(SubDatabase.GROUPS, number_key(group.seq), encode_value(group.seq, content))
+
+
+def read_groups(txn: Transaction) -> list[Group]:
+    """Return the groups that are not folded, oldest first."""
+    groups = []
+    for key, value in txn.items(SubDatabase.GROUPS):
+        seq = key_number(key)
+        content = decode_value(seq, value, "the log of write groups")
+        first_record, num_records, num_deleted, num_operations = _GROUP.unpack_from(content)
+        end = _GROUP.size + 8 * num_deleted
+        outcomes = content[end:]
+        if len(outcomes) != num_operations:
+            outcomes *= num_operations
+        deleted = np.frombuffer(content[_GROUP.size : end], "<u8").astype(np.uint64)
+        groups.append(Group(seq, first_record, num_records, deleted, outcomes))
+    return groups
+
+
+def fold_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> State:
+    """Move the oldest groups of the log into the tombstones.
+
+    Args:
+        txn: the write transaction; its owner writes the returned state.
+        state: counters before.
+        groups: the oldest of the log, in order; all of them behind the horizon.
+    """
+    if not groups:
+        return state
+    _change_tombstones(txn, np.concatenate([group.deleted for group in groups]), is_dead=True)
+    for group in groups:
+        txn.delete(SubDatabase.GROUPS, number_key(group.seq))
+    return replace(state, seq_folded=groups[-1].seq)
+
+
+def read_tombstones(txn: Transaction) -> NDArray[np.uint64]:
+    """Return all dead records of folded groups that are still stored, ascending."""
+    chunks = [np.zeros(0, np.uint64)]
+    for key, value in txn.items(SubDatabase.TOMBSTONES):
+        chunk = key_number(key)
+        low = BitMap.deserialize(decode_value(chunk, value, "the list of deleted items"))
+        chunks.append(np.array(low.to_array(), np.uint64) + np.uint64(chunk << CHUNK_BITS))
+    return np.concatenate(chunks)
+
+
+def purge_records(txn: Transaction, records: NDArray[np.uint64]) -> None:
+    """Remove dead records for good: their items and their tombstones.
+
+    Args:
+        txn: the write transaction.
+        records: of folded groups; in no segment and no snapshot any more.
+    """
+    for record in records.tolist():
+        txn.delete(SubDatabase.DOCUMENTS, number_key(record))
+    _change_tombstones(txn, records, is_dead=False)
+
+
+def _change_tombstones(txn: Transaction, records: NDArray[np.uint64], *, is_dead: bool) -> None:
+    """Add records to, or remove them from, the bitmaps of their chunks."""
+    for chunk, low_halves in _by_chunk(records):
+        value = txn.get(SubDatabase.TOMBSTONES, number_key(chunk))
+        dead = BitMap()
+        if value is not None:
+            dead = BitMap.deserialize(decode_value(chunk, value, "the list of deleted items"))
+        if is_dead:
+            dead.update(low_halves)
+        else:
+            dead.difference_update(BitMap(low_halves))
+        if dead:
+            content = encode_value(chunk, dead.serialize())
+            txn.put(SubDatabase.TOMBSTONES, number_key(chunk), content)
+        elif value is not None:
+            txn.delete(SubDatabase.TOMBSTONES, number_key(chunk))
+
+
+def _by_chunk(records: NDArray[np.uint64]) -> Iterable[tuple[int, list[int]]]:
+    """Yield (chunk, low halves) of records."""
+    ascending = np.sort(records)
+    chunks = ascending >> np.uint64(CHUNK_BITS)
+    borders = np.flatnonzero(np.diff(chunks)) + 1
+    for part in np.split(ascending, borders):
+        if len(part):
+            chunk = int(part[0]) >> CHUNK_BITS
+            yield chunk, (part & np.uint64((1 << CHUNK_BITS) - 1)).tolist()

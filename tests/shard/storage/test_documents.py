@@ -1,0 +1,136 @@
+"""Items come back byte for byte; a changed byte is never served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from common.errors import InternalError
+from shard.storage.codecs import as_bytes_array, number_key, number_keys
+from shard.storage.documents import DocumentStore, train_dictionary
+from shard.storage.environment import Environment, SubDatabase
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[Environment]:
+    environment = Environment.create(tmp_path, 1 << 30)
+    yield environment
+    environment.close()
+
+
+def _append(environment: Environment, store: DocumentStore, first: int, items: list[bytes]) -> None:
+    sizes = np.array([len(item) for item in items], np.int64)
+    starts = np.cumsum(sizes) - sizes
+    places = np.arange(first, first + len(items), dtype=np.uint64) + np.uint64(1 << 40)
+    encoded = store.encode(as_bytes_array(b"".join(items)), starts, sizes, places, first)
+    with environment.write() as txn:
+        pairs = zip(number_keys(first, len(items)), encoded.values(), strict=True)
+        txn.append(SubDatabase.DOCUMENTS, pairs)
+
+
+def _items(count: int) -> list[bytes]:
+    return [b'{"id":%d,"name":"thing %d","tags":["red","blue"]}' % (i, i * 7) for i in range(count)]
+
+
+def test_items_come_back_in_the_order_asked_for(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    items = _items(20)
+    _append(environment, store, 0, items)
+
+    assert store.read([7, 3, 3, 19]) == [items[7], items[3], items[3], items[19]]
+
+
+def test_items_of_before_and_after_training_come_back(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    items = _items(3_000)
+    _append(environment, store, 0, items[:1_000])
+    assert store.wants_training
+    store.train(items[:1_000])
+    assert not store.wants_training
+    _append(environment, store, 1_000, items[1_000:1_003])
+    _append(environment, store, 1_003, items[1_003:])
+
+    assert store.read(range(3_000)) == items
+    assert DocumentStore(environment).read(range(3_000)) == items
+    with environment.read() as txn:
+        raw, packed = (txn.get(SubDatabase.DOCUMENTS, number_key(n)) for n in (10, 2_000))
+    assert raw is not None
+    assert packed is not None
+    assert len(packed) < len(raw) / 1.5
+
+
+def test_item_that_grows_by_compression_is_stored_as_it_is(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    store.train(_items(1_500))
+    noise = np.random.default_rng(1).integers(0, 256, 5_000, np.uint8).tobytes()
+    items = [*_items(10), noise, b"{}", *_items(3)]
+    _append(environment, store, 0, items)
+
+    assert store.read(range(len(items))) == items
+
+
+@pytest.mark.parametrize("samples", [[b"{}"] * 1_000, [b"a"], []], ids=["alike", "one", "none"])
+def test_training_on_nothing_to_learn_gives_no_dictionary(samples: list[bytes]) -> None:
+    assert train_dictionary(1, samples) is None
+
+
+def test_scan_yields_records_places_and_documents(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    items = _items(5)
+    _append(environment, store, 0, items)
+
+    with environment.read() as txn:
+        scanned = list(store.scan(txn, 2))
+
+    assert [one.record for one in scanned] == [2, 3, 4]
+    assert [one.place for one in scanned] == [(1 << 40) + n for n in (2, 3, 4)]
+    assert [one.document for one in scanned] == items[2:]
+
+
+def test_missing_record_is_an_error(environment: Environment) -> None:
+    store = DocumentStore(environment)
+
+    with pytest.raises(InternalError) as caught:
+        store.read([5])
+
+    assert caught.value.code == "item_corrupt"
+    assert store.num_corrupt == 1
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(where=st.floats(0, 1, exclude_max=True), is_packed=st.booleans())
+def test_any_flipped_bit_is_noticed(
+    environment: Environment, where: float, is_packed: bool
+) -> None:
+    store = DocumentStore(environment)
+    if is_packed:
+        store.train(_items(1_500))
+    with environment.read() as txn:
+        first = int.from_bytes(txn.last_key(SubDatabase.DOCUMENTS) or b"", "big") + 1
+    _append(environment, store, first, _items(1))
+    key = number_key(first)
+    with environment.write() as txn:
+        value = bytearray(txn.get(SubDatabase.DOCUMENTS, key) or b"")
+        bit = int(where * len(value) * 8)
+        value[bit >> 3] ^= 1 << (bit & 7)
+        txn.put(SubDatabase.DOCUMENTS, key, bytes(value))
+
+    with pytest.raises(InternalError):
+        store.read([first])
+
+
+def test_value_under_another_key_is_noticed(environment: Environment) -> None:
+    store = DocumentStore(environment)
+    _append(environment, store, 0, _items(2))
+    with environment.write() as txn:
+        first = txn.get(SubDatabase.DOCUMENTS, number_key(0))
+        assert first is not None
+        txn.put(SubDatabase.DOCUMENTS, number_key(1), first)
+
+    with pytest.raises(InternalError):
+        store.read([1])

@@ -1,0 +1,151 @@
+"""A data.mdb that cannot be whole is refused; a full map is survived."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import StorageFull
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    StorageFailure,
+    SubDatabase,
+    read_meta_page,
+)
+
+_MAP = 1 << 30
+
+
+def _filled(folder: Path, count: int = 200) -> Path:
+    environment = Environment.create(folder, _MAP)
+    with environment.write() as txn:
+        for number in range(count):
+            txn.put(SubDatabase.META, b"%d" % number, bytes(1_000))
+    environment.close()
+    return folder / "data.mdb"
+
+
+def test_values_survive_a_reopen(tmp_path: Path) -> None:
+    _filled(tmp_path)
+
+    environment = Environment.open(tmp_path, _MAP)
+
+    with environment.read() as txn:
+        assert txn.get(SubDatabase.META, b"7") == bytes(1_000)
+        assert txn.count(SubDatabase.META) == 200
+        assert len(list(txn.items(SubDatabase.META, prefix=b"19"))) == 11
+    environment.close()
+
+
+def test_meta_page_is_read_as_lmdb_does(tmp_path: Path) -> None:
+    path = _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+
+    assert read_meta_page(path).txn_id == environment.last_txn_id()
+
+    environment.close()
+
+
+@pytest.mark.parametrize("keep", [0, 1, 4_096, 8_192, 65_536], ids=str)
+def test_cut_file_is_refused(tmp_path: Path, keep: int) -> None:
+    path = _filled(tmp_path)
+    path.write_bytes(path.read_bytes()[:keep])
+
+    with pytest.raises(DamagedEnvironment, match=r"data\.mdb"):
+        Environment.open(tmp_path, _MAP)
+
+
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DamagedEnvironment, match="restore"):
+        Environment.open(tmp_path, _MAP)
+
+
+def test_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(b"x" * 100_000)
+
+    with pytest.raises(DamagedEnvironment):
+        Environment.open(tmp_path, _MAP)
+
+
+def test_creating_over_a_file_is_refused(tmp_path: Path) -> None:
+    _filled(tmp_path)
+
+    with pytest.raises(DamagedEnvironment):
+        Environment.create(tmp_path, _MAP)
+
+
+def test_full_map_changes_nothing_and_small_writes_go_on(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, 1 << 20)
+
+    def overfill() -> None:
+        with environment.write() as txn:
+            txn.put(SubDatabase.META, b"small", b"")
+            for number in range(2_000):
+                txn.put(SubDatabase.META, b"%d" % number, bytes(1_000))
+
+    with pytest.raises(StorageFull):
+        overfill()
+
+    with environment.read() as txn:
+        assert txn.get(SubDatabase.META, b"small") is None
+    with environment.write() as txn:
+        txn.put(SubDatabase.META, b"small", b"")
+    environment.close()
+
+
+def test_exception_in_a_write_changes_nothing(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, _MAP)
+
+    def fail() -> None:
+        with environment.write() as txn:
+            txn.put(SubDatabase.META, b"a", b"")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    with environment.read() as txn:
+        assert txn.get(SubDatabase.META, b"a") is None
+    environment.close()
+
+
+def test_appending_behind_a_greater_key_fails(tmp_path: Path) -> None:
+    environment = Environment.create(tmp_path, _MAP)
+
+    def append_backwards() -> None:
+        with environment.write() as txn:
+            txn.append(SubDatabase.DOCUMENTS, [(b"b", b"")])
+            txn.append(SubDatabase.DOCUMENTS, [(b"a", b"")])
+
+    with pytest.raises(StorageFailure):
+        append_backwards()
+
+    environment.close()
+
+
+def test_bytes_used_shrinks_after_deletes(tmp_path: Path) -> None:
+    _filled(tmp_path, 2_000)
+    environment = Environment.open(tmp_path, _MAP)
+    before = environment.bytes_used()
+    with environment.write() as txn:
+        for number in range(2_000):
+            txn.delete(SubDatabase.META, b"%d" % number)
+
+    assert environment.bytes_used() < before / 5
+    environment.close()
+
+
+def test_copy_opens_and_holds_the_same(tmp_path: Path) -> None:
+    _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    (tmp_path / "copy").mkdir()
+
+    environment.copy(tmp_path / "copy")
+
+    copied = Environment.open(tmp_path / "copy", _MAP)
+    with copied.read() as txn:
+        assert txn.count(SubDatabase.META) == 200
+    copied.close()
+    environment.close()
