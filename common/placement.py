@@ -1,0 +1,172 @@
+"""Which shard owns an item: a fixed hash of its id gives one of 1,024 slots, slots map to shards.
+
+    id 5, "5"  →  b"5"  →  xxh64  →  slot = hash & 1023  →  shard = slot * num_shards >> 10
+
+Slots never change; the number of shards may (`facetd reshard` moves slots). An item without id has
+no name to hash: its place, which is unique, takes the id's part. The hash exists twice, as the
+`xxhash` package for single ids and as a kernel for whole batches (`json_scan` hashes each id as it
+reads it).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import xxhash
+
+from common.byte_words import load_u32, load_u64
+from common.kernels import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NUM_SLOTS: Final = 1024
+"""Enough that the fullest of a few shards has about 1 % more than its share; a power of two."""
+
+ID_BYTES_MAX: Final = 256
+ID_INTEGER_MAX: Final = 2**63 - 1
+
+_PRIME_1 = np.uint64(0x9E3779B185EBCA87)
+_PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_PRIME_3 = np.uint64(0x165667B19E3779F9)
+_PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
+_PRIME_5 = np.uint64(0x27D4EB2F165667C5)
+_64 = np.uint64(64)
+
+
+@kernel("uint64(uint64, uint64)", inline=True)
+def _rotate(word: Any, num_bits: Any) -> Any:
+    return (word << num_bits) | (word >> (_64 - num_bits))
+
+
+@kernel("uint64(uint64, uint64)", inline=True)
+def _round(accumulator: Any, lane: Any) -> Any:
+    return _rotate(accumulator + lane * _PRIME_2, np.uint64(31)) * _PRIME_1
+
+
+@kernel("uint64(uint64, uint64)", inline=True)
+def _merge_round(digest: Any, accumulator: Any) -> Any:
+    return (digest ^ _round(np.uint64(0), accumulator)) * _PRIME_1 + _PRIME_4
+
+
+@kernel("uint64(uint8[::1], int64, int64)")
+def xxh64(array: Any, start: Any, end: Any) -> Any:
+    """Return the xxh64 (seed 0) of ``array[start:end]``, equal to ``xxhash.xxh64_intdigest``."""
+    position = start
+    if end - start >= 32:
+        first = _PRIME_1 + _PRIME_2
+        second = _PRIME_2
+        third = np.uint64(0)
+        fourth = np.uint64(0) - _PRIME_1
+        while position + 32 <= end:
+            first = _round(first, load_u64(array, position))
+            second = _round(second, load_u64(array, position + 8))
+            third = _round(third, load_u64(array, position + 16))
+            fourth = _round(fourth, load_u64(array, position + 24))
+            position += 32
+        digest = (
+            _rotate(first, np.uint64(1))
+            + _rotate(second, np.uint64(7))
+            + _rotate(third, np.uint64(12))
+            + _rotate(fourth, np.uint64(18))
+        )
+        digest = _merge_round(digest, first)
+        digest = _merge_round(digest, second)
+        digest = _merge_round(digest, third)
+        digest = _merge_round(digest, fourth)
+    else:
+        digest = _PRIME_5
+    digest += np.uint64(end - start)
+    while position + 8 <= end:
+        digest ^= _round(np.uint64(0), load_u64(array, position))
+        digest = _rotate(digest, np.uint64(27)) * _PRIME_1 + _PRIME_4
+        position += 8
+    if position + 4 <= end:
+        digest ^= np.uint64(load_u32(array, position)) * _PRIME_1
+        digest = _rotate(digest, np.uint64(23)) * _PRIME_2 + _PRIME_3
+        position += 4
+    while position < end:
+        digest ^= np.uint64(array[position]) * _PRIME_5
+        digest = _rotate(digest, np.uint64(11)) * _PRIME_1
+        position += 1
+    digest ^= digest >> np.uint64(33)
+    digest *= _PRIME_2
+    digest ^= digest >> np.uint64(29)
+    digest *= _PRIME_3
+    return digest ^ (digest >> np.uint64(32))
+
+
+@kernel("void(uint64[::1], boolean[::1], uint64[::1], int64, int64[::1])")
+def _shards_of(hashes: Any, has_id: Any, places: Any, num_shards: Any, out: Any) -> Any:
+    place_bytes = np.empty(8, np.uint8)
+    for item in range(len(hashes)):
+        digest = hashes[item]
+        if not has_id[item]:
+            for byte in range(8):
+                place_bytes[byte] = (places[item] >> np.uint64(8 * byte)) & np.uint64(0xFF)
+            digest = xxh64(place_bytes, 0, 8)
+        slot = np.int64(digest & np.uint64(NUM_SLOTS - 1))
+        out[item] = (slot * num_shards) // NUM_SLOTS
+
+
+def canonical_id(value: int | str) -> bytes | None:
+    """Return the canonical form of an id: its UTF-8 text; 5 and "5" are one id.
+
+    Returns:
+        1-256 bytes; None if the value is no id (negative, too large, empty, too long, not
+        encodable).
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return str(value).encode() if 0 <= value <= ID_INTEGER_MAX else None
+    try:
+        text = value.encode()
+    except UnicodeEncodeError:
+        return None
+    return text if 1 <= len(text) <= ID_BYTES_MAX else None
+
+
+def hash_id(canonical: bytes) -> int:
+    """Return the uint64 hash by which an id is placed and looked up."""
+    return xxhash.xxh64_intdigest(canonical)
+
+
+def slot_of(id_hash: int) -> int:
+    """Return the slot (0 … 1,023) of an id's hash."""
+    return id_hash & (NUM_SLOTS - 1)
+
+
+def shard_of_slot(slot: int, num_shards: int) -> int:
+    """Return the shard that owns a slot; shards own runs of slots of (nearly) equal length."""
+    return slot * num_shards // NUM_SLOTS
+
+
+def shard_of_id(canonical: bytes, num_shards: int) -> int:
+    """Return the shard that owns an id."""
+    return shard_of_slot(slot_of(hash_id(canonical)), num_shards)
+
+
+def shards_of(
+    id_hashes: NDArray[np.uint64],
+    has_id: NDArray[np.bool_],
+    places: NDArray[np.uint64],
+    num_shards: int,
+) -> NDArray[np.int64]:
+    """Return the shard of each item of a batch.
+
+    Args:
+        id_hashes: hash of each item's id; ignored where there is none.
+        has_id: whether the item has an id.
+        places: place (seq << 32 | position) of each item; used where there is no id.
+        num_shards: number of shards.
+
+    Returns:
+        Shard ordinals by item, int64.
+
+    Cost: about 5 ns an item.
+    """
+    shards = np.empty(len(id_hashes), np.int64)
+    _shards_of(id_hashes, has_id, places, num_shards, shards)
+    return shards

@@ -1,0 +1,77 @@
+"""What a value of an item is, and the one text by which facets, filters and keys name it.
+
+The coordinator (filters), the shards (facet dictionaries; `shard.index.extraction` has the same
+rules as a kernel) and the test oracle must all agree on the text of a value, so the rules stand
+here:
+
+    "drama"              → drama       as it is; the empty text counts for nothing
+    true, false          → true, false
+    1994, -0             → 1994, 0
+    9.0, 9.50, 1e3       → 9, 9.5, 1000      shortest text that gives the same double
+    1e21, 1e-7           → 1e+21, 1e-07      with an exponent where Python's repr has one,
+                                             whole numbers from 1e21 on
+    null, [], {}, nested → nothing
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final
+
+WHOLE_FLOAT_MAX: Final = 1e21
+"""Whole doubles below this are written without exponent, as JavaScript does; clients compare such
+texts."""
+
+
+class ValueKind(IntEnum):
+    """What stands at a place of an item that holds no further value."""
+
+    STRING = 0
+    INTEGER = 1
+    FLOAT = 2
+    TRUE = 3
+    FALSE = 4
+    NULL = 5
+    EMPTY_ARRAY = 6
+    EMPTY_OBJECT = 7
+
+
+class Shape(IntEnum):
+    """How a value hangs on its key."""
+
+    SCALAR = 0
+    """The value of its key, reached through objects only: there is one in an item."""
+    ELEMENT = 1
+    """An element of the array that is the key's value, or a value inside an object of an array: one
+    of many."""
+    NESTED = 2
+    """Inside an array of an array: searchable, but no facet value."""
+
+
+def number_text(value: int | float) -> str:
+    """Return the canonical text of a number that is no boolean."""
+    if isinstance(value, float):
+        if not (value.is_integer() and abs(value) < WHOLE_FLOAT_MAX):
+            return repr(value)
+        value = int(value)
+    return str(value)
+
+
+def facet_key(value: Any) -> str | None:
+    """Return the text that names a JSON value among the values of a facet.
+
+    Args:
+        value: a decoded JSON value.
+
+    Returns:
+        The text; None for what counts for nothing: null, empty text, arrays, objects.
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return number_text(value)
+        case str():
+            return value or None
+        case _:
+            return None
