@@ -1,0 +1,92 @@
+"""What the read path returns and `responses` turns into JSON: frozen values, no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.facet_values import Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class FacetStats:
+    """Summary of a facet's numeric values within the hits; one weight per document and value."""
+
+    min: float | None
+    max: float | None
+    avg: float | None
+    sum: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FacetResult:
+    """One aggregation of an answer."""
+
+    field: str
+    title: str
+    position: int
+    buckets: list[Bucket]
+    num_buckets: int | None
+    """Exact number of buckets; None where zeros are listed and were not all asked for."""
+    stats: FacetStats | None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeResult:
+    """Counts of one field of `facet_ranges`: (bucket object, count) in order."""
+
+    field: str
+    buckets: list[tuple[dict[str, Any], int]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSummary:
+    """How many shards there are, and how many of them this answer comes from."""
+
+    total: int
+    ok: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Microseconds of the phases of one search; a phase of several shards is the slowest one's."""
+
+    total_us: int
+    search_us: int
+    facets_us: int
+    sort_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One page of hits with everything around it."""
+
+    page: int
+    per_page: int
+    total: int
+    items: list[bytes]
+    """JSON text of each hit: the stored bytes, or what projection and marks made of them."""
+    facets: list[FacetResult]
+    ranges: list[RangeResult]
+    seq: int
+    """The state that was searched: everything acknowledged up to this write is in it."""
+    ignored_words: list[str]
+    shards: ShardSummary
+    timings: Timings
+    cursor: str | None = None
+    """Where to go on, if a cursor was asked for and there may be more hits."""
+
+
+@dataclass(frozen=True, slots=True)
+class FacetPage:
+    """One page of a facet's buckets (the facet route)."""
+
+    page: int
+    per_page: int
+    facet: FacetResult
+    total: int
+    """Exact number of buckets."""
+    seq: int
+    shards: ShardSummary
+    timings: Timings
