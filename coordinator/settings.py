@@ -63,7 +63,9 @@ class Settings:
     """The settings of supervisor and coordinator."""
 
     # --- where
-    data_dir: Path = _setting(_DATA_DIR, "folder", "where everything is stored")
+    data_dir: Path = _setting(  # noqa: RUF009 - makes a field, not a shared value
+        _DATA_DIR, "folder", "where everything is stored"
+    )
     host: str = _setting(
         "127.0.0.1", "address", "to listen on; beyond loopback needs a key or --insecure"
     )

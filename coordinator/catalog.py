@@ -1,0 +1,290 @@
+"""The catalog: which indexes exist, how they are configured, what aliases and keys there are.
+
+    DATA/catalog.json   {"checksum": "…", "state": {"format": 1, "revision": 17, "next_number": 4,
+                          "indexes": [{"number": 3, "name": "films", "revision": 16,
+                                       "configuration": {…as posted…}}],
+                          "aliases": {"movies": "films"},
+                          "sections": {"keys": {…}}}}
+
+One small file, replaced atomically at every change: a configuration is in force on all shards or on
+none, because the shards take it from here, at the handshake and after every change. `revision`
+grows with every change of the catalog; the revision of an index is that of the catalog when its
+configuration was accepted, so it is never used twice, not even by a later index of the same name.
+Folders on disk are named by `number`, which is never used again either.
+
+The state is an immutable value: whoever reads it sees one moment. Changes are functions from state
+to state, applied one after the other (`Catalog.change`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import xxhash
+from msgspec import Struct
+
+from common import data_directory
+from common.configuration import IndexConfiguration, parse_configuration
+from common.data_directory import DataDirectoryError, write_atomically
+from common.errors import NotFound
+from common.protocol.messages import Catalog as CatalogMessage
+from common.protocol.messages import IndexEntry
+
+CATALOG_FORMAT: Final = 1
+
+INDEXES_MAX: Final = 4_096
+"""Every index costs each shard an LMDB environment (descriptors and address space)."""
+
+
+class StoredIndex(Struct, frozen=True):
+    """One index as the file has it."""
+
+    number: int
+    name: str
+    revision: int
+    configuration: dict[str, Any]
+
+
+class CatalogState(Struct, frozen=True):
+    """The content of the catalog at one moment."""
+
+    format: int = CATALOG_FORMAT
+    revision: int = 0
+    next_number: int = 1
+    indexes: tuple[StoredIndex, ...] = ()
+    aliases: dict[str, str] = {}
+    """Alias to index name."""
+    sections: dict[str, dict[str, Any]] = {}
+    """What other parts keep here durably, by name; `keys` is that of `coordinator.security`."""
+
+    def with_index(self, name: str, configuration: dict[str, Any]) -> CatalogState:
+        """Return the state in which an index has a configuration; makes it if it is not there."""
+        revision = self.revision + 1
+        known = next((index for index in self.indexes if index.name == name), None)
+        number = self.next_number if known is None else known.number
+        index = StoredIndex(number, name, revision, configuration)
+        if known is None:
+            indexes = (*self.indexes, index)
+        else:
+            indexes = tuple(index if one is known else one for one in self.indexes)
+        return msgspec.structs.replace(
+            self,
+            revision=revision,
+            next_number=max(self.next_number, number + 1),
+            indexes=indexes,
+        )
+
+    def without_index(self, name: str) -> CatalogState:
+        """Return the state in which an index, and every alias of it, is gone."""
+        return msgspec.structs.replace(
+            self,
+            revision=self.revision + 1,
+            indexes=tuple(index for index in self.indexes if index.name != name),
+            aliases={alias: target for alias, target in self.aliases.items() if target != name},
+        )
+
+    def with_aliases(self, changes: Mapping[str, str | None]) -> CatalogState:
+        """Return the state with aliases set (to a name) or removed (None), all at once."""
+        aliases = {**self.aliases, **changes}
+        return msgspec.structs.replace(
+            self,
+            revision=self.revision + 1,
+            aliases={alias: target for alias, target in aliases.items() if target is not None},
+        )
+
+    def with_section(self, name: str, content: dict[str, Any]) -> CatalogState:
+        """Return the state in which a section has a new content."""
+        return msgspec.structs.replace(
+            self, revision=self.revision + 1, sections={**self.sections, name: content}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index as requests see it.
+
+    Attributes:
+        number: names it on disk and in messages.
+        name: what clients call it.
+        revision: of its configuration.
+        document: the configuration as posted.
+        configuration: the same, parsed.
+    """
+
+    number: int
+    name: str
+    revision: int
+    document: dict[str, Any]
+    configuration: IndexConfiguration
+
+    @property
+    def entry(self) -> IndexEntry:
+        """The index as the shards are told of it."""
+        return IndexEntry(self.number, self.name, self.revision, self.document)
+
+
+class Catalog:
+    """The catalog of one data directory.
+
+    Attributes:
+        state: what holds now; durable.
+        indexes: by name, with parsed configurations.
+        num_shards: what the data are divided over.
+    """
+
+    def __init__(self, data: Path, num_shards: int, state: CatalogState) -> None:
+        self._path = data_directory.catalog_path(data)
+        self._lock = asyncio.Lock()
+        self.num_shards = num_shards
+        self.state = state
+        self.indexes: dict[str, Index] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._take(state)
+
+    @classmethod
+    def open(cls, data: Path, num_shards: int) -> Catalog:
+        """Open the catalog of a data directory that this process owns; make it if it is new.
+
+        Raises:
+            DataDirectoryError: the directory is for another number of shards, was made by a newer
+                program, or is damaged; the message says what to do.
+        """
+        manifest = data_directory.check_manifest(data, num_shards)
+        path = data_directory.catalog_path(data)
+        try:
+            state = _decode(path, path.read_bytes())
+        except FileNotFoundError:
+            if manifest is not None:
+                raise DataDirectoryError(
+                    f"{path} is missing, though {data} has data; restore it from a backup"
+                ) from None
+            state = CatalogState()
+            write_atomically(path, _encode(state), mode=0o600)
+        if manifest is None:
+            # Last, so that a directory with a manifest is a complete one.
+            data_directory.write_manifest(data, num_shards, f"facetd {program_version()}")
+        return cls(data, num_shards, state)
+
+    def index(self, name: str) -> Index:
+        """Return the index of a name or alias.
+
+        Raises:
+            NotFound: `index_not_found`; says how to make it.
+        """
+        index = self.indexes.get(name)
+        if index is None:
+            index = self.indexes.get(self.state.aliases.get(name, ""))
+        if index is None:
+            raise NotFound(
+                f"there is no index {name!r}; POST a configuration (at least {{}}) to "
+                "/{index}/configuration to create it",
+                code="index_not_found",
+            )
+        return index
+
+    def section(self, name: str) -> dict[str, Any]:
+        """Return what another part keeps here; do not modify it."""
+        return self.state.sections.get(name, {})
+
+    async def change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+        """Apply a change durably; changes run one after the other.
+
+        Args:
+            function: returns the new state; may raise to leave everything as it is.
+
+        Returns:
+            The state that holds now.
+        """
+        async with self._lock:
+            state = function(self.state)
+            # Shielded: between the rename on disk and the assignment here nobody may cancel.
+            writing = asyncio.ensure_future(
+                asyncio.to_thread(write_atomically, self._path, _encode(state), mode=0o600)
+            )
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await writing
+                self._take(state)
+                raise
+            self._take(state)
+            return state
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call a function after every change (key caches, parsed configurations, ...)."""
+        self._listeners.append(listener)
+
+    def message(self) -> CatalogMessage:
+        """Return the catalog as the shards get it."""
+        return CatalogMessage(
+            self.state.revision, tuple(index.entry for index in self.indexes.values())
+        )
+
+    def _take(self, state: CatalogState) -> None:
+        """Let a state hold; configurations that did not change are not parsed again."""
+        former = self.indexes
+        self.state = state
+        self.indexes = {}
+        for stored in state.indexes:
+            index = former.get(stored.name)
+            if index is None or index.revision != stored.revision:
+                configuration, _ = parse_configuration(stored.configuration)
+                index = Index(
+                    stored.number,
+                    stored.name,
+                    stored.revision,
+                    stored.configuration,
+                    configuration,
+                )
+            self.indexes[stored.name] = index
+        for listener in self._listeners:
+            listener()
+
+
+def program_version() -> str:
+    """Return the version of the installed program."""
+    try:
+        return version("facetd")
+    except PackageNotFoundError:  # run from a checkout that was not installed
+        return "unknown"
+
+
+def _encode(state: CatalogState) -> bytes:
+    """Return the file of a state."""
+    content = msgspec.json.encode(state)
+    checksum = xxhash.xxh3_64_hexdigest(content)
+    return b'{"checksum":"%b","state":%b}\n' % (checksum.encode(), content)
+
+
+class _File(Struct):
+    """The file's two parts."""
+
+    checksum: str
+    state: msgspec.Raw
+
+
+def _decode(path: Path, content: bytes) -> CatalogState:
+    """Read a file, and refuse one that is damaged or newer."""
+    try:
+        file = msgspec.json.decode(content, type=_File)
+        if xxhash.xxh3_64_hexdigest(bytes(file.state)) != file.checksum:
+            raise DataDirectoryError(
+                f"{path} is damaged (its checksum differs); restore it from a backup"
+            )
+        state_format = msgspec.json.decode(file.state)["format"]
+        if state_format > CATALOG_FORMAT:
+            raise DataDirectoryError(
+                f"{path} has format {state_format}, this program reads up to {CATALOG_FORMAT}; "
+                "install a newer version"
+            )
+        return msgspec.json.decode(file.state, type=CatalogState)
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise DataDirectoryError(
+            f"{path} is damaged ({error}); restore it from a backup"
+        ) from error
