@@ -79,10 +79,11 @@ class Segment:
         uid: unique in this process, never used again: a key for caches.
         path: the file, or None while the segment lives in memory.
         size: bytes of all arrays.
+        checksum: of the file, in hexadecimal; empty while the segment lives in memory.
         caches: memo of structures that readers make lazily and that depend on the segment only.
     """
 
-    __slots__ = ("_arrays", "caches", "meta", "num_docs", "path", "size", "uid")
+    __slots__ = ("_arrays", "caches", "checksum", "meta", "num_docs", "path", "size", "uid")
 
     def __init__(
         self,
@@ -91,11 +92,13 @@ class Segment:
         num_docs: int,
         meta: Mapping[str, Any] | None = None,
         path: Path | None = None,
+        checksum: str = "",
     ) -> None:
         self._arrays = dict(arrays)
         self.num_docs = num_docs
         self.meta = dict(meta or {})
         self.path = path
+        self.checksum = checksum
         self.uid = next(_uids)
         self.size = sum(array.nbytes for array in self._arrays.values())
         self.caches: dict[Any, Any] = {}
@@ -155,7 +158,13 @@ class Segment:
             count = int(np.prod(shape, dtype=np.int64))
             flat = np.frombuffer(mapping, dtype, count, offset)
             arrays[name] = flat if len(shape) == 1 else flat.reshape(shape)
-        return cls(arrays, num_docs=directory["num_docs"], meta=directory["meta"], path=path)
+        return cls(
+            arrays,
+            num_docs=directory["num_docs"],
+            meta=directory["meta"],
+            path=path,
+            checksum=mapping[24:32].hex(),
+        )
 
 
 def verify_segment(path: Path) -> None:
@@ -188,7 +197,7 @@ def _write_file(
     end = HEADER_BYTES + len(directory)
     for name, array in contiguous.items():
         gap = bytes(offsets[name] - end)
-        content = memoryview(array.reshape(-1).view(np.uint8)) if array.size else memoryview(b"")
+        content = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
         for piece in (memoryview(gap), content):
             checksum.update(piece)
             _write_all(file, piece)

@@ -88,7 +88,16 @@ class EncodedItems:
     "void(uint8[::1], int64[::1], int64[::1], uint8[::1], uint64[::1], uint64,"
     " uint8[::1], int64[::1])"
 )
-def _encode_items(source, starts, sizes, codecs, places, first_record, arena, offsets):  # type: ignore[no-untyped-def]
+def _encode_items(
+    source: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    codecs: NDArray[np.uint8],
+    places: NDArray[np.uint64],
+    first_record: np.uint64,
+    arena: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+) -> None:
     for item in range(len(starts)):
         at = offsets[item]
         arena[at + 4] = codecs[item]

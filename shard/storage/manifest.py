@@ -1,0 +1,119 @@
+"""Which derived files make up an index on this shard, and what must the truth at least be?
+
+    <shard folder>/
+      shard.json                which indexes this shard has made            ShardManifest
+      index-<number>/
+        data.mdb, lock.mdb      the truth                                    environment.py
+        MANIFEST.json           names the files below                        IndexManifest
+        segment-<n>.seg         derived                                      index/segment.py
+        facets-<n>.seg          derived: a piece of a facet dictionary       index/segment.py
+
+Both manifests are replaced as a whole: written beside their name, synced, renamed, folder synced.
+A derived file is complete and synced before a manifest names it, and removed only after no manifest
+names it; so at any moment of a crash the manifest names whole files, and files that it does not
+name are leftovers. Numbers of files are never used again.
+
+A manifest is one line of checksum and one of JSON. One that fails its checksum is treated as
+missing: the truth is whole without it, the derived files are built again.
+
+What the manifests know of the truth guards against believing an *older or emptier* data.mdb: LMDB
+opens a file of zero bytes as an empty database without a word, and nothing inside a file can tell
+that it was put back from last week.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import xxhash
+from msgspec import Struct
+
+from common.data_directory import write_atomically
+
+FORMAT = 1
+"""Version of the folder of an index; a greater one is refused, a smaller one is rebuilt."""
+
+MANIFEST_FILE = "MANIFEST.json"
+SHARD_FILE = "shard.json"
+
+T = TypeVar("T", bound=Struct)
+
+
+class SegmentEntry(Struct, frozen=True):
+    """A segment file."""
+
+    file: str
+    checksum: str
+    num_docs: int
+
+
+class DictionaryEntry(Struct, frozen=True):
+    """A facet dictionary: its pieces in order of their values."""
+
+    pieces: tuple[SegmentEntry, ...]
+    num_values: int
+
+
+class IndexManifest(Struct, frozen=True):
+    """The derived files of one index on one shard."""
+
+    format: int
+    revision: int
+    """Of the configuration that the files were made with."""
+    next_record: int
+    """The files cover the live documents of all smaller records."""
+    next_file: int
+    """Number of the next derived file."""
+    txn_id: int
+    """Last transaction of data.mdb when this was written: it must have that one."""
+    fields: tuple[str, ...]
+    """Path by field number."""
+    segments: tuple[SegmentEntry, ...]
+    dictionaries: dict[str, DictionaryEntry]
+
+
+class ShardManifest(Struct, frozen=True):
+    """What a shard has made."""
+
+    format: int
+    shard: int
+    num_shards: int
+    indexes: tuple[int, ...]
+
+
+class UnreadableManifest(Exception):
+    """The file is there, but cut, changed, or of a newer program."""
+
+
+def write_manifest(path: Path, manifest: Struct) -> None:
+    """Replace a manifest.
+
+    Raises:
+        OSError: no room, or the device failed; the former manifest stands.
+    """
+    content = msgspec.json.encode(manifest)
+    checksum = xxhash.xxh3_64_hexdigest(content).encode()
+    write_atomically(path, checksum + b"\n" + content + b"\n")
+
+
+def read_manifest(path: Path, kind: type[T]) -> T | None:
+    """Read a manifest; None if there is none.
+
+    Raises:
+        UnreadableManifest: it is damaged, or of a format that this program does not know.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return None
+    if len(lines) != 3 or lines[2] or xxhash.xxh3_64_hexdigest(lines[1]).encode() != lines[0]:
+        raise UnreadableManifest(f"{path.name}: checksum differs")
+    try:
+        header: dict[str, Any] = msgspec.json.decode(lines[1])
+        if header.get("format") != FORMAT:
+            raise UnreadableManifest(f"{path.name}: format {header.get('format')}, not {FORMAT}")
+        return msgspec.convert(header, kind)
+    except msgspec.MsgspecError as error:
+        raise UnreadableManifest(f"{path.name}: {error}") from error
