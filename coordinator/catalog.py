@@ -13,7 +13,9 @@ configuration was accepted, so it is never used twice, not even by a later index
 Folders on disk are named by `number`, which is never used again either.
 
 The state is an immutable value: whoever reads it sees one moment. Changes are functions from state
-to state, applied one after the other (`Catalog.change`).
+to state, applied one after the other (`Catalog.change`). A changed configuration is first durable,
+then told to the shards, and only then *active*, that is, seen by requests: a search never names a
+revision that a shard has not taken.
 """
 
 from __future__ import annotations
@@ -133,8 +135,9 @@ class Catalog:
     """The catalog of one data directory.
 
     Attributes:
-        state: what holds now; durable.
-        indexes: by name, with parsed configurations.
+        state: what is durable now, and what shards are told.
+        indexes: what requests see, by name, with parsed configurations.
+        aliases: what requests see, alias to name.
         num_shards: what the data are divided over.
     """
 
@@ -144,8 +147,9 @@ class Catalog:
         self.num_shards = num_shards
         self.state = state
         self.indexes: dict[str, Index] = {}
+        self.aliases: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
-        self._take(state)
+        self.activate()
 
     @classmethod
     def open(cls, data: Path, num_shards: int) -> Catalog:
@@ -179,7 +183,7 @@ class Catalog:
         """
         index = self.indexes.get(name)
         if index is None:
-            index = self.indexes.get(self.state.aliases.get(name, ""))
+            index = self.indexes.get(self.aliases.get(name, ""))
         if index is None:
             raise NotFound(
                 f"there is no index {name!r}; POST a configuration (at least {{}}) to "
@@ -192,11 +196,14 @@ class Catalog:
         """Return what another part keeps here; do not modify it."""
         return self.state.sections.get(name, {})
 
-    async def change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+    async def change(
+        self, function: Callable[[CatalogState], CatalogState], *, is_active: bool = True
+    ) -> CatalogState:
         """Apply a change durably; changes run one after the other.
 
         Args:
             function: returns the new state; may raise to leave everything as it is.
+            is_active: whether requests see it at once; otherwise `activate` must follow.
 
         Returns:
             The state that holds now.
@@ -209,42 +216,45 @@ class Catalog:
             )
             try:
                 await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                await writing
-                self._take(state)
-                raise
-            self._take(state)
+            finally:
+                if not writing.done():
+                    await writing
+                if writing.exception() is None:
+                    self.state = state
+                    if is_active:
+                        self.activate()
             return state
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call a function after every change (key caches, parsed configurations, ...)."""
-        self._listeners.append(listener)
-
-    def message(self) -> CatalogMessage:
-        """Return the catalog as the shards get it."""
-        return CatalogMessage(
-            self.state.revision, tuple(index.entry for index in self.indexes.values())
-        )
-
-    def _take(self, state: CatalogState) -> None:
-        """Let a state hold; configurations that did not change are not parsed again."""
+    def activate(self) -> None:
+        """Let requests see the state; configurations that did not change are not parsed again."""
         former = self.indexes
-        self.state = state
+        self.aliases = dict(self.state.aliases)
         self.indexes = {}
-        for stored in state.indexes:
+        for stored in self.state.indexes:
             index = former.get(stored.name)
             if index is None or index.revision != stored.revision:
-                configuration, _ = parse_configuration(stored.configuration)
                 index = Index(
                     stored.number,
                     stored.name,
                     stored.revision,
                     stored.configuration,
-                    configuration,
+                    parse_configuration(stored.configuration)[0],
                 )
             self.indexes[stored.name] = index
         for listener in self._listeners:
             listener()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call a function after every change that requests see (key caches, parsed configurations, ...)."""
+        self._listeners.append(listener)
+
+    def message(self) -> CatalogMessage:
+        """Return the catalog as the shards get it."""
+        entries = (
+            IndexEntry(index.number, index.name, index.revision, index.configuration)
+            for index in self.state.indexes
+        )
+        return CatalogMessage(self.state.revision, tuple(entries))
 
 
 def program_version() -> str:
