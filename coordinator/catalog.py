@@ -203,7 +203,8 @@ class Catalog:
 
         Args:
             function: returns the new state; may raise to leave everything as it is.
-            is_active: whether requests see it at once; otherwise `activate` must follow.
+            is_active: whether requests see the change of aliases and sections at once; a change of
+                indexes is seen when `activate` was called, after the shards were told.
 
         Returns:
             The state that holds now.
@@ -222,13 +223,12 @@ class Catalog:
                 if writing.exception() is None:
                     self.state = state
                     if is_active:
-                        self.activate()
+                        self._activate_names()
             return state
 
     def activate(self) -> None:
         """Let requests see the state; configurations that did not change are not parsed again."""
         former = self.indexes
-        self.aliases = dict(self.state.aliases)
         self.indexes = {}
         for stored in self.state.indexes:
             index = former.get(stored.name)
@@ -241,11 +241,16 @@ class Catalog:
                     parse_configuration(stored.configuration)[0],
                 )
             self.indexes[stored.name] = index
+        self._activate_names()
+
+    def _activate_names(self) -> None:
+        """Let requests see aliases and sections."""
+        self.aliases = dict(self.state.aliases)
         for listener in self._listeners:
             listener()
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call a function after every change that requests see (key caches, parsed configurations, ...)."""
+        """Call a function after every change that requests see (to drop caches)."""
         self._listeners.append(listener)
 
     def message(self) -> CatalogMessage:
