@@ -22,6 +22,7 @@ needed for orders by key and for very many ties, are sorted once per length of t
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,7 @@ from common.kernels import kernel
 from common.protocol.messages import FacetCounts
 
 _CONST_U32 = types.Array(types.uint32, 1, "C", readonly=True)
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _TIES_MAX = 4_096
 """Values of equal count that are sorted as texts; more are sorted by rank."""
 
@@ -182,6 +184,18 @@ class FacetValues:
             ranks[order] = np.arange(len(order))
             self._ranks = ranks
         return self._ranks
+
+    def numeric_values(self) -> NDArray[np.float64]:
+        """Return every value as a number, NaN where its text is none; shape (len,), cached."""
+        known = self.derived.get("numeric_values")
+        if isinstance(known, np.ndarray):
+            return known
+        numbers = np.array(
+            [float(text) if _NUMBER.match(text) else np.nan for text in self.values], np.float64
+        )
+        numbers[~np.isfinite(numbers)] = np.nan
+        self.derived["numeric_values"] = numbers
+        return numbers
 
     def merge(self, parts: Sequence[tuple[int, FacetCounts]]) -> MergedCounts:
         """Add up the counts of the shards.

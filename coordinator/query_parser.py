@@ -1,0 +1,288 @@
+"""Query text → clauses (pure): once, in the coordinator, so that every shard gets the same nodes.
+
+    the "green mile"  -horror  tom han       (as typed; every text is a valid query)
+    ───────┬───────  ───┬───   ────┬───
+           │            │          └ words; the last one may be half typed
+           │            └ exclusion: -word or -"…"
+           └ phrase: words next to each other, in order, in one text
+
+    clauses    Word(the) Phrase(green mile) Word(tom) Word(han, is_prefix)
+    excluded   Word(horror)
+
+Rules that are not obvious from the picture:
+
+- A quote without its partner is a phrase to the end of the text whose last word may be half typed.
+- Stop words are left out while another word remains.
+- A run of a script without spaces is cut into bigrams. Where all words must match they stand next
+  to each other (a phrase, so a run finds its substrings); otherwise each is a word of its own.
+- A word or run of words that has synonyms becomes one clause: itself or any alternative.
+- The same clause twice counts once, with twice the weight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import floor
+from typing import TypeAlias
+
+from common.analysis.analyzer import Analyzer, Token, typo_budget
+from common.analysis.languages import stop_words
+from common.configuration import IndexConfiguration, PrefixMode, TypoMode
+from common.errors import InvalidRequest
+from common.query import Clause, Phrase, Word
+
+Words: TypeAlias = tuple[str, ...]
+
+_PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How words are matched; the request's, else the index's."""
+
+    match: str = "all"
+    prefix: PrefixMode = "last"
+    typo: TypoMode = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """What a document's texts must, may and must not contain."""
+
+    clauses: tuple[Clause, ...]
+    multiplicities: tuple[int, ...]
+    """How often each clause was typed."""
+    excluded: tuple[Clause, ...]
+    match: str
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the text restricts nothing."""
+        return not self.clauses and not self.excluded
+
+    def num_required(self, num_known: int) -> int:
+        """Return how many of `num_known` clauses must match."""
+        if self.match == "all":
+            return num_known
+        if self.match.endswith("%"):
+            return max(1, floor(num_known * int(self.match[:-1]) / 100))
+        return min(1, num_known)
+
+
+class Vocabulary:
+    """The stop words and synonyms of one configuration, folded; made once per revision."""
+
+    def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
+        language = configuration.stop_words_language
+        listed = stop_words(language) if language else configuration.stop_words
+        self.stop_words = frozenset(
+            token.text for word in listed for token in analyzer.tokenize(word)
+        )
+        self.synonyms: dict[Words, tuple[Words, ...]] = {}
+        for phrase, alternatives in configuration.synonyms.items():
+            key = _folded(analyzer, phrase)
+            folded = [_folded(analyzer, alternative) for alternative in alternatives]
+            known = self.synonyms.get(key, ())
+            self.synonyms[key] = tuple(dict.fromkeys([*known, *filter(None, folded)]))
+        self.synonyms.pop((), None)
+        self.synonym_words_max = max(map(len, self.synonyms), default=0)
+
+
+def _folded(analyzer: Analyzer, text: str) -> Words:
+    return tuple(token.text for token in analyzer.tokenize(text))
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A part of the query text: one word as typed, or one quoted phrase."""
+
+    tokens: list[Token]
+    is_phrase: bool
+    is_excluded: bool
+    is_open: bool
+    """Whether the text ends in it, so that its last word may be half typed."""
+
+
+def _split(text: str, analyzer: Analyzer) -> list[_Piece]:
+    pieces = []
+    for match in _PIECE.finditer(text):
+        word = match["word"]
+        is_phrase = word is None
+        is_excluded = bool(match["sign"]) if is_phrase else word.startswith("-") and len(word) > 1
+        begin = match.start("phrase" if is_phrase else "word")
+        tokens = [
+            token._replace(start=begin + token.start, end=begin + token.end)
+            for token in analyzer.tokenize(match["phrase"] if is_phrase else word)
+        ]
+        if tokens:
+            is_open = is_phrase and not match["close"]
+            pieces.append(_Piece(tokens, is_phrase, is_excluded, is_open))
+    if pieces and not pieces[-1].is_phrase:
+        pieces[-1].is_open = True
+    return pieces
+
+
+def _typos(word: str, mode: TypoMode) -> int:
+    """Return how many edits a word may be off.
+
+    By default its length decides. A number asked for holds for every word that keeps more than half
+    of its letters, but never for words with digits or pieces of unspaced scripts.
+    """
+    if mode == "auto":
+        return typo_budget(word)
+    is_ordinary = typo_budget(word + "xxxxx") > 0
+    return min(mode, (len(word) - 1) // 2) if is_ordinary else 0
+
+
+class _ClauseBuilder:
+    """Turns the tokens of unquoted words into clauses."""
+
+    def __init__(self, vocabulary: Vocabulary, options: QueryOptions) -> None:
+        self.vocabulary = vocabulary
+        self.options = options
+
+    def clauses(self, tokens: Sequence[Token], is_last_open: bool) -> list[Clause]:
+        """Return the clauses of words that stand in a row in the query."""
+        result: list[Clause] = []
+        at = 0
+        while at < len(tokens):
+            is_rest_open = is_last_open
+            length, clause = self._synonym(tokens, at)
+            if clause is None:
+                length = self._run_length(tokens, at)
+                is_open = is_rest_open and at + length == len(tokens)
+                result.extend(self._run(tokens[at : at + length], is_open))
+            else:
+                result.append(clause)
+            at += length
+        return result
+
+    def _synonym(self, tokens: Sequence[Token], at: int) -> tuple[int, Clause | None]:
+        """Return the longest run of words from `at` that has synonyms, as one clause."""
+        synonyms = self.vocabulary.synonyms
+        for length in range(min(self.vocabulary.synonym_words_max, len(tokens) - at), 0, -1):
+            words = tuple(token.text for token in tokens[at : at + length])
+            alternatives = synonyms.get(words)
+            if alternatives is None:
+                continue
+            if length == 1:
+                typos = _typos(words[0], self.options.typo)
+                is_prefix = self._is_prefix(at + 1 == len(tokens))
+                return 1, Word(words[0], is_prefix, typos, alternatives)
+            single = next((one for one in alternatives if len(one) == 1), None)
+            others = tuple(one for one in (words, *alternatives) if one is not single)
+            # No vocabulary has a term with a space: then only the alternatives match.
+            text = single[0] if single else " ".join(words)
+            return length, Word(text, False, 0, others)
+        return 1, None
+
+    def _is_prefix(self, is_last: bool) -> bool:
+        prefix = self.options.prefix
+        return prefix == "all" or (prefix == "last" and is_last)
+
+    def _run_length(self, tokens: Sequence[Token], at: int) -> int:
+        """Return how many tokens from `at` are pieces of one unspaced run; 1 for a word."""
+        length = 1
+        while (
+            tokens[at].is_run
+            and at + length < len(tokens)
+            and tokens[at + length].is_run
+            and tokens[at + length].start < tokens[at + length - 1].end
+        ):
+            length += 1
+        return length
+
+    def _run(self, tokens: Sequence[Token], is_open: bool) -> list[Clause]:
+        """Return the clauses of one word, or of one unspaced run."""
+        is_prefix = self._is_prefix(is_open)
+        words = [token.text for token in tokens]
+        if len(words) > 1 and self.options.match in ("all", "last"):
+            return [Phrase(tuple(words), is_prefix)]
+        typo = self.options.typo
+        return [
+            Word(
+                word,
+                # A single character of an unspaced script is the beginning of a bigram.
+                (is_prefix and i + 1 == len(words)) or (tokens[i].is_run and len(word) == 1),
+                _typos(word, typo),
+            )
+            for i, word in enumerate(words)
+        ]
+
+
+def parse_query(
+    text: str,
+    options: QueryOptions,
+    vocabulary: Vocabulary,
+    analyzer: Analyzer,
+    words_max: int,
+) -> ParsedQuery:
+    """Parse a query text; any text is valid.
+
+    Args:
+        text: as typed.
+        options: of the request.
+        vocabulary: stop words and synonyms of the index.
+        analyzer: cuts words.
+        words_max: limit of folded words.
+
+    Raises:
+        InvalidRequest: code query_too_long.
+    """
+    pieces = _split(text, analyzer)
+    num_words = sum(len(piece.tokens) for piece in pieces)
+    if num_words > words_max:
+        raise InvalidRequest(
+            f"query has {num_words} words, more than {words_max}",
+            code="query_too_long",
+            param="query",
+        )
+    builder = _ClauseBuilder(vocabulary, options)
+    stops = vocabulary.stop_words
+    keeps_stop_words = not any(
+        not piece.is_excluded
+        and (piece.is_phrase or any(token.text not in stops for token in piece.tokens))
+        for piece in pieces
+    )
+    counts: dict[Clause, int] = {}
+    excluded: dict[Clause, None] = {}
+    row: list[Token] = []
+    is_row_open = False
+
+    def close_row() -> None:
+        for clause in builder.clauses(row, is_row_open):
+            counts[clause] = counts.get(clause, 0) + 1
+        row.clear()
+
+    for piece in pieces:
+        if not piece.is_phrase and not piece.is_excluded:
+            kept = [t for t in piece.tokens if keeps_stop_words or t.text not in stops]
+            row.extend(kept)
+            is_row_open = piece.is_open and bool(kept) and kept[-1] is piece.tokens[-1]
+            continue
+        close_row()
+        is_row_open = False
+        words = tuple(token.text for token in piece.tokens)
+        is_prefix = piece.is_open and piece.is_phrase and options.prefix != "none"
+        clause: Clause = Phrase(words, is_prefix) if len(words) > 1 else Word(words[0], is_prefix)
+        if piece.is_excluded:
+            excluded[clause] = None
+        else:
+            counts[clause] = counts.get(clause, 0) + 1
+    close_row()
+    return ParsedQuery(tuple(counts), tuple(counts.values()), tuple(excluded), options.match)
+
+
+def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:
+    """Return the words whose statistics scoring the clauses needs, in order, each once."""
+    words: dict[Word, None] = {}
+    for clause in clauses:
+        if isinstance(clause, Word):
+            words[clause] = None
+        else:
+            for i, word in enumerate(clause.words):
+                is_prefix = clause.is_prefix and i + 1 == len(clause.words)
+                words[Word(word, is_prefix, is_stemmed=False)] = None
+    return list(words)
