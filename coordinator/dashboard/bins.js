@@ -23,16 +23,20 @@ export function isIsoDate(value) {
   return typeof value === "string" && ISO_DATE.test(value);
 }
 
-/** Bins for numbers between min and max; a long tail (mean far below the middle) gets a log axis. */
-export function numberBins({ min, max, avg }) {
-  if (!Number.isFinite(min) || !Number.isFinite(max)) return [];
-  if (min === max) return pair([min, Number.isInteger(min) ? min + 1 : min + Math.abs(min || 1)]);
-  const hasTail = min >= 0 && max >= 100 && Number.isFinite(avg) && avg - min < (max - min) / 20;
-  return pair(hasTail ? logEdges(min, max) : linearEdges(min, max));
+/** Whether numbers have so long a tail (mean far below the middle) that a log axis shows more. */
+export function hasLongTail({ min, max, avg }) {
+  return min >= 0 && max >= 100 && Number.isFinite(avg) && avg - min < (max - min) / 20;
 }
 
-function linearEdges(min, max) {
-  const isWhole = Number.isInteger(min) && Number.isInteger(max);
+/** Bins for numbers between min and max; `isWhole` keeps the edges of integers whole. */
+export function numberBins(stats) {
+  const { min, max, isWhole } = stats;
+  if (!Number.isFinite(min) || !Number.isFinite(max)) return [];
+  if (min === max) return pair([min, isWhole ? min + 1 : min + Math.abs(min || 1)]);
+  return pair(hasLongTail(stats) ? logEdges(min, max) : linearEdges(min, max, isWhole));
+}
+
+function linearEdges(min, max, isWhole) {
   const rough = (max - min) / BINS_MAX;
   const magnitude = 10 ** Math.floor(Math.log10(rough));
   let step = [1, 2, 5, 10].map((factor) => factor * magnitude).find((candidate) => candidate >= rough * 0.999);

@@ -1,6 +1,6 @@
 /** Values as people read them. Pure functions of values. */
 
-const COUNT = new Intl.NumberFormat("en");
+const COUNT = new Intl.NumberFormat("en", { maximumFractionDigits: 12 });
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];
 

@@ -1,11 +1,14 @@
 /** What an index is made of, as the search page needs it: its facets, text fields and sort fields. */
 
-import { dateBins, isIsoDate, numberBins } from "./bins.js";
+import { dateBins, hasLongTail, isIsoDate, numberBins } from "./bins.js";
 import { effectiveConfiguration, indexStats, search } from "./api.js";
 import { fieldTitle } from "./format.js";
 
 const SAMPLE_SIZE = 30;
 const TITLE_FIELDS = ["name", "title", "label", "headline", "subject"];
+const TITLE_LENGTH_MAX = 120;
+/** Dates before our era do not sort as text; they are left to the list. */
+const FIRST_DATE = "0000-01-01";
 /** Fewer distinct numbers than this are better read as a list. */
 const HISTOGRAM_BINS_MIN = 3;
 
@@ -27,7 +30,7 @@ export async function loadSchema(index, signal) {
     facets,
     textFields,
     sortFields: [...kinds.keys()].filter((field) => items.every((item) => !Array.isArray(item[field]))),
-    titleField: titleField(textFields, kinds),
+    titleField: titleField(textFields, kinds, items),
   };
 }
 
@@ -40,6 +43,7 @@ function facetOf(field, options, kinds, items) {
     isConjunctive: options.conjunction !== false,
     size: options.size,
     isNumeric: kinds.length === 1 && kinds[0] === "number",
+    isWhole: seen.every((value) => Number.isInteger(value)),
     isDate: seen.length > 0 && seen.every(isIsoDate),
     isHistogram: false,
     isMultiple: items.some((item) => Array.isArray(item[field])),
@@ -53,8 +57,11 @@ function searchableFields(configuration, kinds) {
   return [...kinds].filter(([, fieldKinds]) => fieldKinds.includes("string")).map(([field]) => field);
 }
 
-function titleField(textFields, kinds) {
-  return TITLE_FIELDS.find((field) => kinds.get(field)?.includes("string")) ?? textFields.find((field) => field !== "id") ?? "id";
+/** What to head an item with: a field named like a title, else a short text, else the id. */
+function titleField(textFields, kinds, items) {
+  const isShort = (field) => items.every((item) => typeof item[field] !== "string" || item[field].length <= TITLE_LENGTH_MAX);
+  const isPlain = (field) => items.some((item) => typeof item[field] === "string") && isShort(field);
+  return TITLE_FIELDS.find((field) => kinds.get(field)?.includes("string")) ?? textFields.find((field) => field !== "id" && isPlain(field)) ?? "id";
 }
 
 /**
@@ -67,9 +74,13 @@ export async function loadBins(index, facets, signal) {
     numeric.length > 0 ? numberStats(index, numeric, signal) : {},
     ...facets.filter((facet) => facet.isDate && !facet.isMultiple).map((facet) => loadDateBins(index, facet, signal)),
   ]);
-  for (const facet of numeric) facet.bins = numberBins(numbers[facet.field] ?? {});
+  for (const facet of numeric) {
+    const stats = numbers[facet.field] ?? {};
+    facet.isWhole &&= [stats.min, stats.max, stats.sum].every(Number.isInteger);
+    facet.bins = numberBins({ ...stats, isWhole: facet.isWhole });
+    facet.isLogarithmic = hasLongTail(stats);
+  }
   for (const facet of facets) {
-    facet.isWhole = facet.isNumeric && facet.bins.every((bin) => Number.isInteger(bin.from) && Number.isInteger(bin.to));
     facet.canBeHistogram = facet.bins.length > 0 && !facet.isMultiple;
     facet.isHistogram = facet.canBeHistogram && facet.bins.length >= HISTOGRAM_BINS_MIN;
   }
@@ -89,7 +100,8 @@ async function numberStats(index, facets, signal) {
 
 async function loadDateBins(index, facet, signal) {
   const end = async (order) => {
-    const { answer } = await search(index, { per_page: 1, sort_field: facet.field, order, facet_fields: [] }, signal);
+    const filters = { [facet.field]: { gte: FIRST_DATE } };
+    const { answer } = await search(index, { per_page: 1, filters, sort_field: facet.field, order, facet_fields: [] }, signal);
     return answer.data.items[0]?.[facet.field];
   };
   const [min, max] = await Promise.all([end("asc"), end("desc")]);

@@ -22,7 +22,7 @@ export function lineChart(title, format, seriesNames = [title]) {
   const element = h(
     "section",
     { class: "chart" },
-    h("h3", {}, title),
+    h("h2", {}, title),
     h("p", { class: "chart-values" }, values),
     h("div", { class: "chart-plot" }, drawing, top),
   );

@@ -33,7 +33,7 @@ export function createFacet(facet, page) {
   );
   const display = h("div", { class: "facet-display" });
   const body = h("div", { class: "facet-body", id: bodyId });
-  const element = h("section", { class: "facet", "aria-label": facet.title }, h("h3", {}, toggle, display), body);
+  const element = h("section", { class: "facet", "aria-label": facet.title }, h("h2", {}, toggle, display), body);
   let shown = null;
   let isShownHistogram = null;
 

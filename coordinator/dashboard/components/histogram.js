@@ -36,7 +36,7 @@ export function createHistogram(facet, { apply }) {
     "div",
     { class: "histogram" },
     plot,
-    h("div", { class: "axis", "aria-hidden": "true" }, h("span", {}, labelOf(bins[0].from)), h("span", {}, labelOf(endOf(bins.at(-1).to)))),
+    h("div", { class: "axis", "aria-hidden": "true" }, h("span", {}, labelOf(bins[0].from)), facet.isLogarithmic && h("span", {}, "log scale"), h("span", {}, labelOf(endOf(bins.at(-1).to)))),
     h("div", { class: "range-inputs" }, inputs[0], h("span", { class: "muted" }, "to"), inputs[1], clear),
   );
   /** Ends of the brush as bin edges: 0 … bins.length. */

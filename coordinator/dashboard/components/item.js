@@ -1,7 +1,7 @@
 /** One hit: as a card or as JSON, with highlighting, the explanation of its score, edit and delete. */
 
 import { deleteItem, getItem, replaceItem, toJson } from "../api.js";
-import { count, fieldTitle, indentJson } from "../format.js";
+import { count, fieldTitle, indentJson, plainNumber } from "../format.js";
 import { HIGHLIGHT_CLOSE, HIGHLIGHT_OPEN } from "../state.js";
 import { stackedBar } from "./chart.js";
 import { confirmLoss, openDialog } from "./dialog.js";
@@ -12,7 +12,7 @@ import { scoreParts } from "./score.js";
 const TEXT_LENGTH = 60; // a value longer than this is text, not a property
 const EXCERPT_LENGTH = 320;
 const EXCERPT_LEAD = 80;
-const LIST_LENGTH = 12;
+const LIST_LENGTH = 8;
 const FIELDS_SHOWN = 12;
 const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&#x27;": "'" };
 
@@ -26,7 +26,7 @@ export function createItem(item, page) {
   const { titleField } = page.schema;
   const hasId = stored.id !== undefined && stored.id !== null;
   const title = textOf(stored[titleField]) || (hasId ? String(stored.id) : "Item without id");
-  const heading = h("h3", {}, marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH));
+  const heading = h("h2", {}, marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH));
   return h(
     "article",
     { class: "item", tabindex: "-1", "aria-label": cut(title, TEXT_LENGTH) },
@@ -34,7 +34,7 @@ export function createItem(item, page) {
       "header",
       { class: "item-head" },
       heading,
-      hasId && h("code", { class: "item-id" }, String(stored.id)),
+      hasId && titleField !== "id" && h("code", { class: "item-id" }, String(stored.id)),
       hasId && h("div", { class: "item-actions" }, itemActions(page, stored.id, title)),
     ),
     page.state.view === "json" ? h("pre", { class: "code", tabindex: "0", "aria-label": `${cut(title, TEXT_LENGTH)} as JSON` }, toJson(stored, 2)) : card(stored, marks, titleField),
@@ -81,7 +81,7 @@ function valueNodes(value, mark) {
     return nodes;
   }
   if (typeof mark === "string") return marked(mark, EXCERPT_LENGTH);
-  return cut(textOf(value), EXCERPT_LENGTH);
+  return cut(typeof value === "number" ? plainNumber(value) : textOf(value), EXCERPT_LENGTH);
 }
 
 function textOf(value) {
@@ -127,7 +127,7 @@ function unescapeEntities(text) {
 function explanation(item, scoreMax) {
   const parts = scoreParts(item);
   if (parts.length === 0) return null;
-  return h("section", { class: "explanation", "aria-label": "Why this rank" }, h("p", { class: "small muted" }, `Score ${Number(item._score).toFixed(3)}`), stackedBar(parts, scoreMax, "Score"));
+  return h("div", { class: "explanation", role: "group", "aria-label": "Why this rank" }, h("p", { class: "small muted" }, `Score ${Number(item._score).toFixed(3)}`), stackedBar(parts, scoreMax, "Score"));
 }
 
 // --- edit and delete -------------------------------------------------------------------------------

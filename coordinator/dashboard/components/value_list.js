@@ -18,6 +18,7 @@ export function createValueList(facet, { index, apply }) {
   const find = h("input", {
     type: "search",
     class: "facet-find",
+    hidden: true,
     placeholder: "Find a value",
     "aria-label": `Find a value of ${facet.title}`,
     autocomplete: "off",
@@ -40,7 +41,7 @@ export function createValueList(facet, { index, apply }) {
   const position = h("span", { class: "small muted" });
   const previous = button(`Previous values of ${facet.title}`, { iconName: "left", isIconOnly: true, kind: "quiet", onclick: () => turn(-1) });
   const next = button(`More values of ${facet.title}`, { iconName: "right", isIconOnly: true, kind: "quiet", onclick: () => turn(+1) });
-  const pages = h("div", { class: "facet-pages" }, previous, position, next);
+  const pages = h("div", { class: "facet-pages", hidden: true }, previous, position, next);
   const element = h("div", { class: "value-list" }, find, list, remark, pages);
   let current = null;
 
@@ -84,7 +85,8 @@ export function createValueList(facet, { index, apply }) {
     ].sort((one, other) => (other.doc_count ?? -1) - (one.doc_count ?? -1));
     const taken = new Set(chosen.map((row) => row.key));
     const size = facetSize(facet);
-    const rest = buckets.filter((bucket) => !taken.has(bucket.key)).slice(0, size);
+    const isFirstLook = total === null; // values without a hit are left to the pages behind
+    const rest = buckets.filter((bucket) => !taken.has(bucket.key) && !(isFirstLook && bucket.doc_count === 0)).slice(0, size);
     const most = Math.max(1, ...rest.map((bucket) => bucket.doc_count), ...chosen.map((row) => row.doc_count ?? 0));
     const rows = [...chosen, ...rest.map((bucket) => ({ ...bucket, mark: "off" }))];
     reconcile(list, rows, (row) => row.key, createRow, (line, row) => updateRow(line, row, most));
@@ -92,7 +94,7 @@ export function createValueList(facet, { index, apply }) {
 
     if (rows.length > 0) remark.textContent = "";
     else remark.textContent = wanted ? "No value starts like this." : "No item here has a value.";
-    const mayHaveMore = total === null ? rest.length >= size : page * size < total;
+    const mayHaveMore = isFirstLook ? buckets.length >= size : page * size < total;
     pages.hidden = page === 1 && !mayHaveMore && total === null;
     previous.disabled = page <= 1;
     next.disabled = !mayHaveMore;

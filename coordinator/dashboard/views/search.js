@@ -164,7 +164,7 @@ function createPage({ index, schema, apply, type, ask, reopen, getState }) {
     },
   });
   const total = h("p", { class: "total", role: "status" });
-  const timing = h("details", { class: "popover timings" });
+  const timing = h("details", { class: "popover timings", hidden: true });
   const chips = h("ul", { class: "chips", "aria-label": "What narrows the result" });
   const messages = h("div", { class: "messages" });
   const results = h("div", { class: "results" });
@@ -433,6 +433,7 @@ function drawTimings(timing, { answer, phases, roundTripMs }) {
   const rest = (whole?.ms ?? sum) - sum;
   if (rest > 0) parts.push({ label: "rest", value: rest, text: milliseconds(rest) });
   const took = whole?.ms ?? (answer.meta?.took_us ?? 0) / 1000;
+  timing.hidden = false;
   fill(
     timing,
     h("summary", {}, `in ${milliseconds(took)}`),

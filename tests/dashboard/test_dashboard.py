@@ -1,0 +1,728 @@
+"""The dashboard in real Chromium, on the real service."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.dashboard.conftest import Service, watched_page
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def films(service: Service) -> None:
+    """The demo's films, under the name `films`."""
+    service.make_films()
+
+
+@pytest.fixture
+def expect() -> Any:
+    """Playwright's assertions, which wait until they hold."""
+    return pytest.importorskip("playwright.sync_api").expect
+
+
+def total_text(service: Service, index: str, request: dict[str, Any]) -> str:
+    total = service.call("POST", f"/{index}/search", request)["pagination"]["total"]
+    return f"{total:,} item" + ("" if total == 1 else "s")
+
+
+def state_of(page: Any) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def facet(page: Any, title: str) -> Any:
+    return page.get_by_role("region", name=title, exact=True)
+
+
+def value(page: Any, title: str, key: str) -> Any:
+    keys = page.locator(".value-key").get_by_text(key, exact=True)
+    return facet(page, title).locator(".value").filter(has=keys)
+
+
+def drop_file(page: Any, selector: str, name: str, text: str) -> None:
+    """Drop a file, as the browser would, on an element."""
+    page.evaluate(
+        """([selector, name, text]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([text], name, { type: "text/plain" }));
+            const target = document.querySelector(selector);
+            for (const type of ["dragenter", "dragover", "drop"]) {
+              const options = { bubbles: true, cancelable: true, dataTransfer: transfer };
+              target.dispatchEvent(new DragEvent(type, options));
+            }
+        }""",
+        [selector, name, text],
+    )
+
+
+# --- indices ------------------------------------------------------------------------------------
+
+
+def test_list_shows_items_size_shards_and_state(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard")
+
+    row = page.locator(".index-row").filter(has=page.get_by_role("link", name="films", exact=True))
+    entry = next(i for i in service.call("GET", "/_indexes")["indexes"] if i["name"] == "films")
+    expect(row.locator("dd").nth(0)).to_have_text(f"{entry['items']:,}")
+    expect(row.locator("dd").nth(1)).to_have_text(re.compile(r"\d.* [kMG]?B"))
+    expect(row.locator("dd").nth(2)).to_have_text("2")
+    expect(row.locator(".state")).to_have_text(entry["state"])
+    expect(row.get_by_role("listitem").filter(has_text="Genres")).to_be_visible()
+
+
+def test_create_configure_load_empty_and_remove(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard")
+    page.get_by_role("button", name="Create index").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Name").fill("made by hand")
+    dialog.get_by_role("button", name="Add a facet").click()
+    dialog.get_by_label("Field", exact=True).fill("tags")
+    dialog.get_by_label("Title").fill("Topics")
+    dialog.get_by_label("Values").fill("7")
+    dialog.get_by_role("button", name="Create index").click()
+
+    expect(page.get_by_text("This index is empty")).to_be_visible()
+    configuration = service.call("GET", "/made%20by%20hand/configuration")
+    assert configuration["aggregations"] == {"tags": {"title": "Topics", "size": 7}}
+
+    lines = "\n".join([json.dumps({"id": n, "tags": ["a"]}) for n in range(9)] + ["{broken", "[1]"])
+    page.goto("/dashboard")
+    name = "made by hand"
+    page.get_by_role("button", name=f"Load a file into {name}").click()
+    drop_file(page, ".drop-zone", "items.ndjson", lines)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".tile dd").nth(0)).to_have_text("9")
+    expect(dialog.locator(".tile dd").nth(2)).to_have_text("2")
+    expect(dialog.get_by_role("row").nth(1)).to_contain_text("10")
+    dialog.get_by_role("button", name="Done").click()
+
+    row = page.locator(".index-row").filter(has_text=name)
+    expect(row.locator("dd").nth(0)).to_have_text("9")
+    page.get_by_role("button", name=f"Empty {name}").click()
+    page.get_by_role("dialog").get_by_role("textbox").fill(name)
+    page.get_by_role("button", name="Empty the index").click()
+    expect(row.locator("dd").nth(0)).to_have_text("0")
+    assert service.call("GET", "/made%20by%20hand/configuration") == configuration
+
+    page.get_by_role("button", name=f"Remove {name}").click()
+    remove = page.get_by_role("button", name="Remove the index")
+    expect(remove).to_be_disabled()
+    page.get_by_role("dialog").get_by_role("textbox").fill("made by han")
+    expect(remove).to_be_disabled()
+    page.get_by_role("dialog").get_by_role("textbox").fill(name)
+    remove.click()
+    expect(row).to_have_count(0)
+
+
+def test_a_refused_file_changes_nothing_and_says_why(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("refusing", {"aggregations": {}}, [{"id": 1}])
+    page.goto("/dashboard")
+    page.get_by_role("button", name="Load a file into refusing").click()
+    page.get_by_role("checkbox").uncheck()
+    drop_file(page, ".drop-zone", "items.ndjson", '{"id":2}\n{broken')
+
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_contain_text("Nothing was changed")
+    assert service.call("GET", "/refusing/stats")["items"] == 1
+
+
+def test_a_file_dropped_on_the_page_proposes_a_configuration(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    expect(page.locator(".index-row").first).to_be_visible()
+    items = [
+        {"id": n, "name": f"Thing {n}", "colour": ["red", "green"][n % 2], "price": n / 4}
+        for n in range(40)
+    ]
+    drop_file(page, ".page-head", "my things.ndjson", "\n".join(json.dumps(i) for i in items))
+
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("textbox", name="Name")).to_have_value("my-things")
+    dialog.get_by_role("button", name="Create index").click()
+    expect(page.get_by_role("dialog").locator(".tile dd").nth(0)).to_have_text("40")
+    configuration = service.call("GET", "/my-things/configuration")
+    assert set(configuration["aggregations"]) == {"colour", "price"}
+    assert configuration["searchable_fields"] == ["name^3"]
+
+
+def test_configuration_mistakes_are_shown_at_the_field(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    page.get_by_role("button", name="Configure films").click()
+    dialog = page.get_by_role("dialog")
+    size = dialog.locator('[data-path="aggregations.tags.size"]')
+    # The control itself allows no negative number; the service must be asked to see its message.
+    size.evaluate("input => { input.removeAttribute('min'); input.value = '-3' }")
+    dialog.get_by_role("button", name="Save").click()
+    expect(size).to_have_attribute("aria-invalid", "true")
+    expect(dialog.locator(".at-field")).to_contain_text("size")
+    size.fill("")
+
+    dialog.get_by_role("tab", name="JSON").click()
+    area = dialog.get_by_role("textbox", name="Configuration as JSON")
+    area.fill('{"aggregations": {"tags": {"size": "many"}}}')
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("aggregations.tags.size")
+    area.fill('{"aggregations": ')
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("not JSON")
+
+
+# --- search -------------------------------------------------------------------------------------
+
+
+def test_search_as_you_type_with_highlighting(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {}))
+
+    page.get_by_role("searchbox", name="Search films").press_sequentially("priso", delay=20)
+
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "priso"}))
+    expect(page.locator(".item mark").first).to_have_text(re.compile("^priso", re.I))
+    assert state_of(page) == {"q": ["priso"]}
+
+
+def test_a_value_is_selected_then_excluded_then_neither(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard/films")
+    drama = value(page, "Genres", "Drama")
+    drama.click()
+    expect(drama).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".total")).to_have_text(
+        total_text(service, "films", {"filters": {"genres": ["Drama"]}})
+    )
+    assert state_of(page) == {"is.genres": ["Drama"]}
+
+    drama.click()
+    expect(drama).to_have_attribute("aria-pressed", "mixed")
+    expect(page.locator(".total")).to_have_text(
+        total_text(service, "films", {"not_filters": {"genres": ["Drama"]}})
+    )
+    assert state_of(page) == {"not.genres": ["Drama"]}
+    expect(page.locator(".chip")).to_have_text("Genres: not Drama")
+
+    drama.click()
+    expect(drama).to_have_attribute("aria-pressed", "false")
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {}))
+    expect(page.locator(".chips")).to_be_hidden()
+
+
+def test_counts_agree_with_the_service(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films?is.genres=Crime")
+    expect(page.locator(".chip")).to_be_visible()
+    expect(value(page, "Genres", "Crime")).to_have_attribute("aria-pressed", "true")
+    request = {"filters": {"genres": ["Crime"]}, "facet_fields": ["genres"]}
+    answer = service.call("POST", "/films/search", request)
+
+    buckets = answer["data"]["aggregations"]["genres"]["buckets"]
+    expected = [[b["key"], f"{b['doc_count']:,}"] for b in buckets if b["doc_count"]]
+    shown = facet(page, "Genres").locator(".value")
+    expect(shown).not_to_have_count(0)
+    texts = [
+        [row.locator(".value-key").inner_text(), row.locator(".value-count").inner_text()]
+        for row in shown.all()
+    ]
+    assert texts[: len(expected)] == expected
+
+
+def test_and_or_switch(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films?is.genres=Crime&is.genres=Comedy")
+    expect(page.locator(".total")).to_have_text(
+        total_text(service, "films", {"filters": {"genres": {"all": ["Crime", "Comedy"]}}})
+    )
+    facet(page, "Genres").get_by_role("button", name="or", exact=True).click()
+    expect(page.locator(".total")).to_have_text(
+        total_text(service, "films", {"filters": {"genres": {"any": ["Crime", "Comedy"]}}})
+    )
+    assert state_of(page)["join.genres"] == ["any"]
+
+
+def test_more_values_and_search_within_a_facet(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    actors = facet(page, "Actors")
+    first = service.call("POST", "/films/facet", {"name": "actors", "page": 2})
+    actors.get_by_role("button", name="More values of Actors").click()
+    expect(actors.locator(".value-key").first).to_have_text(first["data"]["buckets"][0]["key"])
+    expect(actors).to_contain_text(f"11–20 of {first['pagination']['total']:,}")
+    assert state_of(page) == {"at.actors": ["2"]}
+
+    actors.get_by_role("searchbox").fill("hanks")
+    expect(actors.locator(".value-key").first).to_have_text("Tom Hanks")
+    value(page, "Actors", "Tom Hanks").click()
+    expect(page.locator(".total")).to_have_text(
+        total_text(service, "films", {"filters": {"actors": ["Tom Hanks"]}})
+    )
+    actors.get_by_role("searchbox").fill("")
+    expect(actors.locator(".value-key").first).to_have_text("Tom Hanks")
+    expect(actors.locator(".value").first).to_have_attribute("aria-pressed", "true")
+
+
+def open_facet(page: Any, title: str) -> Any:
+    section = facet(page, title)
+    toggle = section.locator(".facet-toggle")
+    if toggle.get_attribute("aria-expanded") != "true":
+        toggle.click()
+    return section
+
+
+def range_of(page: Any, field: str) -> tuple[float, float]:
+    low, _, high = state_of(page)[f"range.{field}"][0].partition("..")
+    return float(low or "-inf"), float(high or "inf")
+
+
+def test_brush_a_histogram(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    expect(page.locator(".item").first).to_be_visible()
+    plot = open_facet(page, "Year").locator(".plot")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 20, steps=5)
+    page.mouse.up()
+
+    page.wait_for_url("**range.year=*")
+    low, high = range_of(page, "year")
+    assert low < high
+    wanted = {"filters": {"year": {"gte": low, "lt": high}}}
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", wanted))
+    expect(page.locator(".chip")).to_contain_text("Year: ")
+
+    handle = page.get_by_role("slider", name="Year, lower end")
+    handle.focus()
+    handle.press("ArrowRight")
+    page.wait_for_url(lambda url: f"range.year={low:.0f}.." not in url)
+    moved, same = range_of(page, "year")
+    assert moved > low
+    assert same == high
+
+    facet(page, "Year").get_by_label("Year from").fill("1999")
+    facet(page, "Year").get_by_label("Year to").fill("1999")
+    facet(page, "Year").get_by_label("Year to").press("Tab")
+    expect(page.locator(".total")).to_have_text(
+        total_text(service, "films", {"filters": {"year": {"gte": 1999, "lte": 1999}}})
+    )
+    page.get_by_role("button", name="Clear the range of Year").click()
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {}))
+
+
+def test_date_histogram(page: Any, service: Service, expect: Any) -> None:
+    items = [{"id": n, "day": f"20{n:02d}-0{1 + n % 9}-15"} for n in range(24)]
+    service.make_index("dated", {"aggregations": {"day": {}}}, items)
+    page.goto("/dashboard/dated")
+
+    section = facet(page, "Day")
+    expect(section.locator(".plot .bar")).to_have_count(24)
+    expect(section.locator(".plot svg")).to_have_attribute("aria-label", re.compile("24 items"))
+    section.get_by_label("Day from").fill("2010-01-01")
+    section.get_by_label("Day from").press("Tab")
+    expect(page.locator(".total")).to_have_text("14 items")
+    expect(page.locator(".chip")).to_have_text("Day: from 2010-01-01")
+
+
+def test_sort_page_and_back(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    page.get_by_label("Sort by").select_option("year")
+    page.get_by_role("button", name=re.compile("Ascending")).click()
+    newest = service.call(
+        "POST", "/films/search", {"sort_field": "year", "order": "desc", "page": 2, "per_page": 20}
+    )["data"]["items"]
+    page.get_by_role("button", name="Page 2", exact=True).click()
+    expect(page.locator(".item h2").first).to_have_text(newest[0]["name"])
+    assert state_of(page) == {"sort": ["year:desc"], "page": ["2"]}
+
+    page.go_back()
+    expect(page.get_by_role("button", name="Page 1", exact=True)).to_have_attribute(
+        "aria-current", "page"
+    )
+    assert state_of(page) == {"sort": ["year:desc"]}
+    page.go_back()
+    page.go_back()
+    expect(page.get_by_label("Sort by")).to_have_value("")
+    page.go_forward()
+    expect(page.get_by_label("Sort by")).to_have_value("year")
+
+
+def test_the_url_carries_the_whole_state(page: Any, service: Service, expect: Any) -> None:
+    page.goto(
+        "/dashboard/films?q=war&sort=year:asc&is.genres=Drama&not.country=Japan"
+        "&range.year=1950..2000&join.genres=any&view=json&per_page=10&explain=1"
+    )
+    request = {
+        "query": "war",
+        "filters": {"genres": ["Drama"], "year": {"gte": 1950, "lt": 2000}},
+        "not_filters": {"country": ["Japan"]},
+    }
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", request))
+    expect(page.get_by_role("searchbox", name="Search films")).to_have_value("war")
+    expect(page.locator(".chip")).to_have_count(3)
+    expect(page.get_by_role("button", name="JSON")).to_have_attribute("aria-pressed", "true")
+    assert json.loads(page.locator(".item pre").first.inner_text())["id"]
+
+
+def test_edit_and_delete(page: Any, service: Service, expect: Any) -> None:
+    big = 2**62 + 1
+    items = [{"id": big, "name": "First"}, {"id": "second", "name": "Second"}]
+    service.make_index("editable", {"aggregations": {}}, items)
+    page.goto("/dashboard/editable")
+
+    page.get_by_role("button", name="Edit First").click()
+    area = page.get_by_role("dialog").get_by_role("textbox")
+    expect(area).to_have_value(re.compile(f'"id": {big}'))
+    area.fill(json.dumps({"id": big, "name": "Changed"}))
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".item h2").first).to_have_text("Changed")
+    assert service.call("GET", f"/editable/items/{big}")["name"] == "Changed"
+
+    page.get_by_role("button", name="Edit Changed").click()
+    expect(area).to_be_enabled()
+    area.fill("{broken")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("not JSON")
+    page.keyboard.press("Escape")
+
+    page.get_by_role("button", name="Delete Second").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator(".total")).to_have_text("1 item")
+    assert service.call("GET", "/editable/stats")["items"] == 1
+
+
+def test_an_edit_that_was_overtaken_is_refused(page: Any, service: Service, expect: Any) -> None:
+    service.make_index("contested", {"aggregations": {}}, [{"id": 1, "name": "Mine"}])
+    page.goto("/dashboard/contested")
+    page.get_by_role("button", name="Edit Mine").click()
+    area = page.get_by_role("dialog").get_by_role("textbox")
+    expect(area).to_be_enabled()
+    service.call("POST", "/contested/items/1/update", {"id": 1, "name": "Theirs"})
+
+    area.fill('{"id": 1, "name": "Lost"}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Somebody changed")
+    assert service.call("GET", "/contested/items/1")["name"] == "Theirs"
+
+
+def test_explanation_and_timings(page: Any, expect: Any) -> None:
+    page.goto("/dashboard/films?q=prison+escape&explain=1")
+    explanation = page.locator(".item").first.get_by_role("group", name="Why this rank")
+    expect(explanation.locator(".stack-part").first).to_be_visible()
+    expect(explanation.locator(".legend")).to_contain_text("prison")
+    total = float(explanation.locator("p").inner_text().removeprefix("Score "))
+    parts = [float(part) for part in explanation.locator(".legend b").all_inner_texts()]
+    assert sum(parts) == pytest.approx(total, rel=0.02, abs=0.01 * len(parts))
+
+    page.locator(".timings summary").click()
+    expect(page.locator(".timings .legend li").first).to_be_visible()
+    expect(page.locator(".timings")).to_contain_text("as seen by this browser")
+
+
+def test_copy_as_curl(page: Any, service: Service, expect: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto("/dashboard/films?q=it's&is.genres=Drama")
+    expect(page.locator(".total")).to_be_visible()
+    expect(page.locator(".timings")).to_be_visible()
+    page.get_by_role("button", name="Copy as curl").click()
+    expect(page.locator(".toast")).to_be_visible()
+    command = page.evaluate("navigator.clipboard.readText()")
+
+    assert command.startswith(f"curl '{service.url}/films/search'")
+    if shutil.which("curl"):
+        answer = subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout
+        found = json.loads(answer)
+        assert total_text(
+            service, "films", {"query": "it's", "filters": {"genres": ["Drama"]}}
+        ).startswith(f"{found['pagination']['total']} ")
+
+
+def test_an_older_answer_never_replaces_a_newer_one(page: Any, expect: Any) -> None:
+    """Answers to early letters are held back, and the abort is ignored, as a bad proxy would."""
+    page.add_init_script(
+        """
+        const original = window.fetch;
+        window.fetch = async (path, options) => {
+          const { signal, ...rest } = options ?? {};
+          const query = path.endsWith("/search") ? JSON.parse(rest.body).query ?? "" : "";
+          const answer = await original(path, rest);
+          const late = { g: 900, go: 700, god: 500, godf: 300 }[query] ?? 0;
+          await new Promise((resolve) => setTimeout(resolve, late));
+          return answer;
+        };
+        window.shown = [];
+        new MutationObserver(() => {
+          const title = document.querySelector(".item h2")?.textContent;
+          if (title && title !== window.shown.at(-1)) window.shown.push(title);
+        }).observe(document, { childList: true, subtree: true });
+        """
+    )
+    page.goto("/dashboard/films")
+    expect(page.locator(".item").first).to_be_visible()
+    page.evaluate("window.shown.length = 0")
+    search = page.get_by_role("searchbox", name="Search films")
+    search.press_sequentially("godfather", delay=60)
+    expect(page.locator(".item h2").first).to_have_text("The Godfather")
+    page.wait_for_timeout(1200)
+    expect(page.locator(".item h2").first).to_have_text("The Godfather")
+    assert page.evaluate("window.shown.at(-1)") == "The Godfather"
+    assert "q=godfather" in page.url
+
+
+def test_values_full_of_markup_are_shown_as_text(page: Any, service: Service, expect: Any) -> None:
+    item = {"id": EVIL, "name": f"{EVIL} & co", "tags": [EVIL, "&amp;"], "deep": {"x": EVIL}}
+    configuration = {"aggregations": {"tags": {"title": EVIL}}}
+    service.make_index("evil", configuration, [item])
+    page.goto("/dashboard/evil?q=script")
+
+    expect(page.locator(".item h2")).to_have_text(f"{EVIL} & co")
+    expect(page.locator(".item h2 mark").first).to_have_text("script")
+    expect(page.locator(".value-key").first).to_have_text(re.compile(re.escape("&amp;") + "|<scr"))
+    expect(page.locator(".facet-title")).to_have_text(EVIL)
+    page.get_by_role("button", name="JSON").click()
+    expect(page.locator(".item pre")).to_contain_text("<script>alert(1)</script>")
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_large_integers_are_not_rounded(page: Any, service: Service, expect: Any) -> None:
+    exact = 2**63 - 1
+    service.make_index("large", {"aggregations": {}}, [{"id": exact, "name": "Largest"}])
+    page.goto("/dashboard/large?view=json")
+    expect(page.locator(".item pre")).to_contain_text(str(exact))
+    expect(page.locator(".item-id")).to_have_text(str(exact))
+
+
+# --- many ---------------------------------------------------------------------------------------
+
+
+def test_a_facet_of_35000_values_is_paged_not_rendered(
+    page: Any, service: Service, expect: Any
+) -> None:
+    items = [{"id": n, "name": f"n{n}", "product": f"product {n:05d}"} for n in range(35_000)]
+    service.make_index("many", {"aggregations": {"product": {}}}, items)
+    page.goto("/dashboard/many")
+    section = facet(page, "Product")
+    section.get_by_role("button", name="More values of Product").click()
+    expect(section).to_contain_text("11–20 of 35,000")
+    page.goto("/dashboard/many?at.product=3500")
+    expect(section).to_contain_text("34,991–35,000 of 35,000")
+    expect(section.locator(".value-key").last).to_have_text("product 34999")
+    assert section.locator(".value").count() == 10
+    assert page.evaluate("document.querySelectorAll('*').length") < 2000
+    section.get_by_role("searchbox").fill("12345")
+    expect(section.locator(".value-key").first).to_have_text("product 12345")
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_an_unknown_index_says_what_to_do(page: Any, expect: Any) -> None:
+    page.goto("/dashboard/not%20there")
+    expect(page.get_by_role("heading", name="There is no index “not there”")).to_be_visible()
+    page.get_by_role("button", name="Create it").click()
+    expect(page.get_by_role("dialog").get_by_role("textbox", name="Name")).to_have_value("not there")
+
+
+def test_no_hits_offers_a_way_back(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films?is.genres=Drama&range.year=3000..")
+    expect(page.get_by_text("No item matches")).to_be_visible()
+    page.get_by_role("button", name="Remove all filters").click()
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {}))
+
+
+def test_a_failing_search_says_so_and_recovers_by_itself(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard/films")
+    expect(page.locator(".item").first).to_be_visible()
+    error = {"code": "shard_unavailable", "message": "Shard 1 does not answer.", "status": 503}
+    page.route(
+        "**/films/search",
+        lambda route: route.fulfill(status=503, json={"error": error}),
+    )
+    page.get_by_role("searchbox", name="Search films").fill("war")
+    expect(page.get_by_role("alert")).to_contain_text("Shard 1 does not answer.")
+    expect(page.locator(".item").first).to_be_visible()
+    page.unroute("**/films/search")
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "war"}))
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_service_that_needs_a_key_asks_for_it(page: Any, expect: Any) -> None:
+    keys: list[str | None] = []
+
+    def guard(route: Any) -> None:
+        keys.append(route.request.headers.get("x-api-key"))
+        if keys[-1] == "secret":
+            route.continue_()
+        else:
+            error = {"code": "unauthorized", "message": "A key is needed.", "status": 401}
+            route.fulfill(status=401, json={"error": error})
+
+    page.route("**/_indexes", guard)
+    page.goto("/dashboard")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("API key").fill("wrong")
+    dialog.get_by_label("API key").press("Enter")
+    expect(dialog.locator(".field-error")).to_have_text("A key is needed.")
+    dialog.get_by_label("API key").fill("secret")
+    dialog.get_by_label("API key").press("Enter")
+    expect(page.get_by_role("link", name="films", exact=True)).to_be_visible()
+    assert page.evaluate("sessionStorage.getItem('facetd-api-key')") == "secret"
+    assert keys[:3] == [None, "wrong", "secret"]
+
+
+# --- health -------------------------------------------------------------------------------------
+
+
+def test_health(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/_health")
+    expect(page.get_by_text(re.compile("All 2 shards serve"))).to_be_visible()
+    shards = page.get_by_role("region", name="Shards").get_by_role("row")
+    expect(shards).to_have_count(3)
+    expect(page.get_by_role("region", name="Segments").get_by_role("row").nth(1)).to_be_visible()
+    expect(page.locator(".chart svg").first).to_have_attribute("aria-label", re.compile("Requests"))
+    expect(page.locator(".line").first).to_have_attribute("points", re.compile(" "))
+
+
+# --- keyboard, sizes, accessibility -------------------------------------------------------------
+
+
+def test_keyboard_alone(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    expect(page.locator(".item").first).to_be_visible()
+    search = page.get_by_role("searchbox", name="Search films")
+    page.locator(".index-name").click()
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    page.keyboard.type("love")
+    expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "love"}))
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".item").first).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(".item").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(search).to_be_focused()
+
+    first = facet(page, "Genres").locator(".value").first
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    second = facet(page, "Genres").locator(".value").nth(1)
+    expect(second).to_be_focused()
+    key = second.locator(".value-key").inner_text()
+    page.keyboard.press("Space")
+    expect(value(page, "Genres", key)).to_have_attribute("aria-pressed", "true")
+    expect(value(page, "Genres", key)).to_be_focused()
+    page.keyboard.press("x")
+    expect(value(page, "Genres", key)).to_have_attribute("aria-pressed", "mixed")
+
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    expect(page.get_by_role("heading", name="Health")).to_be_visible()
+
+
+VIEWS = {
+    "indices": "/dashboard",
+    "search": "/dashboard/films?q=war&is.genres=Drama&not.country=Japan&range.year=1950..2000",
+    "explained": "/dashboard/films?q=prison&explain=1",
+    "json": "/dashboard/films?view=json",
+    "empty": "/dashboard/films?is.genres=Nothing",
+    "unknown": "/dashboard/not-there",
+    "health": "/dashboard/_health",
+}
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
+def test_nothing_is_wider_than_the_page(
+    browser: Any, service: Service, width: int, expect: Any
+) -> None:
+    with watched_page(
+        browser, service, viewport={"width": width, "height": 800}, has_touch=True
+    ) as page:
+        for path in VIEWS.values():
+            page.goto(path)
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+
+
+def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expect: Any) -> None:
+    with watched_page(browser, service, viewport={"width": 360, "height": 740}) as page:
+        page.goto("/dashboard/films")
+        expect(page.locator(".item").first).to_be_visible()
+        expect(facet(page, "Genres")).to_be_hidden()
+        page.get_by_role("button", name="Filters").click()
+        value(page, "Genres", "Drama").click()
+        expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, fetched into a temporary folder."""
+    folder = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed, so axe-core cannot be fetched")
+    fetched = subprocess.run(
+        [npm, "pack", "axe-core@4"], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    if fetched.returncode != 0:
+        pytest.skip("axe-core could not be fetched from npm")
+    archive = next(Path(folder).glob("axe-core-*.tgz"))
+    with tarfile.open(archive) as files:
+        member = files.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+def violations(page: Any, axe: str) -> list[str]:
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{violation['id']}: {node['target']} {node['failureSummary']}"
+        for violation in found
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_no_violation(
+    browser: Any, service: Service, axe: str, expect: Any, scheme: str, width: int
+) -> None:
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 900}}
+    with watched_page(browser, service, reduced_motion="reduce", **options) as page:
+        for name, path in VIEWS.items():
+            page.goto(path)
+            page.wait_for_load_state("networkidle")
+            if width == 360 and page.locator(".filters-toggle").is_visible():
+                page.locator(".filters-toggle").click()
+            assert violations(page, axe) == [], name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_in_dialogs(
+    browser: Any, service: Service, axe: str, expect: Any, scheme: str
+) -> None:
+    with watched_page(browser, service, color_scheme=scheme, reduced_motion="reduce") as page:
+        for label in ("Configure films", "Load a file into films", "Remove films", "Empty films"):
+            page.goto("/dashboard")
+            page.get_by_role("button", name=label).click()
+            expect(page.get_by_role("dialog")).to_be_visible()
+            page.wait_for_load_state("networkidle")
+            assert violations(page, axe) == [], label
+        page.goto("/dashboard/films")
+        page.locator(".item-actions button").first.click()
+        expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_enabled()
+        assert violations(page, axe) == []

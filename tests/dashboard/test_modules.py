@@ -1,0 +1,120 @@
+"""The pure modules of the dashboard, run where they will run: in Chromium."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dashboard.conftest import Service
+
+
+@pytest.fixture
+def run(page: Any, service: Service) -> Any:
+    """Run `body` with a module's exports as `m` and an argument as `x`."""
+    page.goto("/dashboard")
+
+    def run(module: str, body: str, argument: Any = None) -> Any:
+        script = f"async (x) => {{ const m = await import('/dashboard/assets/{module}'); {body} }}"
+        return page.evaluate(script, argument)
+
+    return run
+
+
+def test_state_survives_the_url(run: Any) -> None:
+    url = (
+        "?q=a+%26+b&sort=x.y%3Adesc&page=3&per_page=50&view=json&explain=1&partial=1"
+        "&is.f=1&is.f=%3D&not.f=2&range.f=1..2.5&join.f=any&at.f=4&find.f=q"
+    )
+    assert run("state.js", "return m.writeState(m.readState(x))", url) == url
+
+
+@pytest.mark.parametrize("url", ["", "?page=-1", "?page=x&per_page=", "?range.f=..", "?is.=1&at.f=0"])
+def test_a_url_without_meaning_is_the_empty_state(run: Any, url: str) -> None:
+    assert run("state.js", "return m.writeState(m.readState(x))", url) == ""
+
+
+def test_indent_json_changes_only_white_space(run: Any) -> None:
+    text = '{"id":9223372036854775807,"a":[],"b":{},"c":[1,{"d":"x, {y}: \\"z\\""}],"e":1.0}'
+    indented = run("format.js", "return m.indentJson(x)", text)
+
+    assert indented.startswith('{\n  "id": 9223372036854775807,\n  "a": [],\n  "b": {},')
+    assert "".join(line.strip() for line in indented.split("\n")).replace('": ', '":') == text
+
+
+@pytest.mark.parametrize(
+    ("stats", "first", "last"),
+    [
+        ({"min": 1920, "max": 2023, "avg": 1985, "isWhole": True}, 1920, 2025),
+        ({"min": 0, "max": 1, "avg": 0.5, "isWhole": False}, 0, 1.05),
+        ({"min": -10.5, "max": 10, "avg": 0, "isWhole": False}, -11, 11),
+        ({"min": 500, "max": 24_874_500, "avg": 15_000, "isWhole": True}, 500, 30_000_000),
+        ({"min": 0, "max": 500, "avg": 3, "isWhole": True}, 0, 700),
+        ({"min": 7, "max": 7, "avg": 7, "isWhole": True}, 7, 8),
+    ],
+)
+def test_number_bins(run: Any, stats: Any, first: float, last: float) -> None:
+    bins = run("bins.js", "return m.numberBins(x)", stats)
+
+    assert bins[0]["from"] == first
+    assert bins[-1]["to"] == pytest.approx(last)
+    assert bins[0]["from"] <= stats["min"]
+    assert bins[-1]["to"] > stats["max"]
+    assert 1 <= len(bins) <= 52
+    assert all(bins[n]["to"] == bins[n + 1]["from"] for n in range(len(bins) - 1))
+    assert all(one["from"] < one["to"] for one in bins)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "first"),
+    [
+        ("2024-02-28", "2024-03-02", {"from": "2024-02-28", "to": "2024-02-29"}),
+        ("1999-12-31", "2001-06-01", {"from": "1999-12-01", "to": "2000-01-01"}),
+        ("0099-05-05", "2020-01-01T10:00:00Z", {"from": "0050-01-01", "to": "0100-01-01"}),
+    ],
+)
+def test_date_bins(run: Any, low: str, high: str, first: Any) -> None:
+    bins = run("bins.js", "return m.dateBins(x[0], x[1])", [low, high])
+
+    assert bins[0] == first
+    assert bins[-1]["to"] > high[:10]
+    assert len(bins) <= 41
+
+
+def test_page_numbers(run: Any) -> None:
+    numbers = "return [[1, 1], [1, 3], [5, 9], [99, 99]].map((x) => m.pageNumbers(...x))"
+    assert run("components/pager.js", numbers) == [
+        [1],
+        [1, 2, 3],
+        [1, None, 4, 5, 6, None, 9],
+        [1, None, 98, 99],
+    ]
+
+
+def test_latest_drops_what_was_overtaken(run: Any) -> None:
+    body = """
+        const latest = new m.Latest();
+        const after = (ms, value) => () => new Promise((done) => setTimeout(done, ms, value));
+        const answers = await Promise.all([latest.run(after(60, 1)), latest.run(after(5, 2))]);
+        return answers.map((answer) => (answer === m.STALE ? "stale" : answer));
+    """
+    assert run("api.js", body) == ["stale", 2]
+
+
+def test_suggested_configuration(run: Any) -> None:
+    items = [
+        {
+            "id": n,
+            "title": f"A title of its own {n}",
+            "kind": "ab"[n % 2],
+            "tags": ["x", "y"],
+            "published": f"2020-01-{1 + n % 28:02d}",
+            "size": n,
+            "inner": {"a": 1},
+        }
+        for n in range(50)
+    ]
+    assert run("suggestion.js", "return m.configurationFor(x)", items) == {
+        "aggregations": {"kind": {}, "tags": {}, "published": {}, "size": {}},
+        "searchable_fields": ["title^3"],
+    }
