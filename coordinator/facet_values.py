@@ -313,7 +313,10 @@ def page_of_buckets(
         )
     texts = values.values
     page = numbers[offset : offset + limit]
-    return [Bucket(texts[n], int(counts[n]), n in chosen) for n in page], total
+    page_counts = counts[page].tolist() if page else []
+    return [
+        Bucket(texts[n], count, n in chosen) for n, count in zip(page, page_counts, strict=True)
+    ], total
 
 
 def _numbers_by_count(
@@ -333,8 +336,13 @@ def _numbers_by_count(
     room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
     num = _select_top(counts, k, room, num_positive) if len(counts) else 0
     if num >= 0:
-        best: list[int] = room[:num].tolist()
-        best.sort(key=lambda n: (-counts[n], texts[n]))
+        chosen = room[:num]
+        rows = [
+            (-count, texts[n], n)
+            for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
+        ]
+        rows.sort()
+        best = [n for _, _, n in rows]
     else:
         positive = np.flatnonzero(counts > 0)
         order = np.lexsort((values.ranks()[positive], -counts[positive]))
