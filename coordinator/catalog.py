@@ -8,9 +8,9 @@
 
 One small file, replaced atomically at every change: a configuration is in force on all shards or on
 none, because the shards take it from here, at the handshake and after every change. `revision`
-grows with every change of the catalog; the revision of an index is that of the catalog when its
-configuration was accepted, so it is never used twice, not even by a later index of the same name.
-Folders on disk are named by `number`, which is never used again either.
+grows with every change of the catalog; that of an index is greater than the catalog's was when its
+configuration came, so it is never used twice, not even by a later index of the same name. Folders
+on disk are named by `number`, which is never used again either.
 
 The state is an immutable value: whoever reads it sees one moment. Changes are functions from state
 to state, applied one after the other (`Catalog.change`). A changed configuration is first durable,
@@ -65,21 +65,20 @@ class CatalogState(Struct, frozen=True):
     sections: dict[str, dict[str, Any]] = {}
     """What other parts keep here durably, by name; `keys` is that of `coordinator.security`."""
 
-    def with_index(self, name: str, configuration: dict[str, Any]) -> CatalogState:
-        """Return the state in which an index has a configuration; makes it if it is not there."""
-        revision = self.revision + 1
+    def new_entry(self, name: str, configuration: dict[str, Any]) -> StoredIndex:
+        """Return the index as it will be with a new configuration (`with_index` puts it in)."""
         known = next((index for index in self.indexes if index.name == name), None)
         number = self.next_number if known is None else known.number
-        index = StoredIndex(number, name, revision, configuration)
-        if known is None:
-            indexes = (*self.indexes, index)
-        else:
-            indexes = tuple(index if one is known else one for one in self.indexes)
+        return StoredIndex(number, name, self.revision + 1, configuration)
+
+    def with_index(self, index: StoredIndex) -> CatalogState:
+        """Return the state in which an index is new or replaces the one of its number."""
+        indexes = tuple(index if one.number == index.number else one for one in self.indexes)
         return msgspec.structs.replace(
             self,
-            revision=revision,
-            next_number=max(self.next_number, number + 1),
-            indexes=indexes,
+            revision=max(self.revision + 1, index.revision),
+            next_number=max(self.next_number, index.number + 1),
+            indexes=indexes if index in indexes else (*indexes, index),
         )
 
     def without_index(self, name: str) -> CatalogState:

@@ -24,6 +24,7 @@ from pathlib import Path
 from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.logs import Log
+from common.protocol.messages import Catalog as CatalogMessage
 from common.protocol.messages import Welcome
 from coordinator.catalog import Catalog
 from coordinator.settings import SettingError, Settings
@@ -135,7 +136,6 @@ class Cluster:
         """Return when all shards serve."""
         await self._ready.wait()
 
-    @property
     def failed_shards(self) -> list[int]:
         """Ordinals of the shards that do not serve."""
         return [s.shard for s in self.shards if s.state is not ShardState.SERVING]
@@ -217,20 +217,16 @@ class Cluster:
         """
         async with self._push_lock:
             message = self.catalog.message()
-            calls: list[asyncio.Future[None]] = []
-            for shard in self.shards:
-                if shard.state is ShardState.SERVING:
-                    try:
-                        calls.append(
-                            shard.call("catalog", message, None, self.configure_timeout_ms)
-                        )
-                    except Unavailable:
-                        continue
-            for result in await asyncio.gather(*calls, return_exceptions=True):
-                if isinstance(result, ServiceError):
-                    _log.warning("catalog not taken", reason=result.message)
-                elif isinstance(result, BaseException):
-                    raise result
+            serving = [shard for shard in self.shards if shard.state is ShardState.SERVING]
+            await asyncio.gather(*(self._push_to(shard, message) for shard in serving))
+
+    async def _push_to(self, shard: ShardClient, message: CatalogMessage) -> None:
+        """Tell one shard; if it does not agree, begin anew with it, handshake first."""
+        try:
+            await shard.call("catalog", message, None, self.configure_timeout_ms)
+        except ServiceError as error:
+            _log.warning("catalog not taken", shard=shard.shard, reason=error.message)
+            shard.disconnect("it did not take the catalog")
 
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
         """Make a shard that has just connected agree with the catalog."""

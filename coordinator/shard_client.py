@@ -170,6 +170,11 @@ class ShardClient:
         _log.info("shard serves", shard=self.shard, pid=self.pid, epoch=self.epoch)
         self._set_state(ShardState.SERVING)
 
+    def disconnect(self, reason: str) -> None:
+        """End the connection; a new one, with its handshake, will be made."""
+        if self._client is not None:
+            self._client.close(reason)
+
     @property
     def num_in_flight(self) -> int:
         """Calls that wait for an answer."""

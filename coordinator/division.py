@@ -1,0 +1,187 @@
+"""Division: the items of one batch, divided over the shards, without a Python object per item.
+
+    items     0      1      2      3            shards   1      0      1      0
+    payload  {"id":1}{"id":2}{"id":3}{"id":4}
+
+    divided   shard 0  payload {"id":2}{"id":4}   lengths 8 8   positions 1 3
+              shard 1  payload {"id":1}{"id":3}   lengths 8 8   positions 0 2
+
+Order within a shard is order of the batch, so of two operations on one id (which always meet on one
+shard) the later one wins. `positions` lead back from a shard's answers to the items of the batch.
+
+Cost: one pass to count, one to copy: about 200 ns for an item of 500 bytes (new memory, mostly).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.kernels import kernel
+from common.operations import Operation
+from common.placement import shard_of_id
+
+
+@dataclass(slots=True)
+class Part:
+    """What one shard gets of a batch.
+
+    Attributes:
+        payload: bytes of all operations, one after the other.
+        lengths: uint32 per operation.
+        operations: uint8 per operation.
+        positions: int64 per operation: which operation of the batch it is.
+        versions: 8-byte precondition by ordinal in this part.
+    """
+
+    payload: bytes | memoryview
+    lengths: NDArray[np.uint32]
+    operations: NDArray[np.uint8]
+    positions: NDArray[np.int64]
+    versions: dict[int, bytes] = field(default_factory=dict)
+
+
+Parts = dict[int, Part]
+"""Part by shard; shards without a part are left out."""
+
+
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+def _measure(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    shards: NDArray[np.int64],
+    num_items: NDArray[np.int64],
+    num_bytes: NDArray[np.int64],
+) -> None:
+    for item in range(len(starts)):
+        shard = shards[item]
+        num_items[shard] += 1
+        num_bytes[shard] += ends[item] - starts[item]
+
+
+@kernel(
+    "void(uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " uint8[::1], uint32[::1], int64[::1])"
+)
+def _divide(
+    payload: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    shards: NDArray[np.int64],
+    item_cursors: NDArray[np.int64],
+    byte_cursors: NDArray[np.int64],
+    out_payload: NDArray[np.uint8],
+    out_lengths: NDArray[np.uint32],
+    out_positions: NDArray[np.int64],
+) -> None:
+    """Copy each item to its shard's region; the cursors begin where the regions do."""
+    for item in range(len(starts)):
+        shard = shards[item]
+        start = starts[item]
+        length = ends[item] - start
+        cursor = byte_cursors[shard]
+        out_payload[cursor : cursor + length] = payload[start : start + length]
+        byte_cursors[shard] = cursor + length
+        out_lengths[item_cursors[shard]] = length
+        out_positions[item_cursors[shard]] = item
+        item_cursors[shard] += 1
+
+
+def divide(
+    payload: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    shards: NDArray[np.int64],
+    num_shards: int,
+    operation: Operation = Operation.PUT,
+) -> Parts:
+    """Divide items over the shards that they belong to.
+
+    Args:
+        payload: holds the items.
+        starts: where each item begins.
+        ends: where it ends.
+        shards: ordinal of each item's shard.
+        num_shards: number of shards.
+        operation: what to do with each.
+
+    Returns:
+        One part for each shard that gets anything.
+    """
+    num_items = np.zeros(num_shards, np.int64)
+    num_bytes = np.zeros(num_shards, np.int64)
+    _measure(starts, ends, shards, num_items, num_bytes)
+    last_items, last_bytes = np.cumsum(num_items), np.cumsum(num_bytes)
+    out_payload = np.empty(int(last_bytes[-1]), np.uint8)
+    out_lengths = np.empty(len(starts), np.uint32)
+    out_positions = np.empty(len(starts), np.int64)
+    _divide(
+        payload,
+        starts,
+        ends,
+        shards,
+        last_items - num_items,
+        last_bytes - num_bytes,
+        out_payload,
+        out_lengths,
+        out_positions,
+    )
+    operations = np.full(len(starts), int(operation), np.uint8)
+    parts: Parts = {}
+    for shard in range(num_shards):
+        last = int(last_items[shard])
+        first = last - int(num_items[shard])
+        if first < last:
+            end = int(last_bytes[shard])
+            parts[shard] = Part(
+                out_payload[end - int(num_bytes[shard]) : end].data,
+                out_lengths[first:last],
+                operations[first:last],
+                out_positions[first:last],
+            )
+    return parts
+
+
+def divide_operations(
+    operations: Sequence[tuple[Operation, bytes, bytes]],
+    num_shards: int,
+    versions: dict[int, bytes] | None = None,
+) -> Parts:
+    """Divide a few single operations.
+
+    Args:
+        operations: kind, canonical id, payload (an item, or for a DELETE the id).
+        num_shards: number of shards.
+        versions: 8-byte precondition by ordinal in `operations`.
+
+    Returns:
+        One part for each shard that gets anything.
+    """
+    by_shard: dict[int, list[int]] = {}
+    for position, (_, item_id, _) in enumerate(operations):
+        by_shard.setdefault(shard_of_id(item_id, num_shards), []).append(position)
+    return {
+        shard: Part(
+            b"".join(operations[position][2] for position in positions),
+            np.array([len(operations[position][2]) for position in positions], np.uint32),
+            np.array([operations[position][0] for position in positions], np.uint8),
+            np.array(positions, np.int64),
+            {
+                ordinal: versions[position]
+                for ordinal, position in enumerate(positions)
+                if position in versions
+            }
+            if versions
+            else {},
+        )
+        for shard, positions in by_shard.items()
+    }
+
+
+def places_of(seq: int, first_position: int, num_items: int) -> NDArray[np.uint64]:
+    """Return the places of the next items of a group: seq << 32 | position."""
+    first = np.uint64((seq << 32) + first_position)
+    return np.arange(num_items, dtype=np.uint64) + first
