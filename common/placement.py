@@ -35,22 +35,22 @@ _PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 _64 = np.uint64(64)
 
 
-@kernel("uint64(uint64, uint64)", inline=True)
+@kernel("uint64(uint64, uint64)", inline=True, allocates=False)
 def _rotate(word: Any, num_bits: Any) -> Any:
     return (word << num_bits) | (word >> (_64 - num_bits))
 
 
-@kernel("uint64(uint64, uint64)", inline=True)
+@kernel("uint64(uint64, uint64)", inline=True, allocates=False)
 def _round(accumulator: Any, lane: Any) -> Any:
     return _rotate(accumulator + lane * _PRIME_2, np.uint64(31)) * _PRIME_1
 
 
-@kernel("uint64(uint64, uint64)", inline=True)
+@kernel("uint64(uint64, uint64)", inline=True, allocates=False)
 def _merge_round(digest: Any, accumulator: Any) -> Any:
     return (digest ^ _round(np.uint64(0), accumulator)) * _PRIME_1 + _PRIME_4
 
 
-@kernel("uint64(uint8[::1], int64, int64)")
+@kernel("uint64(uint8[::1], int64, int64)", allocates=False)
 def xxh64(array: Any, start: Any, end: Any) -> Any:
     """Return the xxh64 (seed 0) of ``array[start:end]``, equal to ``xxhash.xxh64_intdigest``."""
     position = start

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.byte_words import load_u64, trailing_zeros
+from common.json_kernels import find_closing_quote, find_quote_or_backslash, unescape
 from common.kernels import kernel
 from common.values import ValueKind, number_text
 from shard.index.field_registry import HASH_BASIS, FieldRegistry, find_field, hash_step
@@ -59,11 +59,6 @@ _DROPPED: Final = 255
 _DONE: Final = 0
 _UNKNOWN_PATH: Final = 1
 _FULL: Final = 2
-
-_ONES: Final = np.uint64(0x0101010101010101)
-_HIGHS: Final = np.uint64(0x8080808080808080)
-_QUOTES: Final = np.uint64(0x2222222222222222)
-_BACKSLASHES: Final = np.uint64(0x5C5C5C5C5C5C5C5C)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,114 +91,20 @@ class Extraction:
     id_end: NDArray[np.int64]
 
 
-@kernel("int64(uint8[::1], int64)", inline=True)
+@kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
 def _skip_space(payload: Any, position: Any) -> Any:
     while payload[position] <= 0x20:
         position += 1
     return position
 
 
-@kernel("int64(uint8[::1], int64)", inline=True)
-def _find_quote_or_backslash(payload: Any, position: Any) -> Any:
-    """Return the first position from `position` on that holds a quote or a backslash."""
-    last = len(payload) - 8
-    while position <= last:
-        word = load_u64(payload, position)
-        quotes = word ^ _QUOTES
-        backslashes = word ^ _BACKSLASHES
-        found = ((quotes - _ONES) & ~quotes) | ((backslashes - _ONES) & ~backslashes)
-        found &= _HIGHS
-        if found != 0:
-            return position + (trailing_zeros(found) >> 3)
-        position += 8
-    while payload[position] != 0x22 and payload[position] != 0x5C:
-        position += 1
-    return position
-
-
-@kernel("int64(uint8[::1], int64)")
-def _find_closing_quote(payload: Any, position: Any) -> Any:
-    """Return the position of the quote that ends the string whose inside `position` is in."""
-    position = _find_quote_or_backslash(payload, position)
-    while payload[position] == 0x5C:
-        position = _find_quote_or_backslash(payload, position + 2)
-    return position
-
-
-@kernel("int64(uint8[::1], int64)", inline=True)
-def _hex4(payload: Any, position: Any) -> Any:
-    """Return the number that four hexadecimal digits stand for."""
-    number: Any = 0
-    for digit in range(4):
-        byte = np.int64(payload[position + digit])
-        # '0'-'9' are 0x30-0x39; 'A'-'F' and 'a'-'f' have 1-6 in their low four bits.
-        number = number * 16 + (byte & 15) + (9 if byte >= 0x40 else 0)
-    return number
-
-
-@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64)")
-def unescape(payload: Any, start: Any, end: Any, out: Any, out_start: Any) -> Any:
-    """Write the UTF-8 text of the valid JSON string inside ``payload[start:end]`` to `out`.
-
-    Returns:
-        Where the text ends in `out`; it is never longer than the string.
-    """
-    position = start
-    target = out_start
-    while position < end:
-        byte = payload[position]
-        if byte != 0x5C:
-            out[target] = byte
-            position += 1
-            target += 1
-            continue
-        byte = payload[position + 1]
-        position += 2
-        if byte != 0x75:
-            if byte == 0x62:
-                byte = 0x08
-            elif byte == 0x66:
-                byte = 0x0C
-            elif byte == 0x6E:
-                byte = 0x0A
-            elif byte == 0x72:
-                byte = 0x0D
-            elif byte == 0x74:
-                byte = 0x09
-            out[target] = byte
-            target += 1
-            continue
-        point = _hex4(payload, position)
-        position += 4
-        if 0xD800 <= point < 0xDC00:
-            point = 0x10000 + ((point - 0xD800) << 10) + _hex4(payload, position + 2) - 0xDC00
-            position += 6
-        if point < 0x80:
-            out[target] = point
-            target += 1
-        elif point < 0x800:
-            out[target] = 0xC0 | (point >> 6)
-            out[target + 1] = 0x80 | (point & 0x3F)
-            target += 2
-        elif point < 0x10000:
-            out[target] = 0xE0 | (point >> 12)
-            out[target + 1] = 0x80 | ((point >> 6) & 0x3F)
-            out[target + 2] = 0x80 | (point & 0x3F)
-            target += 3
-        else:
-            out[target] = 0xF0 | (point >> 18)
-            out[target + 1] = 0x80 | ((point >> 12) & 0x3F)
-            out[target + 2] = 0x80 | ((point >> 6) & 0x3F)
-            out[target + 3] = 0x80 | (point & 0x3F)
-            target += 4
-    return target
-
-
 @kernel(
     "UniTuple(int64, 4)(uint8[::1], uint8[::1], int64[::1], int64[::1], int64, int64, int64, int64,"
     " int32[::1], uint64[::1], uint8[::1], int64[::1], int64[:, ::1], uint8[::1],"
+    " int64[:, ::1], uint64[::1],"
     " uint32[::1], uint16[::1], uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1],"
-    " int64[::1])"
+    " int64[::1])",
+    allocates=False,
 )
 def _extract(
     payload: Any,
@@ -220,6 +121,8 @@ def _extract(
     path_offsets: Any,
     seen: Any,
     path: Any,
+    stack: Any,
+    base_hash: Any,
     out_doc: Any,
     out_field: Any,
     out_kind: Any,
@@ -239,21 +142,12 @@ def _extract(
         unknown path).
     """
     # By depth of open containers: what its keys or elements need.
-    is_object = np.empty(DEPTH_MAX + 1, np.bool_)
-    base_length = np.empty(
-        DEPTH_MAX + 1, np.int64
-    )  # object: the path before its keys, dot included
-    base_hash = np.empty(DEPTH_MAX + 1, np.uint64)
-    way = np.empty(
-        DEPTH_MAX + 1, np.int64
-    )  # arrays on the way to the object: 0 none, 1 flat, 2 an array in an array
-    arrays = np.empty(
-        DEPTH_MAX + 1, np.int64
-    )  # array: how many, itself included, since the last key
-    of_field = np.empty(
-        DEPTH_MAX + 1, np.int64
-    )  # object: the key being read; array: the key that it is a value of
-    of_object = np.empty(DEPTH_MAX + 1, np.int64)  # object: its number in `seen`
+    is_object = stack[0]
+    base_length = stack[1]  # the path before the keys of the object, dot included
+    of_field = stack[2]  # object: the key being read; array: the key that it is a value of
+    of_object = stack[3]  # object: its number in `seen`
+    arrays = stack[4]  # array: how many, itself included, since the last key
+    way = stack[5]  # arrays on the way to the object: 0 none, 1 flat, 2 an array in an array
 
     for doc in range(first_doc, len(starts)):
         if num_values + ((ends[doc] - starts[doc]) >> 1) + 1 > len(out_doc):
@@ -279,10 +173,10 @@ def _extract(
             if byte == 0x22:
                 kind = _STRING
                 value_start = position + 1
-                close = _find_quote_or_backslash(payload, value_start)
+                close = find_quote_or_backslash(payload, value_start)
                 value_end = close
                 if payload[close] == 0x5C:
-                    close = _find_closing_quote(payload, close)
+                    close = find_closing_quote(payload, close)
                     value_end = unescape(payload, value_start, close, text, value_start)
                 position = close + 1
             elif byte == 0x7B:
@@ -371,11 +265,11 @@ def _extract(
                 if needs_key:
                     needs_key = False
                     key_start = position + 1
-                    close = _find_quote_or_backslash(payload, key_start)
+                    close = find_quote_or_backslash(payload, key_start)
                     length = base_length[depth]
                     path_hash = base_hash[depth]
                     if payload[close] == 0x5C:
-                        close = _find_closing_quote(payload, close)
+                        close = find_closing_quote(payload, close)
                         key_end = unescape(payload, key_start, close, path, length)
                         while length < key_end:
                             path_hash = hash_step(path_hash, path[length])
@@ -462,6 +356,8 @@ def extract(
     num_docs = len(starts)
     ids = np.zeros((2, num_docs), np.int64)
     path = np.empty(_PATH_BYTES_MAX, np.uint8)
+    stack = np.empty((6, DEPTH_MAX + 1), np.int64)
+    base_hash = np.empty(DEPTH_MAX + 1, np.uint64)
     seen = np.zeros((len(registry.path_hashes), 3), np.int64)
     sizes = ends - starts
     capacity = int(sizes.sum()) // 16 + (int(sizes.max()) // 2 if num_docs else 0) + 16
@@ -483,6 +379,8 @@ def extract(
             registry.path_offsets,
             seen,
             path,
+            stack,
+            base_hash,
             *values,
             *ids,
         )
@@ -518,7 +416,8 @@ correctly."""
 
 @kernel(
     "int64(uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1], float64[::1], int64[::1],"
-    " float64[::1])"
+    " float64[::1])",
+    allocates=False,
 )
 def _parse_numbers(
     text: Any, kind: Any, start: Any, end: Any, selection: Any, powers: Any, slow: Any, out: Any
@@ -603,7 +502,8 @@ def parse_numbers(extraction: Extraction, selection: NDArray[np.int64]) -> NDArr
 
 @kernel(
     "UniTuple(int64, 2)(uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1])"
+    " int64[::1], int64[::1], int64[::1])",
+    allocates=False,
 )
 def _key_spans(
     text: Any,
@@ -677,7 +577,7 @@ def _key_spans(
     return num_slow, num_bytes
 
 
-@kernel("void(uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1])")
+@kernel("void(uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1])", allocates=False)
 def _copy_spans(text: Any, first: Any, last: Any, arena: Any, offsets: Any) -> Any:
     """Write the spans one behind the other to `arena`, and where each begins to `offsets`."""
     target = 0

@@ -50,13 +50,13 @@ are short."""
 _FOLD: Final = np.uint64(32)
 
 
-@kernel("uint64(uint64, uint8)", inline=True)
+@kernel("uint64(uint64, uint8)", inline=True, allocates=False)
 def hash_step(path_hash: Any, byte: Any) -> Any:
     """Continue the hash of a path by one byte."""
     return (path_hash ^ np.uint64(byte)) * HASH_PRIME
 
 
-@kernel("uint64(uint8[::1])")
+@kernel("uint64(uint8[::1])", allocates=False)
 def _hash_path(path: Any) -> Any:
     path_hash = HASH_BASIS
     for byte in path:
@@ -64,7 +64,10 @@ def _hash_path(path: Any) -> Any:
     return path_hash
 
 
-@kernel("int64(uint64, uint8[::1], int64, int32[::1], uint64[::1], uint8[::1], int64[::1])")
+@kernel(
+    "int64(uint64, uint8[::1], int64, int32[::1], uint64[::1], uint8[::1], int64[::1])",
+    allocates=False,
+)
 def find_field(
     path_hash: Any,
     path: Any,
