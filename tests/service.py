@@ -1,0 +1,274 @@
+"""The real service for tests: processes, ports, signals, and a plain HTTP client.
+
+`Service` starts `facetd serve` exactly as a user does and knows nothing of its inside: what it can
+see is HTTP, the process tree and files. Tests that need a cluster take it from here.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote, urlencode
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 90
+"""A first start may have to fill the kernel cache."""
+
+
+class Reply(NamedTuple):
+    """One HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The decoded body."""
+        return json.loads(self.body)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def process_tree(pid: int) -> list[int]:
+    """Return a process and all its descendants, parents first."""
+    pids = [pid]
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            children = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+            for child in children:
+                pids += process_tree(int(child))
+    except OSError:
+        pass
+    return pids
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Client:
+    """A keep-alive HTTP client for one thread."""
+
+    def __init__(self, port: int, timeout: float = 30.0) -> None:
+        self.port = port
+        self.timeout = timeout
+        self._connection: http.client.HTTPConnection | None = None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """Send one request; never sends it twice.
+
+        Raises:
+            OSError, http.client.HTTPException: the connection failed; the outcome is unknown.
+        """
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(
+                "127.0.0.1", self.port, timeout=self.timeout
+            )
+        try:
+            self._connection.request(method, path, body=body, headers=headers or {})
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+        if answer.will_close:
+            self.close()
+        return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, content)
+
+    def close(self) -> None:
+        """Forget the connection; the next request makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, **parameters: Any) -> Reply:
+        """GET with query parameters; objects and lists become JSON."""
+        pairs = {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in parameters.items()
+        }
+        return self.request("GET", path + ("?" + urlencode(pairs) if pairs else ""))
+
+    def post(self, path: str, document: Any = None) -> Reply:
+        """POST a JSON document."""
+        body = b"" if document is None else json.dumps(document).encode()
+        return self.request("POST", path, body, {"content-type": "application/json"})
+
+    def post_text(self, path: str, body: bytes, **headers: str) -> Reply:
+        """POST a bulk body."""
+        return self.request("POST", path, body, {"content-type": "text/plain", **headers})
+
+    def delete(self, path: str) -> Reply:
+        """DELETE."""
+        return self.request("DELETE", path)
+
+    def search(self, index: str, **parameters: Any) -> Any:
+        """Search by POST; the answer must be a success."""
+        reply = self.post(f"/{quote(index, safe='')}/search", parameters)
+        assert reply.status == 200, reply.body
+        return reply.json
+
+
+class Service:
+    """One `facetd serve` with its data directory; can be killed and started again."""
+
+    def __init__(
+        self,
+        data: Path,
+        num_shards: int,
+        *,
+        port: int | None = None,
+        environment: dict[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self.data = data
+        self.num_shards = num_shards
+        self.port = port or free_port()
+        self.environment = environment or {}
+        self.arguments = arguments
+        self.process: subprocess.Popen[bytes] | None = None
+        self.log_path = data.parent / f"{data.name}.log"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill_all()
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start the service; wait until it is ready."""
+        assert self.process is None
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "coordinator", "serve"),
+                    *("--port", str(self.port)),
+                    *("--shards", str(self.num_shards)),
+                    *("--data-dir", str(self.data)),
+                    *self.arguments,
+                ],
+                cwd=ROOT,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self, seconds: float = START_SECONDS) -> float:
+        """Wait until all shards serve; return how long that took."""
+        assert self.process is not None
+        started = time.monotonic()
+        client = Client(self.port, timeout=5)
+        while time.monotonic() - started < seconds:
+            if self.process.poll() is not None:
+                raise AssertionError(f"facetd ended: {self.log()[-3000:]}")
+            try:
+                if client.get("/_ready").status == 200:
+                    client.close()
+                    return time.monotonic() - started
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(0.02)
+        raise AssertionError(f"facetd is not ready after {seconds} s: {self.log()[-3000:]}")
+
+    def client(self, timeout: float = 30.0) -> Client:
+        """Return a new client."""
+        return Client(self.port, timeout)
+
+    def log(self) -> str:
+        """Return everything the service wrote to stdout and stderr."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def pids(self) -> list[int]:
+        """Return supervisor first, then its children."""
+        return process_tree(self.process.pid) if self.process is not None else []
+
+    def pids_of(self, command: str) -> list[int]:
+        """Return the processes whose command line has a word ("shard", "coordinator")."""
+        found = []
+        for pid in self.pids()[1:]:
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if command.encode() in words:
+                found.append(pid)
+        return found
+
+    def kill_all(self) -> None:
+        """SIGKILL every process at once, as a power cut would."""
+        if self.process is None:
+            return
+        pids = self.pids()
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGSTOP)
+            except ProcessLookupError:
+                continue
+        for pid in pids + self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+        self._wait_gone(pids)
+        self.process = None
+
+    def terminate(self, seconds: float = 20) -> int:
+        """Stop as a supervisor would; return the exit status."""
+        assert self.process is not None
+        pids = self.pids()
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(seconds)
+        self._wait_gone(pids)
+        self.process = None
+        return status
+
+    def restart(self) -> None:
+        """Kill everything and start again by the same command."""
+        self.kill_all()
+        self.start()
+
+    @staticmethod
+    def _wait_gone(pids: list[int], seconds: float = 10) -> None:
+        """Wait until no process of the list is left: an orphan would be a fault."""
+        deadline = time.monotonic() + seconds
+        left = pids
+        while left and time.monotonic() < deadline:
+            left = [pid for pid in left if is_running(pid)]
+            time.sleep(0.01)
+        assert not left, f"processes outlive the service: {left}"
