@@ -1,0 +1,1 @@
+"""Text analysis, for queries and items alike: characters, words, stems, stop words."""

@@ -1,0 +1,129 @@
+"""The analyser: text in, folded words out; the same for items, queries, synonyms and marks.
+
+Used by the coordinator (queries, stop words, synonyms), the shards (items), and highlighting.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from common.analysis.characters import (
+    CLASS_SHIFT,
+    PAGE_CELLS,
+    PAGES,
+    CharacterClass,
+)
+from common.analysis.tokenizer import STATE_SIZE, TABLES, TokenBuffers, tokenize_span
+
+TYPO_LETTERS_1 = 5
+TYPO_LETTERS_2 = 9
+"""Words of at least so many letters may match with one edit, with two."""
+
+
+class Token(NamedTuple):
+    """One word of a text."""
+
+    text: str
+    """Folded, as in the vocabulary."""
+    position: int
+    """Ordinal in the text; bigrams of one run count up, so words in a row are one apart."""
+    start: int
+    """Where it begins in the text, in UTF-8 bytes (`Analyzer.tokenize`: in characters)."""
+    end: int
+    """Where it ends."""
+    is_run: bool
+    """Whether it is a piece of a run of a script without spaces."""
+
+
+class Analyzer:
+    """Cuts texts into folded words. Stateless but for its buffers: one per thread."""
+
+    def __init__(self) -> None:
+        self._buffers = TokenBuffers()
+
+    def tokenize(self, text: str, *, is_indexing: bool = False) -> list[Token]:
+        """Cut a text into words; starts and ends count characters of `text`.
+
+        Args:
+            text: any text; lone surrogates separate.
+            is_indexing: whether the last character of a run is a word too, as in items; queries
+                leave it out.
+        """
+        encoded = text.encode("utf-8", "replace")
+        tokens = self.tokenize_bytes(encoded, is_indexing=is_indexing)
+        if len(encoded) == len(text):
+            return tokens
+        array = np.frombuffer(encoded, np.uint8)
+        # Character number of each byte: how many bytes up to it begin a character.
+        characters = np.cumsum((array & 0xC0) != 0x80)
+        return [
+            token._replace(
+                start=int(characters[token.start]) - 1, end=int(characters[token.end - 1])
+            )
+            for token in tokens
+        ]
+
+    def tokenize_bytes(self, encoded: bytes, *, is_indexing: bool = False) -> list[Token]:
+        """Cut UTF-8 into words; starts and ends count bytes of `encoded`."""
+        text = np.frombuffer(bytearray(encoded), np.uint8)
+        buffers = self._buffers
+        state = np.zeros(STATE_SIZE, np.int64)
+        tokens: list[Token] = []
+        at = 0
+        while True:
+            count, at = tokenize_span(
+                text,
+                at,
+                len(text),
+                *TABLES,
+                is_indexing,
+                state,
+                buffers.word_bytes,
+                buffers.word_ends,
+                buffers.positions,
+                buffers.starts,
+                buffers.ends,
+            )
+            if count == 0:
+                return tokens
+            ends = buffers.word_ends[:count].tolist()
+            words = buffers.word_bytes[: ends[-1]].tobytes()
+            begin = 0
+            for end, position, source_start, source_end in zip(
+                ends,
+                buffers.positions[:count].tolist(),
+                buffers.starts[:count].tolist(),
+                buffers.ends[:count].tolist(),
+                strict=True,
+            ):
+                word = words[begin:end].decode()
+                tokens.append(Token(word, position, source_start, source_end, is_run(word)))
+                begin = end
+
+    def fold(self, text: str) -> str:
+        """Return the words of a text, folded, with one space between them."""
+        return " ".join(token.text for token in self.tokenize(text))
+
+
+def is_run(word: str) -> bool:
+    """Return whether a folded word is a piece of a run of a script without spaces."""
+    if word.isascii():
+        return False
+    point = ord(word[0])
+    cell = int(PAGE_CELLS[int(PAGES[point >> 8]) << 8 | point & 255])
+    return cell >> CLASS_SHIFT in (CharacterClass.RUN, CharacterClass.COMPOSE)
+
+
+def typo_budget(word: str) -> int:
+    """Return how many edits a folded word may be off by default.
+
+    None below 5 letters, in words with digits (model numbers, years) and in pieces of runs; one
+    from 5 letters on, two from 9.
+    """
+    if len(word) < TYPO_LETTERS_1 or any(character.isdigit() for character in word):
+        return 0
+    if is_run(word):
+        return 0
+    return 1 if len(word) < TYPO_LETTERS_2 else 2

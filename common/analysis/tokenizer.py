@@ -1,0 +1,311 @@
+"""Cut UTF-8 text into folded words: one kernel for items, queries and highlighting.
+
+Questions: which words has this span of bytes, as they stand in the vocabulary; at which positions
+(for phrases), and where in the source (for highlighting)?
+
+    text       The  Naïve  don't  iPhone12  日本語  ที่
+    words      the  naive  don t  iphone12  日本 本語 (語)  ที ี่ (่)
+    position   0    1      2   3  4         5    6    6    7  8  8
+
+- A word is a run of letters and digits; everything else separates, apostrophes too.
+- A run of a script without spaces gives its overlapping bigrams. When items are indexed its last
+  character is a word of its own, at the position of the last bigram (in parentheses above), so
+  that any single character of a run begins a word and is found as a prefix. A run of one character
+  is one word.
+- A word has at most `TERM_BYTES_MAX` bytes, the rest is cut off, in items and queries alike.
+
+The kernel can stop at any word and go on later, so the buffers of its caller are bounded whatever
+the length of the text. `state` is what it has to remember: the characters of an unfinished run.
+
+Cost: about 1.3 ns a byte of ASCII (30-40 M words/s on one core), 4 ns a byte otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from common.analysis.characters import (
+    ASCII_FOLDING,
+    CLASS_SHIFT,
+    EXPANSION_BASE,
+    EXPANSIONS,
+    FOLDED_MASK,
+    NOT_ASCII,
+    PAGE_CELLS,
+    PAGES,
+    CharacterClass,
+)
+from common.kernels import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TERM_BYTES_MAX: Final = 128
+_MARGIN_BYTES: Final = TERM_BYTES_MAX + 64
+"""Room that must be left in the caller's buffer for the next word, or the last two of a run."""
+_MARGIN_WORDS: Final = 8
+
+STATE_SIZE: Final = 8
+_NEXT: Final = 0  # position of the next word
+_FIRST: Final = 1  # code point before the last one of the open run, 0: none
+_FIRST_START: Final = 2
+_LAST: Final = 3  # last code point of the open run, 0: no run is open
+_LAST_START: Final = 4
+_LAST_END: Final = 5
+
+_WORD: Final = int(CharacterClass.WORD)
+_RUN: Final = int(CharacterClass.RUN)
+_IGNORED: Final = int(CharacterClass.IGNORED)
+_COMPOSE: Final = int(CharacterClass.COMPOSE)
+
+_TEXT_AND_TABLES: Final = "uint8[::1], int64, int64, uint8[::1], uint16[::1], uint32[::1]"
+_OUTPUTS: Final = "uint8[::1], int64[::1], uint32[::1], int64[::1], int64[::1]"
+
+
+@kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
+def _decode(text, start):  # type: ignore[no-untyped-def]
+    """Return the code point that begins at `start` (valid UTF-8, not ASCII) and its bytes."""
+    lead = np.int64(text[start])
+    second = np.int64(text[start + 1]) & 0x3F
+    if lead < 0xE0:
+        return (lead & 0x1F) << 6 | second, 2
+    third = np.int64(text[start + 2]) & 0x3F
+    if lead < 0xF0:
+        return (lead & 0x0F) << 12 | second << 6 | third, 3
+    return (lead & 0x07) << 18 | second << 12 | third << 6 | np.int64(text[start + 3]) & 0x3F, 4
+
+
+@kernel("int64(int64, uint8[::1], int64)", inline=True, allocates=False)
+def _encode(point, out, cursor):  # type: ignore[no-untyped-def]
+    """Write a code point as UTF-8; return the cursor behind it."""
+    if point < 0x80:
+        out[cursor] = point
+        return cursor + 1
+    if point < 0x800:
+        out[cursor] = 0xC0 | point >> 6
+        out[cursor + 1] = 0x80 | point & 0x3F
+        return cursor + 2
+    if point < 0x10000:
+        out[cursor] = 0xE0 | point >> 12
+        out[cursor + 1] = 0x80 | point >> 6 & 0x3F
+        out[cursor + 2] = 0x80 | point & 0x3F
+        return cursor + 3
+    out[cursor] = 0xF0 | point >> 18
+    out[cursor + 1] = 0x80 | point >> 12 & 0x3F
+    out[cursor + 2] = 0x80 | point >> 6 & 0x3F
+    out[cursor + 3] = 0x80 | point & 0x3F
+    return cursor + 4
+
+
+@kernel("int64(int64, int64)", allocates=False)
+def _compose(first, second):  # type: ignore[no-untyped-def]
+    """Return the one character that two are equal to, or 0 if there is none."""
+    if 0x1161 <= second <= 0x1175:
+        if 0x1100 <= first <= 0x1112:
+            return 0xAC00 + ((first - 0x1100) * 21 + second - 0x1161) * 28
+        return 0
+    if 0x11A8 <= second <= 0x11C2:
+        if 0xAC00 <= first <= 0xD7A3 and (first - 0xAC00) % 28 == 0:
+            return first + second - 0x11A7
+        return 0
+    is_voiced = second == 0x3099 or second == 0xFF9E
+    if first == 0x3046 or first == 0x30A6:  # u → vu
+        return (0x3094 if first == 0x3046 else 0x30F4) if is_voiced else 0
+    base = first - 0x60 if first >= 0x30A0 else first  # Katakana lies 0x60 above Hiragana
+    if 0x304B <= base <= 0x3062 and base & 1:  # ka … di
+        return first + 1 if is_voiced else 0
+    if 0x3064 <= base <= 0x3068 and not base & 1:  # tu te to
+        return first + 1 if is_voiced else 0
+    if 0x306F <= base <= 0x307B and (base - 0x306F) % 3 == 0:  # ha hi hu he ho
+        return first + 1 if is_voiced else first + 2
+    return 0
+
+
+@kernel(
+    f"UniTuple(int64, 2)({_TEXT_AND_TABLES}, uint32[::1], boolean, int64[::1], {_OUTPUTS})",
+    allocates=False,
+)
+def tokenize_span(  # type: ignore[no-untyped-def]
+    text,
+    start,
+    end,
+    ascii_folding,
+    pages,
+    cells,
+    expansions,
+    is_indexing,
+    state,
+    word_bytes,
+    word_ends,
+    positions,
+    starts,
+    ends,
+):
+    """Cut ``text[start:end]`` into words until it ends or the output is full.
+
+    Args:
+        text: UTF-8 bytes.
+        start: where to begin.
+        end: where to stop.
+        ascii_folding: `ASCII_FOLDING`.
+        pages: `PAGES`.
+        cells: `PAGE_CELLS`.
+        expansions: `EXPANSIONS`.
+        is_indexing: whether the last character of a run is a word too.
+        state: int64[STATE_SIZE]; zeros for a new text but for the first item, the position of its
+            first word. Carried from call to call of one text; the first item grows.
+        word_bytes: out, the folded words one behind the other.
+        word_ends: out, where each ends.
+        positions: out, position of each.
+        starts: out, where in `text` each begins.
+        ends: out, where in `text` each ends.
+
+    Returns:
+        (number of words written, where to go on; `end` when the text is done).
+    """
+    count = 0
+    cursor = 0
+    count_max = len(word_ends) - _MARGIN_WORDS
+    cursor_max = len(word_bytes) - _MARGIN_BYTES
+    at = start
+    while True:
+        # Between words. `run` is a character that goes on with a run, `is_word` begins a word.
+        run = 0
+        size = 1
+        is_word = False
+        is_composing = False
+        is_end = at >= end
+        if not is_end:
+            if count >= count_max or cursor >= cursor_max:
+                return count, at
+            folded = ascii_folding[text[at]]
+            if folded == NOT_ASCII:
+                point, size = _decode(text, at)
+                cell = np.int64(cells[np.int64(pages[point >> 8]) << 8 | point & 255])
+                kind = cell >> CLASS_SHIFT
+                run = cell & FOLDED_MASK
+                is_word = kind == _WORD
+                is_composing = kind == _COMPOSE
+                if kind == _IGNORED:
+                    at += size
+                    if state[_LAST] != 0:
+                        state[_LAST_END] = at
+                    continue
+                if kind != _RUN and not is_composing:
+                    run = 0
+            else:
+                is_word = folded != 0
+        if run != 0:
+            num_points = 1
+            first = 0
+            if run >= EXPANSION_BASE:
+                first = run - EXPANSION_BASE + 1
+                num_points = np.int64(expansions[first - 1])
+            for i in range(num_points):
+                if first > 0:
+                    run = np.int64(expansions[first + i])
+                if is_composing and state[_LAST] != 0:
+                    composed = _compose(state[_LAST], run)
+                    if composed != 0:
+                        state[_LAST] = composed
+                        state[_LAST_END] = at + size
+                        continue
+                if state[_LAST] != 0 and state[_FIRST] != 0:
+                    cursor = _encode(state[_FIRST], word_bytes, cursor)
+                    cursor = _encode(state[_LAST], word_bytes, cursor)
+                    word_ends[count] = cursor
+                    positions[count] = state[_NEXT]
+                    starts[count] = state[_FIRST_START]
+                    ends[count] = state[_LAST_END]
+                    state[_NEXT] += 1
+                    count += 1
+                state[_FIRST] = state[_LAST]
+                state[_FIRST_START] = state[_LAST_START]
+                state[_LAST] = run
+                state[_LAST_START] = at
+                state[_LAST_END] = at + size
+            at += size
+            continue
+        if state[_LAST] != 0:
+            # The run is over: its last bigram, and its last character.
+            is_bigram = state[_FIRST] != 0
+            if is_bigram:
+                cursor = _encode(state[_FIRST], word_bytes, cursor)
+                cursor = _encode(state[_LAST], word_bytes, cursor)
+                word_ends[count] = cursor
+                positions[count] = state[_NEXT]
+                starts[count] = state[_FIRST_START]
+                ends[count] = state[_LAST_END]
+                count += 1
+            if is_indexing or not is_bigram:
+                cursor = _encode(state[_LAST], word_bytes, cursor)
+                word_ends[count] = cursor
+                positions[count] = state[_NEXT]
+                starts[count] = state[_LAST_START]
+                ends[count] = state[_LAST_END]
+                count += 1
+            state[_NEXT] += 1
+            state[_FIRST] = 0
+            state[_LAST] = 0
+        if is_end:
+            return count, at
+        if not is_word:
+            at += size
+            continue
+        word_limit = cursor + TERM_BYTES_MAX
+        starts[count] = at
+        while at < end:
+            folded = ascii_folding[text[at]]
+            if folded != NOT_ASCII:
+                if folded == 0:
+                    break
+                if cursor < word_limit:
+                    word_bytes[cursor] = folded
+                    cursor += 1
+                at += 1
+                continue
+            point, size = _decode(text, at)
+            cell = np.int64(cells[np.int64(pages[point >> 8]) << 8 | point & 255])
+            kind = cell >> CLASS_SHIFT
+            if kind != _WORD and kind != _IGNORED:
+                break
+            at += size
+            if kind == _IGNORED:
+                continue
+            target = cell & FOLDED_MASK
+            if target < EXPANSION_BASE:
+                if cursor + 4 <= word_limit:
+                    cursor = _encode(target, word_bytes, cursor)
+                else:
+                    word_limit = cursor  # what follows is cut off, even if shorter
+            else:
+                first = target - EXPANSION_BASE + 1
+                for i in range(first, first + np.int64(expansions[first - 1])):
+                    if cursor + 4 <= word_limit:
+                        cursor = _encode(np.int64(expansions[i]), word_bytes, cursor)
+                    else:
+                        word_limit = cursor
+        word_ends[count] = cursor
+        positions[count] = state[_NEXT]
+        ends[count] = at
+        state[_NEXT] += 1
+        count += 1
+
+
+class TokenBuffers:
+    """The output arrays of `tokenize_span`, kept by a caller that cuts many texts."""
+
+    __slots__ = ("ends", "positions", "starts", "word_bytes", "word_ends")
+
+    def __init__(self, num_words: int = 1024) -> None:
+        self.word_bytes: NDArray[np.uint8] = np.empty(num_words * 16 + _MARGIN_BYTES, np.uint8)
+        self.word_ends: NDArray[np.int64] = np.empty(num_words + _MARGIN_WORDS, np.int64)
+        self.positions: NDArray[np.uint32] = np.empty(num_words + _MARGIN_WORDS, np.uint32)
+        self.starts: NDArray[np.int64] = np.empty(num_words + _MARGIN_WORDS, np.int64)
+        self.ends: NDArray[np.int64] = np.empty(num_words + _MARGIN_WORDS, np.int64)
+
+
+TABLES: Final = (ASCII_FOLDING, PAGES, PAGE_CELLS, EXPANSIONS)
+"""The tables in the order in which `tokenize_span` takes them."""

@@ -1,0 +1,145 @@
+"""Postings: in which documents, which of their fields, and how often does a term occur?
+
+One posting list a term; its *entries* are (document ordinal, field number, term frequency), sorted
+by document, then field. All lists stand in one byte array, cut into blocks of up to 128 entries:
+
+    text.postings        uint8[…]     blocks, one behind the other, 8 bytes of padding at the end
+    text.posting_starts  int64[V + 1] where each term's first block begins
+    text.entry_counts    uint32[V]    entries of each term
+    text.doc_freqs       uint32[V]    documents of each term (an entry a field, so never more)
+
+    block   2 bytes   bits of a document delta (6), of a field (5), of a frequency (5)
+            4 bytes   document of the first entry
+            …         entries, each `document delta | field | frequency - 1` in that many bits, from
+                      the lowest bit of the first byte on; the first delta is 0
+
+Terms with more than one block have a row a block in the skip arrays, so that a search for the
+documents of a rarer word leaves out whole blocks:
+
+    text.skip_starts     uint32[V + 1]  first row of each term (equal to the next: no rows)
+    text.skip_docs       uint32[rows]   first document of the block
+    text.skip_postings   uint32[rows]   its offset from the term's start in text.postings
+    text.skip_positions  uint32[rows]   its offset from the term's start in text.positions
+
+Why one width per block and not per list: deltas of a list vary a hundredfold between clusters of
+similar items. Why not separate streams for the three numbers: one unaligned load gives all three.
+
+Costs: about 1.5-2 bytes an entry in long lists, 7 bytes for a term that occurs once; decoding
+1.3 ns an entry, encoding 4 ns.
+
+Worked example: entries (7, f2, 1x), (9, f0, 3x), (9, f2, 1x): delta bits 2, field bits 2, frequency
+bits 2; header `2 | 2 << 6 | 2 << 11`, first document 7, then three times 6 bits:
+delta 0, 2, 0 | field 2, 0, 2 | frequency - 1 = 0, 2, 0: 18 bits, so 9 bytes in all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from common.byte_words import load_u32, load_u64
+from common.kernels import kernel
+
+BLOCK_ENTRIES: Final = 128
+BLOCK_HEADER_BYTES: Final = 6
+POSTINGS_PADDING: Final = 8
+"""Bytes behind the last block: entries are read by eight bytes."""
+ENTRY_BYTES_MAX: Final = 9
+"""Upper bound of an encoded entry (72 bits), for the size of output buffers."""
+TERM_FREQ_MAX: Final = (1 << 24) - 1
+
+_ONE: Final = np.uint64(1)
+
+
+@kernel("int64(uint64)", inline=True, allocates=False)
+def _bit_length(number):  # type: ignore[no-untyped-def]
+    """Return how many bits a number needs (0 for 0)."""
+    length = 0
+    while number != 0:
+        number >>= _ONE
+        length += 1
+    return length
+
+
+@kernel("int64(uint8[::1], int64, uint32[::1], uint16[::1], uint32[::1], int64)", allocates=False)
+def encode_block(out, cursor, docs, fields, freqs, count):  # type: ignore[no-untyped-def]
+    """Write `count` entries as one block; return the cursor behind it."""
+    all_deltas = np.uint64(0)
+    all_fields = np.uint64(0)
+    all_freqs = np.uint64(0)
+    for i in range(1, count):
+        all_deltas |= np.uint64(docs[i] - docs[i - 1])
+    for i in range(count):
+        all_fields |= np.uint64(fields[i])
+        all_freqs |= np.uint64(freqs[i] - np.uint32(1))
+    delta_bits = _bit_length(all_deltas)
+    field_bits = _bit_length(all_fields)
+    freq_bits = _bit_length(all_freqs)
+    header = delta_bits | field_bits << 6 | freq_bits << 11
+    out[cursor] = header & 255
+    out[cursor + 1] = header >> 8
+    first_doc = np.int64(docs[0])
+    for i in range(4):
+        out[cursor + 2 + i] = first_doc >> (8 * i) & 255
+    cursor += BLOCK_HEADER_BYTES
+    pending = np.uint64(0)
+    num_pending = 0
+    previous = docs[0]
+    for i in range(count):
+        low = np.uint64(fields[i]) << np.uint64(freq_bits) | np.uint64(freqs[i] - np.uint32(1))
+        pending |= low << np.uint64(num_pending)
+        num_pending += field_bits + freq_bits
+        while num_pending >= 8:
+            out[cursor] = pending & np.uint64(255)
+            pending >>= np.uint64(8)
+            num_pending -= 8
+            cursor += 1
+        pending |= np.uint64(docs[i] - previous) << np.uint64(num_pending)
+        previous = docs[i]
+        num_pending += delta_bits
+        while num_pending >= 8:
+            out[cursor] = pending & np.uint64(255)
+            pending >>= np.uint64(8)
+            num_pending -= 8
+            cursor += 1
+    if num_pending > 0:
+        out[cursor] = pending & np.uint64(255)
+        cursor += 1
+    return cursor
+
+
+@kernel("int64(uint8[::1], int64, int64, uint32[::1], uint16[::1], uint32[::1])", allocates=False)
+def decode_block(postings, cursor, count, docs, fields, freqs):  # type: ignore[no-untyped-def]
+    """Read the block of `count` entries at the cursor; return the cursor behind it."""
+    header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
+    doc = load_u32(postings, cursor + 2)
+    cursor += BLOCK_HEADER_BYTES
+    delta_bits = header & 63
+    field_bits = header >> 6 & 31
+    freq_bits = header >> 11 & 31
+    low_bits = field_bits + freq_bits
+    width = low_bits + delta_bits
+    field_mask = (_ONE << np.uint64(field_bits)) - _ONE
+    freq_mask = (_ONE << np.uint64(freq_bits)) - _ONE
+    delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
+    bit = cursor << 3
+    if width <= 56:
+        for i in range(count):
+            entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            freqs[i] = (entry & freq_mask) + _ONE
+            fields[i] = entry >> np.uint64(freq_bits) & field_mask
+            doc += np.uint32(entry >> np.uint64(low_bits) & delta_mask)
+            docs[i] = doc
+            bit += width
+    else:
+        for i in range(count):
+            entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            freqs[i] = (entry & freq_mask) + _ONE
+            fields[i] = entry >> np.uint64(freq_bits) & field_mask
+            bit += low_bits
+            entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            doc += np.uint32(entry & delta_mask)
+            docs[i] = doc
+            bit += delta_bits
+    return (bit + 7) >> 3
