@@ -290,6 +290,15 @@ class NumberColumn:
             if first > last:
                 return
             matches = (self.values >= first) & (self.values <= last)
+        self._add_matches(matches, words)
+
+    def add_docs_among(self, numbers: NDArray[np.float64], words: NDArray[np.uint64]) -> None:
+        """Put the documents that have one of the numbers, exact as doubles, into a bitset."""
+        assert self.is_exact_as_double, "doubles cannot tell the column's numbers apart"
+        self._add_matches(np.isin(self.values, numbers), words)
+
+    def _add_matches(self, matches: NDArray[np.bool_], words: NDArray[np.uint64]) -> None:
+        """Put the documents of some positions of `values` into a bitset."""
         if self.docs is not None:
             add_docs(words, self.docs[matches])
             return

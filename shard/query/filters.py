@@ -1,0 +1,382 @@
+"""Filters over one segment: syntax tree → bitset of documents.
+
+    And(AnyOf(tags: a, b), Not(Range(year < 1990)))
+
+    AnyOf    dictionary: a → 17, b → 40; stored sets of 17 and 40 OR-ed             6 µs
+    Range    one pass over the number column                                        30-100 µs
+    Not      complement over all documents of the segment
+    And      numpy AND of two bitsets                                               1 µs
+
+A result covers every document of the segment, deleted ones included: whoever uses it takes the
+live ones out at the end, once. So a leaf's result depends on an immutable segment only, and is
+remembered (`FILTER_MEMO`) whatever is written meanwhile. Results are shared: nobody writes to them.
+
+Which column answers a leaf depends on the field, never on how the segment came about:
+
+    AnyOf AllOf           facet: its column                      else: numbers, booleans, texts
+    StartsWith Contains   facet: keys of its dictionary          else: keys of its values
+    Range                 numbers: the number column             texts: ranks of the text column
+    Exists IsNull IsEmpty presence rows
+
+The text column of a field that is no facet is extracted from the stored documents on first use,
+which takes long (`is_slow` tells beforehand, so that such a search can run beside the event loop).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+import numpy as np
+
+from common.query import (
+    AllOf,
+    And,
+    AnyOf,
+    Contains,
+    Exists,
+    Filter,
+    IsEmpty,
+    IsNull,
+    Not,
+    Or,
+    Range,
+    StartsWith,
+)
+from common.values import number_text
+from shard.index.doc_sets import complement, empty_bitset, full_bitset
+from shard.index.facets import FacetColumn, facet_column
+from shard.index.numbers import NumberColumn, number_column
+from shard.index.presence import Aspect, presence_of
+from shard.index.sort_columns import TextColumn, needs_documents, plain_number, text_column
+from shard.memo import FILTER_MEMO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.snapshot import SegmentView, Snapshot
+
+_EQUAL_SCANS_MAX: Final = 4
+"""Numbers that are looked for one by one; more are looked for together."""
+
+
+def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray[np.uint64]:
+    """Return the documents of a segment that pass a filter, deleted ones included.
+
+    Args:
+        snapshot: what is searched.
+        view: one of its segments.
+        condition: the filter.
+
+    Returns:
+        Bitset; shared, do not write to it.
+    """
+    match condition:
+        case And(children=children):
+            return _combine(snapshot, view, children, np.bitwise_and, full_bitset)
+        case Or(children=children):
+            return _combine(snapshot, view, children, np.bitwise_or, empty_bitset)
+        case Not(child=child):
+            return complement(resolve(snapshot, view, child), view.segment.num_docs)
+        case Exists(field=path):
+            return _exists(snapshot, view, path)
+        case IsNull(field=path):
+            return _rows(snapshot, view, path, (Aspect.NULL,))
+        case IsEmpty(field=path):
+            return _rows(snapshot, view, path, (Aspect.EMPTY_TEXT, Aspect.EMPTY))
+        case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
+            return _resolve_leaf(snapshot, view, condition)
+        case _:
+            assert_never(condition)
+
+
+def fold_key(text: str) -> str:
+    """Return a text without case and accents, for STARTS WITH and CONTAINS.
+
+    Unlike the analyser, which knows words only, this keeps spaces and punctuation: "c++" is not
+    "c".
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
+    """Return whether a filter needs a text column that is not there yet."""
+    match condition:
+        case And(children=children) | Or(children=children):
+            return any(is_slow(snapshot, view, child) for child in children)
+        case Not(child=child):
+            return is_slow(snapshot, view, child)
+        case Exists() | IsNull() | IsEmpty():
+            return False
+        case Range(lower=lower, upper=upper):
+            wants_texts = isinstance(lower, str) or isinstance(upper, str)
+        case AnyOf() | AllOf() | StartsWith() | Contains():
+            wants_texts = condition.field not in snapshot.dictionaries
+        case _:
+            assert_never(condition)
+    number = snapshot.registry.number(condition.field)
+    return wants_texts and number is not None and needs_documents(snapshot, view, number)
+
+
+def _combine(
+    snapshot: Snapshot,
+    view: SegmentView,
+    children: Sequence[Filter],
+    combine: Callable[..., Any],
+    neutral: Callable[[int], NDArray[np.uint64]],
+) -> NDArray[np.uint64]:
+    if len(children) == 1:
+        return resolve(snapshot, view, children[0])
+    words = neutral(view.segment.num_docs)
+    for child in children:
+        combine(words, resolve(snapshot, view, child), out=words)
+    return words
+
+
+# --- presence -----------------------------------------------------------------------------------
+
+
+def _rows(
+    snapshot: Snapshot, view: SegmentView, path: str, aspects: Iterable[Aspect]
+) -> NDArray[np.uint64]:
+    words = empty_bitset(view.segment.num_docs)
+    field = snapshot.registry.number(path)
+    if field is not None:
+        for aspect in aspects:
+            presence_of(view.segment).add_docs(field, aspect, words)
+    return words
+
+
+def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint64]:
+    """Return the documents where the field, or anything inside it, is present and not null.
+
+    An object has no values of its own: it is there if one of its keys is, be that one null.
+    """
+    words = _rows(snapshot, view, path, (Aspect.EXISTS,))
+    presence = presence_of(view.segment)
+    for field in _inner_fields(snapshot, path):
+        presence.add_docs(field, Aspect.EXISTS, words)
+        presence.add_docs(field, Aspect.NULL, words)
+    return words
+
+
+def _inner_fields(snapshot: Snapshot, path: str) -> list[int]:
+    """Return the numbers of the fields inside an object; remembered with the snapshot."""
+    key = ("inner fields", path)
+    fields: list[int] | None = snapshot.caches.get(key)
+    if fields is None:
+        prefix = path + "."
+        fields = [
+            number
+            for number, inner in enumerate(list(snapshot.registry.paths))
+            if inner.startswith(prefix)
+        ]
+        snapshot.caches[key] = fields
+    return fields
+
+
+# --- leaves -------------------------------------------------------------------------------------
+
+
+def _resolve_leaf(
+    snapshot: Snapshot,
+    view: SegmentView,
+    condition: AnyOf | AllOf | Range | StartsWith | Contains,
+) -> NDArray[np.uint64]:
+    """Resolve a leaf, or remember how it was resolved before."""
+    field = snapshot.registry.number(condition.field)
+    if field is None:
+        return empty_bitset(view.segment.num_docs)
+    key = (view.segment.uid, condition)
+    words: NDArray[np.uint64] | None = FILTER_MEMO.get(key)
+    if words is None:
+        values = _Values(snapshot, view, field)
+        words = values.resolve(condition)
+        if not values.used_documents:
+            FILTER_MEMO.put(key, words, words.nbytes)
+    return words
+
+
+class _Values:
+    """The values of one field of one segment, whichever columns hold them.
+
+    Attributes:
+        used_documents: whether a text column made from stored documents was looked at. It may lack
+            documents that were deleted when it was made, so what it gave is not remembered.
+    """
+
+    def __init__(self, snapshot: Snapshot, view: SegmentView, field: int) -> None:
+        self._snapshot = snapshot
+        self._view = view
+        self._field = field
+        self._path = snapshot.registry.paths[field]
+        self._presence = presence_of(view.segment)
+        self._num_docs = view.segment.num_docs
+        self.used_documents = False
+
+    def resolve(
+        self, condition: AnyOf | AllOf | Range | StartsWith | Contains
+    ) -> NDArray[np.uint64]:
+        """Return the documents that pass a leaf on this field."""
+        match condition:
+            case AnyOf(values=keys):
+                return self._with_any(keys)
+            case AllOf(values=keys):
+                words = full_bitset(self._num_docs)
+                for key in keys:
+                    words &= self._with_any((key,))
+                return words
+            case Range():
+                return self._in_range(condition)
+            case StartsWith(text=text):
+                return self._with_key_like(text, str.startswith)
+            case Contains(text=text):
+                return self._with_key_like(text, str.__contains__)
+            case _:
+                assert_never(condition)
+
+    def _facet(self) -> FacetColumn | None:
+        return facet_column(self._view.segment, self._field)
+
+    @property
+    def _is_facet(self) -> bool:
+        return self._path in self._snapshot.dictionaries
+
+    def _texts(self) -> TextColumn | None:
+        texts = text_column(self._snapshot, self._view, self._field)
+        self.used_documents |= texts is not None and not texts.are_ranks_global
+        return texts
+
+    def _with_any(self, keys: Sequence[str]) -> NDArray[np.uint64]:
+        """Return the documents that have a value with one of the keys."""
+        words = empty_bitset(self._num_docs)
+        if self._is_facet:
+            column = self._facet()
+            if column is not None:
+                length = self._snapshot.dictionary_lengths[self._path]
+                numbers = self._snapshot.dictionaries[self._path].numbers(keys, length)
+                column.add_docs_with(numbers, words)
+            return words
+        numeric = number_column(self._view.segment, self._field)
+        if numeric is not None:
+            _add_docs_equal(
+                numeric, [n for key in keys if (n := _number_of(key)) is not None], words
+            )
+        self._add_booleans(keys, words)
+        texts = self._texts()
+        if texts is not None:
+            ranks = [low for low, high in map(texts.rank_bounds, keys) if high > low]
+            if ranks:
+                texts.column.add_docs_with(_numbers_of_ranks(texts, ranks), words)
+        return words
+
+    def _add_booleans(self, keys: Iterable[str], words: NDArray[np.uint64]) -> None:
+        if "true" in keys:
+            self._presence.add_docs(self._field, Aspect.TRUE, words)
+        if "false" in keys:
+            self._presence.add_docs(self._field, Aspect.FALSE, words)
+
+    def _in_range(self, condition: Range) -> NDArray[np.uint64]:
+        words = empty_bitset(self._num_docs)
+        lower, upper = condition.lower, condition.upper
+        if isinstance(lower, str) or isinstance(upper, str):
+            assert not isinstance(lower, int | float), "bounds of different types"
+            assert not isinstance(upper, int | float), "bounds of different types"
+            self._add_texts_in_range(
+                lower, condition.is_lower_open, upper, condition.is_upper_open, words
+            )
+            return words
+        numeric = number_column(self._view.segment, self._field)
+        if numeric is not None:
+            numeric.add_docs_in_range(
+                lower, condition.is_lower_open, upper, condition.is_upper_open, words
+            )
+        return words
+
+    def _add_texts_in_range(
+        self,
+        lower: str | None,
+        is_lower_open: bool,
+        upper: str | None,
+        is_upper_open: bool,
+        words: NDArray[np.uint64],
+    ) -> None:
+        texts = self._texts()
+        if texts is None:
+            return
+        first, end = 0, texts.num_values
+        if lower is not None:
+            first = texts.rank_bounds(lower)[1 if is_lower_open else 0]
+        if upper is not None:
+            end = texts.rank_bounds(upper)[0 if is_upper_open else 1]
+        numbers = texts.numbers_between(first, end)
+        if len(numbers):
+            texts.column.add_docs_with(numbers, words)
+
+    def _with_key_like(self, text: str, is_like: Callable[[str, str], bool]) -> NDArray[np.uint64]:
+        """Return the documents that have a value whose folded key is like the folded text."""
+        wanted = fold_key(text)
+        words = empty_bitset(self._num_docs)
+        if self._is_facet:
+            column = self._facet()
+            if column is not None:
+                length = self._snapshot.dictionary_lengths[self._path]
+                keys = self._snapshot.dictionaries[self._path].values(0, length)
+                column.add_docs_with(
+                    [n for n, key in enumerate(keys) if is_like(fold_key(key), wanted)], words
+                )
+            return words
+        self._add_booleans([key for key in ("true", "false") if is_like(key, wanted)], words)
+        numeric = number_column(self._view.segment, self._field)
+        if numeric is not None:
+            alike = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), wanted)]
+            _add_docs_equal(numeric, alike, words)
+        texts = self._texts()
+        if texts is not None:
+            keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
+            texts.column.add_docs_with(
+                [n for n, key in enumerate(keys) if is_like(fold_key(key), wanted)], words
+            )
+        return words
+
+
+def _numbers_of_ranks(texts: TextColumn, ranks: list[int]) -> list[int]:
+    numbers = ranks if texts.order is None else texts.order[ranks].tolist()
+    return sorted(set(numbers))
+
+
+def _number_of(key: str) -> int | float | None:
+    """Return the number that has a key, or None if none has (as "1.0", whose key would be "1")."""
+    try:
+        number: int | float = int(key) if key.lstrip("-").isdecimal() else float(key)
+    except (ValueError, OverflowError):
+        return None
+    if number != number or number in (float("inf"), float("-inf")) or number_text(number) != key:
+        return None
+    if isinstance(number, float) and number.is_integer():
+        return int(number)  # exact, and compares as itself
+    return number
+
+
+def _add_docs_equal(
+    column: NumberColumn, numbers: Sequence[int | float], words: NDArray[np.uint64]
+) -> None:
+    """Put the documents that have one of the numbers into a bitset."""
+    if len(numbers) <= _EQUAL_SCANS_MAX or not column.is_exact_as_double:
+        for number in numbers:
+            column.add_docs_in_range(number, False, number, False, words)
+        return
+    column.add_docs_among(np.array([float(number) for number in numbers]), words)
+
+
+def _distinct(column: NumberColumn) -> list[int | float]:
+    """Return the distinct numbers of a column."""
+    _, doubles, residuals = column.pairs()
+    if residuals is None:
+        return [plain_number(double, 0) for double in np.unique(doubles).tolist()]
+    pairs = set(zip(doubles.tolist(), residuals.tolist(), strict=True))
+    return [plain_number(double, residual) for double, residual in sorted(pairs)]
