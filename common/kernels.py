@@ -10,35 +10,15 @@ numba is imported, which is why every kernel comes through this module.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
+
+from common.kernel_cache import cache_directory
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _cache_directory() -> Path:
-    """Return the first folder of the candidates that can be written to."""
-    candidates = [
-        os.environ.get("FACETD_KERNEL_CACHE"),
-        os.environ.get("XDG_CACHE_HOME") and os.environ["XDG_CACHE_HOME"] + "/facetd/kernels",
-        str(Path("~/.cache/facetd/kernels").expanduser()),
-    ]
-    for candidate in filter(None, candidates):
-        path = Path(candidate)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(path, os.W_OK):
-            return path
-    path = Path(tempfile.gettempdir()) / f"facetd-kernels-{os.getuid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    return path
-
-
-os.environ.setdefault("NUMBA_CACHE_DIR", str(_cache_directory()))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
 
 import numba  # noqa: E402 - after the cache folder was chosen
 
