@@ -5,6 +5,7 @@
       lock              flock of the one coordinator (or supervisor); holds its pid
       secret            proves to a shard that the coordinator may read DATA; mode 0600
       catalog.json      indexes, configurations, aliases, keys: the coordinator's truth
+      coordinator.json  where the coordinator listens, for the command line
       spool/            bulk bodies that are being read; emptied at start
       shard-0/
         lock            flock of the shard process
@@ -71,6 +72,11 @@ def manifest_path(data: Path) -> Path:
 def catalog_path(data: Path) -> Path:
     """Return the coordinator's file."""
     return data / "catalog.json"
+
+
+def coordinator_endpoint_path(data: Path) -> Path:
+    """Return the file in which the coordinator says where it listens."""
+    return data / "coordinator.json"
 
 
 def spool_folder(data: Path) -> Path:
@@ -252,7 +258,16 @@ def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:
 
 def read_endpoint(data: Path, shard: int) -> Endpoint | None:
     """Return where a shard last said to listen; None if it never did."""
+    return _read_endpoint(endpoint_path(data, shard))
+
+
+def read_coordinator_endpoint(data: Path) -> Endpoint | None:
+    """Return where the coordinator listens; None if it does not run."""
+    return _read_endpoint(coordinator_endpoint_path(data))
+
+
+def _read_endpoint(path: Path) -> Endpoint | None:
     try:
-        return msgspec.json.decode(endpoint_path(data, shard).read_bytes(), type=Endpoint)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=Endpoint)
+    except (OSError, msgspec.DecodeError):
         return None

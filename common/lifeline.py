@@ -13,8 +13,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import Final
 
-_PR_SET_PDEATHSIG = 1
+EXIT_CANNOT_START: Final = 78
+"""Status (EX_CONFIG) with which a supervised process says: a human is needed, do not restart me."""
+
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def ask_for_parent_death_signal() -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from common.kernel_cache import cache_directory
+from common.lifeline import ask_for_parent_death_signal
 
 PACKAGES: Final = ("common", "shard", "coordinator")
 
@@ -74,4 +75,5 @@ def fill() -> None:
 
 
 if __name__ == "__main__":
+    ask_for_parent_death_signal()
     fill()

@@ -1,0 +1,308 @@
+"""The supervisor: starts the shards and the coordinator, restarts what dies, stops all in order.
+
+    facetd serve ─┬─ coordinator      (HTTP in, RPC out)
+                  ├─ shard 0
+                  └─ shard 1 …
+
+- A process that ends is started again: at once the first time, then after 0.25, 0.5, 1 … 10 s; what
+  has lived for 30 s starts from the beginning of that. A killed shard serves again within 2 s.
+- A process that ends with `EXIT_CANNOT_START` will not start as things are (a wrong setting, data
+  of another format): everything is stopped and the status is 1.
+- SIGTERM and SIGINT stop the coordinator first (it takes no new requests and finishes what runs),
+  then the shards; status 0.
+- Children end when this process does, however it does: a parent-death signal and a pipe
+  (`common.lifeline`). The lock of the data directory is taken here and handed to the coordinator,
+  so it is held until both have ended.
+
+This process imports neither numba nor anything else that is large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from common import data_directory
+from common.data_directory import DataDirectoryError
+from common.lifeline import EXIT_CANNOT_START
+from common.logs import Log
+from coordinator import kernel_cache
+from coordinator.settings import Settings, environment_name
+
+BACK_OFF_SECONDS: Final = (0.0, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+STABLE_SECONDS: Final = 30.0
+"""A process that has lived so long has started well."""
+
+SHARD_STOP_SECONDS: Final = 4.0
+"""From SIGTERM to SIGKILL, for shards; nothing is lost by killing them."""
+
+DESCRIPTORS_WANTED: Final = 65_536
+
+_log = Log("supervisor")
+
+
+class Child:
+    """One process that is kept running.
+
+    Args:
+        name: for log lines: "shard 0".
+        command: arguments of the process.
+        inherited: descriptors that it gets.
+
+    Attributes:
+        process: the running process, None while there is none.
+    """
+
+    def __init__(self, name: str, command: list[str], inherited: tuple[int, ...]) -> None:
+        self.name = name
+        self.process: subprocess.Popen[bytes] | None = None
+        self._command = command
+        self._inherited = inherited
+        self._started_at = 0.0
+        self._num_failures = 0
+
+    def start(self) -> None:
+        """Start the process. It leads its own group, so that Ctrl-C reaches only the supervisor."""
+        self._started_at = asyncio.get_running_loop().time()
+        self.process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            pass_fds=self._inherited,
+            start_new_session=True,
+        )
+        _log.info("started", what=self.name, pid=self.process.pid)
+
+    def reap(self) -> int | None:
+        """Return the status if the process has ended since the last time, else None."""
+        if self.process is None:
+            return None
+        status = self.process.poll()
+        if status is not None:
+            _log.warning("ended", what=self.name, pid=self.process.pid, status=status)
+            self.process = None
+        return status
+
+    def back_off(self) -> float:
+        """Return how long to wait before the next start."""
+        lived = asyncio.get_running_loop().time() - self._started_at
+        self._num_failures = 0 if lived > STABLE_SECONDS else self._num_failures
+        pause = BACK_OFF_SECONDS[min(self._num_failures, len(BACK_OFF_SECONDS) - 1)]
+        self._num_failures += 1
+        return pause
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if there is somebody to get it."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+
+class Supervisor:
+    """All processes of one data directory.
+
+    Args:
+        settings: of the service.
+        with_service: called when the processes were started; may use the service (the demo does).
+            The service stops when it raises.
+    """
+
+    def __init__(
+        self, settings: Settings, with_service: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._settings = settings
+        self._with_service = with_service
+        self._children: list[Child] = []
+        self._restarts: dict[Child, asyncio.TimerHandle] = {}
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self._status = 0
+
+    def run(self) -> int:
+        """Run until a signal comes; returns the exit status."""
+        return asyncio.run(self._run())
+
+    async def _run(self) -> int:
+        """Take the directory, start everything, watch, stop."""
+        settings = self._settings
+        try:
+            data_directory.create(settings.data_dir)
+            lock = data_directory.acquire_lock(settings.data_dir)
+            data_directory.check_manifest(settings.data_dir, settings.shards)
+            data_directory.read_or_create_secret(settings.data_dir)
+        except DataDirectoryError as error:
+            print(f"facetd: {error}", file=sys.stderr)
+            return 1
+        raise_descriptor_limit()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_on, number)
+        loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
+        if not await self._fill_kernel_cache():
+            return self._status
+        pipe, pipe_end = os.pipe()  # the end stays open, and here, for as long as we live
+        self._children = [
+            *(
+                Child(f"shard {shard}", shard_command(settings, shard, pipe), (pipe,))
+                for shard in range(settings.shards)
+            ),
+            Child("coordinator", coordinator_command(pipe, lock), (pipe, lock)),
+        ]
+        for child in self._children:
+            child.start()
+        using = asyncio.ensure_future(self._use()) if self._with_service else None
+        try:
+            while not self._is_stopping:
+                await self._wake.wait()
+                self._wake.clear()
+                self._look_after_children()
+        finally:
+            if using is not None:
+                using.cancel()
+                await asyncio.gather(using, return_exceptions=True)
+            await self._stop_children()
+            os.close(pipe_end)
+        _log.info("stopped", status=self._status)
+        return self._status
+
+    async def _fill_kernel_cache(self) -> bool:
+        """Let a child compile all kernels, if that is needed; False if it must not go on."""
+        if await asyncio.to_thread(kernel_cache.is_warm):
+            return True
+        _log.info("compiling kernels; this takes some minutes after each installation")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "coordinator.kernel_cache", start_new_session=True
+        )
+        waiting = asyncio.ensure_future(process.wait())
+        waking = asyncio.ensure_future(self._wake.wait())
+        while not waiting.done() and not self._is_stopping:
+            self._wake.clear()
+            waking = asyncio.ensure_future(self._wake.wait())
+            await asyncio.wait((waiting, waking), return_when=asyncio.FIRST_COMPLETED)
+        waking.cancel()
+        if self._is_stopping:
+            process.kill()
+            await waiting
+            return False
+        if waiting.result() != 0:
+            # The processes can compile for themselves; slower, but they serve.
+            _log.warning("compiling kernels failed", status=waiting.result())
+        return True
+
+    async def _use(self) -> None:
+        """Run what uses the service; if it fails, so does all."""
+        assert self._with_service is not None
+        try:
+            await self._with_service()
+        except Exception as error:
+            _log.error("failed", cause=error)
+            self._give_up()
+
+    def _stop_on(self, number: signal.Signals) -> None:
+        """Begin to stop."""
+        _log.info("stopping", signal=signal.Signals(number).name)
+        self._is_stopping = True
+        self._wake.set()
+
+    def _give_up(self) -> None:
+        """Stop with a failure."""
+        self._status = 1
+        self._is_stopping = True
+        self._wake.set()
+
+    def _look_after_children(self) -> None:
+        """Start again what has ended."""
+        if self._is_stopping:
+            return
+        for child in self._children:
+            status = child.reap()
+            if status is None:
+                continue
+            if status == EXIT_CANNOT_START:
+                # It has said why.
+                self._give_up()
+                return
+            pause = child.back_off()
+            if pause == 0:
+                child.start()
+                continue
+            _log.warning("restarts", what=child.name, in_seconds=pause)
+            loop = asyncio.get_running_loop()
+            self._restarts[child] = loop.call_later(pause, self._restart, child)
+
+    def _restart(self, child: Child) -> None:
+        """Start a process after its pause."""
+        del self._restarts[child]
+        if not self._is_stopping:
+            child.start()
+
+    async def _stop_children(self) -> None:
+        """Stop the coordinator, then the shards."""
+        for timer in self._restarts.values():
+            timer.cancel()
+        shards, coordinator = self._children[:-1], self._children[-1:]
+        await self._stop_group(coordinator, self._settings.stop_grace_seconds)
+        await self._stop_group(shards, SHARD_STOP_SECONDS)
+
+    async def _stop_group(self, children: list[Child], seconds: float) -> None:
+        """Send SIGTERM, wait, send SIGKILL."""
+        loop = asyncio.get_running_loop()
+        for child in children:
+            child.signal(signal.SIGTERM)
+        kill_at = loop.time() + seconds
+        while any(child.process is not None and child.process.poll() is None for child in children):
+            self._wake.clear()
+            try:
+                async with asyncio.timeout_at(kill_at):
+                    await self._wake.wait()
+            except TimeoutError:
+                for child in children:
+                    if child.process is not None and child.process.poll() is None:
+                        _log.warning("killed", what=child.name, pid=child.process.pid)
+                        child.signal(signal.SIGKILL)
+                        child.process.wait()
+        for child in children:
+            if child.process is not None:
+                _log.info("ended", what=child.name, status=child.process.poll())
+                child.process = None
+
+
+def shard_command(settings: Settings, shard: int, pipe: int) -> list[str]:
+    """Return the arguments of a shard process; the rest goes by the environment."""
+    return [
+        *(sys.executable, "-m", "shard"),
+        *("--shard-id", str(shard)),
+        *("--shards", str(settings.shards)),
+        *("--data-dir", str(settings.data_dir)),
+        *("--port", "0"),
+        *("--parent-pipe", str(pipe)),
+    ]
+
+
+def coordinator_command(pipe: int, lock: int) -> list[str]:
+    """Return the arguments of the coordinator process; settings go by the environment."""
+    return [
+        *(sys.executable, "-m", "coordinator", "coordinator"),
+        *("--parent-pipe", str(pipe)),
+        *("--lock", str(lock)),
+    ]
+
+
+def export_settings(settings: Settings, names: list[str]) -> None:
+    """Put settings that came by flag or file into the environment, for the children."""
+    for name in names:
+        value = getattr(settings, name)
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        os.environ[environment_name(name)] = text
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many open files as the system lets us: connections, segments, environments."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
