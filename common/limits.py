@@ -44,6 +44,9 @@ class Limits:
         "bytes",
         "a bulk body is spooled to the data directory; counted after decompression",
     )
+    search_body_bytes_max: int = _limit(
+        2 * MIB, "bytes", "parameters of a search; parsing them holds up all other requests"
+    )
     item_bytes_max: int = _limit(16 * MIB, "bytes", "one item is held in memory by every process")
     url_bytes_max: int = _limit(32 * KIB, "bytes", "longer requests belong into a POST body")
     header_bytes_max: int = _limit(8 * KIB, "bytes", "of one header line")

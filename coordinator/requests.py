@@ -19,6 +19,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
@@ -176,6 +177,8 @@ class QueryText(str):
 RawParameters: TypeAlias = dict[str, Any]
 """By name: a `QueryText`, a list of these (repeated), or a decoded JSON value (from a body)."""
 
+DECODED_CHARS_MAX: Final = 512
+"""Longer parts of a request target are not remembered decoded."""
 _PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
 
 
@@ -210,12 +213,13 @@ def query_parameters(query_string: str) -> RawParameters:
     return raw
 
 
-def decode_component(text: str, *, plus_is_space: bool = True) -> str:
-    """Percent-decode a part of a request target, strictly.
+@lru_cache(maxsize=4_096)
+def _decode_short(text: str, plus_is_space: bool) -> str:
+    """Percent-decode; names, and filters that stay while a query is typed, come again and again."""
+    return _decode(text, plus_is_space)
 
-    Raises:
-        InvalidRequest: code invalid_encoding; the bytes are no UTF-8, or an escape is none.
-    """
+
+def _decode(text: str, plus_is_space: bool) -> str:
     encoded = text.encode("utf-8", "surrogateescape")
     if plus_is_space:
         encoded = encoded.replace(b"+", b" ")
@@ -226,6 +230,17 @@ def decode_component(text: str, *, plus_is_space: bool = True) -> str:
             "the request target is not UTF-8; percent-encode every other byte",
             code="invalid_encoding",
         ) from None
+
+
+def decode_component(text: str, *, plus_is_space: bool = True) -> str:
+    """Percent-decode a part of a request target, strictly.
+
+    Raises:
+        InvalidRequest: code invalid_encoding; the bytes are no UTF-8, or an escape is none.
+    """
+    if len(text) <= DECODED_CHARS_MAX:
+        return _decode_short(text, plus_is_space)
+    return _decode(text, plus_is_space)
 
 
 def decode_object(body: bytes | bytearray | memoryview) -> RawParameters:

@@ -1,0 +1,274 @@
+"""The HTTP server: aiohttp's connections and parser, our requests, routes and answers.
+
+    socket ─▶ Connection (aiohttp's RequestHandler) ─▶ Exchange ─▶ Middleware ─▶ route ─▶ Answer
+
+`create_app` puts the parts together; `HttpApp.start` and `stop` are all that the process needs.
+aiohttp's low-level server is used without its Application: routing, middlewares, request and
+response objects of that would take longer than a search (DESIGN.md, section 1).
+
+What aiohttp refuses itself (a broken request line, headers that are too large) gets the error
+envelope as well. Connections are bounded: at the bound the one that is idle longest has to go, so
+a thousand sleepers never keep a user out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler
+
+from common.errors import InvalidRequest, ServiceError
+from common.logs import Log
+from coordinator.exchange import Exchange
+from coordinator.middleware import Middleware
+from coordinator.responses import Answer, error_answer, error_body, internal_error
+from coordinator.routes import ROUTES
+from coordinator.security import check_address
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
+    from aiohttp.streams import StreamReader
+
+    from coordinator.services import Services
+
+LINGER_SECONDS: Final = 2.0
+"""How long the rest of a refused body is read and thrown away, so that the client gets to read the
+answer before the connection ends."""
+BACKLOG: Final = 1_024
+HEADERS_MAX: Final = 128
+READ_BYTES: Final = 256 * 1024
+"""Of a body that are kept in memory before the socket has to wait."""
+
+_log = Log("http")
+
+
+class UriTooLong(ServiceError):
+    """The request line is longer than its limit."""
+
+    http_status = 414
+    default_code = "uri_too_long"
+
+
+class HeadersTooLarge(ServiceError):
+    """A header line is longer than its limit, or there are too many."""
+
+    http_status = 431
+    default_code = "headers_too_large"
+
+
+class RequestIds:
+    """Makes request ids: a random text of this process, and a number.
+
+    A client may name its request itself (`X-Request-Id`), to find it again in our logs.
+    """
+
+    def __init__(self) -> None:
+        self._prefix = secrets.token_hex(4)
+        self._numbers = count(1)
+
+    def __call__(self, message: RawRequestMessage) -> str:
+        """Return the id of a request."""
+        given = message.headers.get("X-Request-Id")
+        if given is not None and len(given) <= 64 and given.isascii() and given.isprintable():
+            return given
+        return f"{self._prefix}-{next(self._numbers):x}"
+
+
+class Connection(RequestHandler):
+    """One client connection; answers in the error envelope where aiohttp would send a text."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: Any,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> Any:
+        """Return the answer to a request that never reached the middleware."""
+        error = _refusal(status, exc, self.max_line_size)
+        if error.http_status >= 500:
+            _log.error("request failed", cause=exc, request_id=request.request_id)
+        return error_answer(error, request.request_id).close_after()
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """Log what aiohttp could not handle, in our own form."""
+        _log.error("connection failed", cause=kwargs.get("exc_info"))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being read or answered."""
+        return not self._request_in_progress
+
+
+def _refusal(status: int, exc: BaseException | None, line_bytes_max: int) -> ServiceError:
+    """Return the error that stands for what aiohttp found.
+
+    Args:
+        status: that aiohttp would answer.
+        exc: what it found.
+        line_bytes_max: limit of the request line; aiohttp says 400 for that and for headers, and
+            only the limit in the exception tells which of the two it was.
+    """
+    if isinstance(exc, LineTooLong):
+        limit = exc.args[1] if len(exc.args) > 1 else ""
+        if str(limit) == str(line_bytes_max):
+            return UriTooLong(
+                f"the request target is longer than {limit} bytes; use POST with a body"
+            )
+        return HeadersTooLarge(f"a header is longer than {limit} bytes")
+    if isinstance(exc, HttpProcessingError) or status == 400:
+        return InvalidRequest("this is no valid HTTP request", code="bad_request")
+    return internal_error()
+
+
+class Server(web.Server):
+    """Makes connections, and keeps their number bounded.
+
+    Args:
+        handler: answers an exchange.
+        services: limits and numbers.
+    """
+
+    def __init__(
+        self, handler: Callable[[Exchange], Awaitable[Answer]], services: Services
+    ) -> None:
+        limits = services.settings.limits
+        super().__init__(
+            handler,  # type: ignore[arg-type]  # our request and response, duck-typed
+            request_factory=self._make_exchange,  # type: ignore[arg-type]
+            access_log=None,
+            keepalive_timeout=limits.keepalive_timeout_ms / 1000,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=limits.url_bytes_max,
+            max_field_size=limits.header_bytes_max,
+            max_headers=HEADERS_MAX,
+            read_bufsize=READ_BYTES,
+            auto_decompress=False,
+        )
+        self._connections_max = limits.connections_max
+        self._metrics = services.metrics
+        self._request_ids = RequestIds()
+
+    def __call__(self) -> Connection:
+        """Make the protocol of a new connection."""
+        return Connection(self, loop=self._loop, **self._kwargs)
+
+    def _make_exchange(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> Exchange:
+        return Exchange(message, payload, protocol, task, self._request_ids(message))
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Take in a connection; at the bound, the longest idle one makes room."""
+        if len(self._connections) >= self._connections_max and not self._make_room():
+            transport.write(_FULL)
+            transport.close()
+            return
+        super().connection_made(handler, transport)
+        self._metrics.num_connections = len(self._connections)
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """Let go of a connection."""
+        super().connection_lost(handler, exc)
+        self._metrics.num_connections = len(self._connections)
+
+    def _make_room(self) -> bool:
+        """Close an idle connection; return whether there was one."""
+        for connection in self._connections:
+            if isinstance(connection, Connection) and connection.is_idle:
+                del self._connections[connection]
+                connection.force_close()
+                return True
+        return False
+
+
+def _raw_response(error: ServiceError) -> bytes:
+    """Return a whole response for a connection that has not sent a request."""
+    body = error_body(error, "none")
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    )
+
+
+class _TooManyConnections(ServiceError):
+    http_status = 503
+    default_code = "overloaded"
+
+
+_FULL: Final = _raw_response(_TooManyConnections("too many connections; try again shortly"))
+
+
+class HttpApp:
+    """The HTTP side of one coordinator.
+
+    Args:
+        services: what the routes work with.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.middleware = Middleware(services, ROUTES)
+        self._server: Server | None = None
+        self._listeners: list[asyncio.Server] = []
+
+    async def start(self, host: str, port: int) -> int:
+        """Begin to listen.
+
+        Args:
+            host: address or name.
+            port: 0 takes a free one.
+
+        Returns:
+            The port.
+
+        Raises:
+            UnsafeAddress: everybody on the network could do anything.
+            OSError: the address cannot be listened on.
+        """
+        check_address(self.services.settings, self.services.catalog)
+        loop = asyncio.get_running_loop()
+        self._server = Server(self.middleware, self.services)
+        listener = await loop.create_server(
+            self._server, host, port, backlog=BACKLOG, reuse_address=True
+        )
+        self._listeners.append(listener)
+        bound: int = listener.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Take no new connections, let running requests finish, then close everything.
+
+        Args:
+            grace_seconds: how long running requests get.
+        """
+        for listener in self._listeners:
+            listener.close()
+        server = self._server
+        if server is not None:
+            server.pre_shutdown()  # idle connections end at once
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds + 1.0):
+                    await server.shutdown(grace_seconds)
+        self._listeners.clear()
+
+
+def create_app(services: Services) -> HttpApp:
+    """Put the HTTP side together."""
+    return HttpApp(services)

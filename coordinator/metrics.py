@@ -1,0 +1,275 @@
+"""Metrics: what operators watch, in Prometheus' text format, and the log of slow searches.
+
+    facetd_http_requests_total{route,status}           counter
+    facetd_http_request_seconds{route}                 histogram, whole request
+    facetd_search_phase_seconds{phase}                 histogram, of the slowest shard
+    facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
+    facetd_shard_up{shard} …_queue_length …_resident_bytes …_corrupt_items
+    facetd_index_items{index} …_bytes {index,shard} …_segments {index,shard}
+    facetd_index_merging{index,shard} facetd_map_used_bytes {index,shard} facetd_map_max_bytes
+    process_*                                          of the coordinator
+
+Counting on the hot path is a dict update and a bisection (0.6 µs); prometheus-client's own objects
+take several microseconds for labels and locks, so it only writes the text, from these numbers, when
+somebody asks. What only the shards know is asked then, too.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from common.logs import Log
+
+if TYPE_CHECKING:
+    from common.protocol.messages import ProcessStatistics
+    from coordinator.results import SearchResult
+
+SECONDS: Final = (
+    0.0002,
+    0.0005,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+)
+"""Upper bounds of the latency buckets."""
+PHASES: Final = ("search", "facets", "sort")
+SLOW_QUERIES_KEPT: Final = 100
+
+_log = Log("slow")
+
+
+class Histogram:
+    """Counts of durations by bucket."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(SECONDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(SECONDS, seconds)] += 1
+        self.total += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return (upper bound, number of durations up to it), as Prometheus wants it."""
+        rows = []
+        number = 0
+        for bound, count in zip((*map(str, SECONDS), "+Inf"), self.counts, strict=True):
+            number += count
+            rows.append((bound, float(number)))
+        return rows
+
+
+class RouteMetrics:
+    """What is counted of one route."""
+
+    __slots__ = ("latency", "statuses")
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.latency = Histogram()
+
+    def observe(self, status: int, seconds: float) -> None:
+        """Count one answer."""
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.latency.observe(seconds)
+
+
+class Metrics:
+    """All numbers of this coordinator."""
+
+    def __init__(self) -> None:
+        self.routes: dict[str, RouteMetrics] = {}
+        self.phases = tuple(Histogram() for _ in PHASES)
+        self.requests_in_flight = 0
+        self.num_connections = 0
+        self.body_bytes: Callable[[], int] = int
+        """Who holds bodies says how many bytes they have."""
+        self.started = time.time()
+
+    def route(self, name: str) -> RouteMetrics:
+        """Return the numbers of a route, made on its first request."""
+        found = self.routes.get(name)
+        if found is None:
+            found = self.routes[name] = RouteMetrics()
+        return found
+
+    def observe_search(self, result: SearchResult) -> None:
+        """Count the phases of one search."""
+        search, facets, sort = self.phases
+        timings = result.timings
+        search.observe(timings.search_us / 1e6)
+        facets.observe(timings.facets_us / 1e6)
+        sort.observe(timings.sort_us / 1e6)
+
+    def exposition(
+        self, shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
+    ) -> bytes:
+        """Return everything in Prometheus' text format.
+
+        Args:
+            shards: what each shard said, None for one that is away.
+            index_names: of the indexes by number.
+        """
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        registry.register(_Snapshot([*self._families(), *_shard_families(shards, index_names)]))
+        return generate_latest(registry)
+
+    def _families(self) -> Iterator[Metric]:
+        """Yield what the coordinator counts."""
+        requests = CounterMetricFamily(
+            "facetd_http_requests", "Requests by route and status.", labels=("route", "status")
+        )
+        latency = HistogramMetricFamily(
+            "facetd_http_request_seconds",
+            "Seconds from the request's head to its answer.",
+            labels=("route",),
+        )
+        for name, route in self.routes.items():
+            for status, count in route.statuses.items():
+                requests.add_metric((name, str(status)), count)
+            latency.add_metric((name,), route.latency.cumulative(), route.latency.total)
+        yield requests
+        yield latency
+        phases = HistogramMetricFamily(
+            "facetd_search_phase_seconds",
+            "Seconds of each phase of a search in its slowest shard.",
+            labels=("phase",),
+        )
+        for phase, histogram in zip(PHASES, self.phases, strict=True):
+            phases.add_metric((phase,), histogram.cumulative(), histogram.total)
+        yield phases
+        for name, text, value in (
+            ("facetd_requests_in_flight", "Requests being answered.", self.requests_in_flight),
+            ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", self.body_bytes()),
+            ("facetd_connections", "Open client connections.", self.num_connections),
+            ("facetd_start_time_seconds", "When the coordinator started.", self.started),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)
+
+
+class _Snapshot(Collector):
+    """Hands numbers that were taken before to prometheus-client."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the families."""
+        return self._families
+
+
+def _shard_families(
+    shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
+) -> Iterator[Metric]:
+    """Yield what the shards count."""
+    up = GaugeMetricFamily("facetd_shard_up", "Whether the shard serves.", labels=("shard",))
+    shard_gauges = {
+        "queue_length": GaugeMetricFamily(
+            "facetd_shard_queue_length", "Calls that wait in the shard.", labels=("shard",)
+        ),
+        "resident_bytes": GaugeMetricFamily(
+            "facetd_shard_resident_bytes", "Memory of the shard process.", labels=("shard",)
+        ),
+        "num_corrupt": GaugeMetricFamily(
+            "facetd_shard_corrupt_items", "Items found damaged.", labels=("shard",)
+        ),
+    }
+    labels = ("index", "shard")
+    index_gauges = {
+        "num_docs": GaugeMetricFamily("facetd_index_items", "Live items.", labels=labels),
+        "bytes_on_disk": GaugeMetricFamily("facetd_index_bytes", "Bytes on disk.", labels=labels),
+        "num_segments": GaugeMetricFamily("facetd_index_segments", "Segments.", labels=labels),
+        "is_merging": GaugeMetricFamily(
+            "facetd_index_merging", "Whether a merge is running.", labels=labels
+        ),
+        "map_bytes_used": GaugeMetricFamily(
+            "facetd_map_used_bytes", "LMDB map in use.", labels=labels
+        ),
+        "map_bytes_max": GaugeMetricFamily(
+            "facetd_map_max_bytes", "LMDB map limit.", labels=labels
+        ),
+    }
+    for shard, process in enumerate(shards):
+        up.add_metric((str(shard),), 0 if process is None else 1)
+        if process is None:
+            continue
+        for name, gauge in shard_gauges.items():
+            gauge.add_metric((str(shard),), getattr(process, name))
+        for number, index in process.indexes:
+            where = (index_names.get(number, str(number)), str(shard))
+            values: dict[str, Any] = {
+                name: getattr(index, name) for name in index_gauges if name != "num_segments"
+            }
+            values["num_segments"] = len(index.segments)
+            for name, value in values.items():
+                index_gauges[name].add_metric(where, float(value))
+    yield up
+    yield from shard_gauges.values()
+    yield from index_gauges.values()
+
+
+class SlowQueries:
+    """Searches that took longer than the setting says: logged, and the last ones kept.
+
+    Args:
+        threshold_ms: 0 switches it off.
+    """
+
+    def __init__(self, threshold_ms: int) -> None:
+        self.threshold_us = threshold_ms * 1000
+        self.latest: deque[dict[str, Any]] = deque(maxlen=SLOW_QUERIES_KEPT)
+
+    def note(
+        self, index: str, request: str, request_id: str, total_us: int, result: SearchResult
+    ) -> None:
+        """Note one search if it was slow.
+
+        Args:
+            index: that was searched.
+            request: query string and body, as sent.
+            request_id: of the request.
+            total_us: microseconds of the whole request.
+            result: its phases and total.
+        """
+        if not 0 < self.threshold_us <= total_us:
+            return
+        timings = result.timings
+        event = {
+            "request_id": request_id,
+            "index": index,
+            "request": request[:2_000],
+            "total_us": total_us,
+            "search_us": timings.search_us,
+            "facets_us": timings.facets_us,
+            "sort_us": timings.sort_us,
+            "total": result.total,
+        }
+        self.latest.append(event)
+        _log.warning("slow query", **event)

@@ -1,0 +1,237 @@
+"""Middleware: what happens to every request before and after its route.
+
+    host ─▶ route ─▶ origin ─▶ key ─▶ index ─▶ body (size, type, time) ─▶ admission ─▶ handler
+                                                                                          │
+    numbers ◀── answer, or the error envelope ◀───────────────────────────────────────────┘
+
+One function instead of a stack of them: a request pays for each layer, and their order is easier to
+see in one place. Bodies are read *before* a request counts as in flight, so slow senders never take
+the room of fast ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import hdrs
+
+from common.errors import (
+    Forbidden,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    ServiceError,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from common.logs import Log
+from coordinator.exchange import ByteBudget
+from coordinator.responses import Answer, error_answer, header, internal_error
+from coordinator.routing import Body, Route, Router
+from coordinator.security import ANYBODY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coordinator.exchange import Exchange
+    from coordinator.services import Services
+
+_log = Log("http")
+
+_UNROUTED: Final = "none"
+"""How metrics call requests that found no route."""
+_CORS_HEADERS: Final = (
+    b"Access-Control-Allow-Methods: GET, HEAD, POST, DELETE, OPTIONS\r\n"
+    b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
+    b"X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n"
+)
+_CORS_EXPOSED: Final = (
+    b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
+)
+RESERVED_NAMES: Final = frozenset(("dashboard", "status"))
+
+
+class Middleware:
+    """Answers requests; one per coordinator.
+
+    Args:
+        services: handed to every route.
+        routes: the route table.
+    """
+
+    def __init__(self, services: Services, routes: Iterable[Route]) -> None:
+        self._services = services
+        self._router = Router(routes)
+        self._limits = services.settings.limits
+        self._guard = services.guard
+        self._metrics = services.metrics
+        self._catalog = services.catalog
+        self._budget = ByteBudget(self._limits.bytes_in_flight_max)
+        self._metrics.body_bytes = lambda: self._budget.bytes_used
+
+    async def __call__(self, exchange: Exchange) -> Answer:
+        """Answer one request; nothing but cancellation comes out."""
+        route: Route | None = None
+        try:
+            segments, exchange.query_string = exchange.split_target()
+            guard = self._guard
+            caller = exchange.caller = guard.identify(exchange.headers)
+            if caller.key_id is None:
+                guard.check_host(exchange.headers, is_http_1_0=exchange.is_http_1_0)
+            if exchange.method == "OPTIONS":
+                answer = self._options(exchange, segments)
+            else:
+                route, exchange.arguments = self._router.resolve(exchange.method, segments)
+                answer = await self._answer(route, exchange)
+        except ServiceError as error:
+            answer = error_answer(error, exchange.request_id)
+            if isinstance(error, UnsupportedMediaType) or error.http_status in (408, 413, 417):
+                # The body is still on its way; nobody is going to read it.
+                answer.close_after()
+        except ConnectionError:
+            # Nobody is there to read this one; writing it will find out.
+            answer = error_answer(internal_error(), exchange.request_id)
+        except Exception as error:
+            _log.error(
+                "request failed",
+                cause=error,
+                request_id=exchange.request_id,
+                method=exchange.method,
+                path=exchange.target[:500].encode("utf-8", "replace").decode(),
+            )
+            answer = error_answer(internal_error(), exchange.request_id)
+        if self._guard.has_origins:
+            answer.headers += self._cors(exchange)
+        self._metrics.route(_UNROUTED if route is None else route.name).observe(
+            answer.status, time.perf_counter() - exchange.started
+        )
+        return answer
+
+    async def _answer(self, route: Route, exchange: Exchange) -> Answer:
+        """Check what the route asks for, read the body, and run it."""
+        if route.is_change:
+            self._guard.check_origin(exchange.headers)
+        caller = exchange.caller
+        if route.action is not None and caller is not ANYBODY:
+            self._guard.check_action(caller, route.action)
+            if caller.filter is not None and not route.applies_filter:
+                raise Forbidden("the API key has a filter, which this page cannot apply")
+        if exchange.arguments and "{index}" in route.path:
+            self._find_index(route, exchange)
+        num_taken = 0
+        if route.body is not Body.NONE and exchange.has_body:
+            check_content_type(route.body, exchange)
+            if route.body is Body.JSON:
+                num_taken = await exchange.read_body(
+                    getattr(self._limits, route.bytes_limit),
+                    self._limits.body_timeout_ms,
+                    self._budget,
+                )
+        metrics = self._metrics
+        try:
+            if not route.is_admitted:
+                return await route.handler(self._services, exchange)
+            if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
+                raise Unavailable(
+                    "too many requests at once; send this one again shortly", code="overloaded"
+                )
+            metrics.requests_in_flight += 1
+            try:
+                return await route.handler(self._services, exchange)
+            finally:
+                metrics.requests_in_flight -= 1
+        finally:
+            self._budget.give_back(num_taken)
+
+    def _find_index(self, route: Route, exchange: Exchange) -> None:
+        """Look up the index that the path names, and whether the caller may use it."""
+        name = exchange.arguments[0]
+        caller = exchange.caller
+        if not route.needs_index:
+            check_index_name(name, self._limits.index_name_chars_max)
+            if caller is not ANYBODY and route.action is not None:
+                self._guard.check_index(caller, name)
+            return
+        try:
+            index = self._catalog.index(name)
+        except NotFound:
+            check_index_name(name, self._limits.index_name_chars_max)
+            if caller is not ANYBODY and route.action is not None:
+                self._guard.check_index(caller, name)  # who may not use it learns nothing of it
+            raise
+        if caller is not ANYBODY and route.action is not None and not caller.may_use(index.name):
+            self._guard.check_index(caller, name)
+        exchange.index = index
+
+    # --- methods and origins that only browsers care about
+
+    def _options(self, exchange: Exchange, segments: list[str]) -> Answer:
+        """Say which methods a page has; to a browser also whether its page may use them."""
+        if segments == ["*"]:
+            allow = ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]
+        else:
+            try:
+                self._router.resolve("OPTIONS", segments)
+                raise AssertionError("OPTIONS is no route's method")
+            except MethodNotAllowed as error:
+                allow = error.details["allow"]
+        answer = Answer(b"", status=204, headers=header("Allow", ", ".join(allow)))
+        if hdrs.ACCESS_CONTROL_REQUEST_METHOD in exchange.headers and self._allows(exchange):
+            answer.headers += _CORS_HEADERS
+        return answer
+
+    def _allows(self, exchange: Exchange) -> bool:
+        origin = exchange.headers.get(hdrs.ORIGIN)
+        return origin is not None and self._guard.allows_origin(origin)
+
+    def _cors(self, exchange: Exchange) -> bytes:
+        """Return the header lines that let a configured page read the answer."""
+        if not self._allows(exchange):
+            return b"Vary: Origin\r\n"
+        origin = header("Access-Control-Allow-Origin", exchange.headers[hdrs.ORIGIN])
+        return origin + b"Vary: Origin\r\n" + _CORS_EXPOSED
+
+
+def check_content_type(body: Body, exchange: Exchange) -> None:
+    """Refuse a body of a type that the route does not take.
+
+    A JSON route takes nothing but JSON: a browser sends `text/plain` from any page without asking.
+    A stream without a type is a script's, not a browser's form.
+
+    Raises:
+        UnsupportedMediaType: names the types that are taken.
+    """
+    media_type = exchange.media_type
+    is_known = (
+        media_type in body.value
+        or (body is Body.STREAM and not media_type)
+        or (media_type.startswith("application/") and media_type.endswith("+json"))
+    )
+    if not is_known:
+        raise UnsupportedMediaType(
+            f"content type {media_type[:80]!r} is not taken here; send {' or '.join(body.value)}"
+        )
+    if exchange.charset not in ("utf-8", "utf8", "us-ascii"):
+        raise UnsupportedMediaType(f"charset {exchange.charset[:40]!r} is not taken; send utf-8")
+
+
+def check_index_name(name: str, chars_max: int) -> None:
+    """Refuse what cannot be the name of an index.
+
+    Raises:
+        InvalidRequest: code invalid_index_name.
+    """
+    if (
+        not 1 <= len(name) <= chars_max
+        or name[0] in "_."
+        or name in RESERVED_NAMES
+        or "/" in name
+        or any(ord(character) < 32 or 127 <= ord(character) < 160 for character in name)
+    ):
+        raise InvalidRequest(
+            f"an index name has 1 to {chars_max} characters, no / or control characters, does not "
+            f"begin with _ or ., and is none of {', '.join(sorted(RESERVED_NAMES))}",
+            code="invalid_index_name",
+            param="index",
+        )

@@ -1,0 +1,226 @@
+"""Search: hits and facets of an index, one facet's values, and many searches at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from common.errors import InvalidRequest, ServiceError
+from common.protocol.messages import FilterClause
+from coordinator.requests import (
+    FACET_PARAMETERS,
+    SEARCH_PARAMETERS,
+    FacetParameters,
+    SearchParameters,
+    decode_object,
+    parse_facet,
+    parse_search,
+    parse_searches,
+    query_parameters,
+)
+from coordinator.responses import (
+    Answer,
+    facet_body,
+    search_body,
+    server_timing,
+)
+from coordinator.routing import Body, Route
+from coordinator.security import Action
+
+if TYPE_CHECKING:
+    from coordinator.catalog import Index
+    from coordinator.exchange import Exchange
+    from coordinator.results import SearchResult
+    from coordinator.services import Services
+
+P = TypeVar("P")
+
+PARSED_MAX: Final = 2_048
+PARSED_BYTES_MAX: Final = 2_048
+"""Requests longer than this are not remembered."""
+
+
+class _Parsed:
+    """Parameters of recent requests: people and pages ask the same things again and again.
+
+    The key has everything that parsing looks at; parsing is pure, so nothing can go stale.
+    """
+
+    def __init__(self) -> None:
+        self._searches: dict[tuple[int, int, str, bytes], SearchParameters] = {}
+
+    def search(self, services: Services, exchange: Exchange) -> SearchParameters:
+        """Return the parameters of a search request.
+
+        Raises:
+            InvalidRequest: as `requests.parse_search`.
+        """
+        index = exchange.index
+        body = exchange.body
+        key = (index.number, index.revision, exchange.query_string, body)
+        known = self._searches.get(key)
+        if known is None:
+            known = parse_search(
+                raw_parameters(exchange), index.configuration, services.settings.limits
+            )
+            if len(body) + len(exchange.query_string) <= PARSED_BYTES_MAX:
+                if len(self._searches) >= PARSED_MAX:
+                    self._searches.clear()
+                self._searches[key] = known
+        return known
+
+
+_parsed: Final = _Parsed()
+
+
+def raw_parameters(exchange: Exchange) -> dict[str, Any]:
+    """Join query string and body; where both name one, the body wins."""
+    raw = query_parameters(exchange.query_string) if exchange.query_string else {}
+    if exchange.body:
+        raw.update(decode_object(exchange.body))
+    return raw
+
+
+def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
+    """Return a search with the filter of the caller's key."""
+    condition = exchange.caller.filter
+    if condition is None:
+        return search
+    return msgspec.structs.replace(search, filters=(*search.filters, FilterClause(condition)))
+
+
+async def search(services: Services, exchange: Exchange) -> Answer:
+    """Answer `/{index}/search`."""
+    parameters = narrowed(_parsed.search(services, exchange), exchange)
+    result = await services.search.search(exchange.index, parameters)
+    total_us = exchange.micros
+    services.metrics.observe_search(result)
+    slow = services.slow_queries
+    if 0 < slow.threshold_us <= total_us:
+        slow.note(
+            exchange.index.name, _shown_request(exchange), exchange.request_id, total_us, result
+        )
+    return Answer(
+        search_body(result, exchange.request_id, total_us, "timings" in parameters.show),
+        headers=server_timing(result.timings, total_us),
+    )
+
+
+def _shown_request(exchange: Exchange) -> str:
+    """Return query string and body for the slow-query log."""
+    return " ".join(
+        part for part in (exchange.query_string, exchange.body.decode("utf-8", "replace")) if part
+    )
+
+
+async def facet(services: Services, exchange: Exchange) -> Answer:
+    """Answer `/{index}/facet`."""
+    parameters: FacetParameters = parse_facet(
+        raw_parameters(exchange), exchange.index.configuration, services.settings.limits
+    )
+    if exchange.caller.filter is not None:
+        parameters = msgspec.structs.replace(
+            parameters, search=narrowed(parameters.search, exchange)
+        )
+    page = await services.search.facet(exchange.index, parameters)
+    total_us = exchange.micros
+    return Answer(
+        facet_body(page, exchange.request_id, total_us),
+        headers=server_timing(page.timings, total_us),
+    )
+
+
+async def searches(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /_search`: all searches, or the first error, named by its position."""
+    limits = services.settings.limits
+    prepared: list[tuple[Index, SearchParameters]] = []
+    for i, named in enumerate(parse_searches(decode_object(exchange.body), limits)):
+        try:
+            index = services.catalog.index(named.index)
+            if not exchange.caller.may_use(index.name):
+                services.guard.check_index(exchange.caller, named.index)
+            parameters = parse_search(named.raw, index.configuration, limits)
+        except ServiceError as error:
+            raise _placed(error, i) from None
+        prepared.append((index, narrowed(parameters, exchange)))
+    results = await asyncio.gather(
+        *(services.search.search(index, parameters) for index, parameters in prepared),
+        return_exceptions=True,
+    )
+    bodies = []
+    for i, (result, (_, parameters)) in enumerate(zip(results, prepared, strict=True)):
+        if isinstance(result, ServiceError):
+            raise _placed(result, i)
+        if isinstance(result, BaseException):
+            raise result
+        bodies.append(_result_body(services, exchange, result, parameters))
+    return Answer(b'{"results":[%b]}' % b",".join(bodies))
+
+
+def _result_body(
+    services: Services, exchange: Exchange, result: SearchResult, parameters: SearchParameters
+) -> bytes:
+    """Return the JSON of one of several searches."""
+    services.metrics.observe_search(result)
+    return search_body(
+        result, exchange.request_id, result.timings.total_us, "timings" in parameters.show
+    )
+
+
+def _placed(error: ServiceError, position: int) -> ServiceError:
+    """Return an error that says which of several searches it is about."""
+    param = f"searches[{position}]" + (f".{error.param}" if error.param else "")
+    kind = type(error) if not isinstance(error, InvalidRequest) else InvalidRequest
+    return kind(error.message, code=error.code, param=param, details=error.details)
+
+
+ROUTES: Final = (
+    *(
+        Route(
+            method,
+            "/{index}/search",
+            search,
+            "Search an index: one page of hits, and facets.",
+            Action.SEARCH,
+            body=Body.JSON if method == "POST" else Body.NONE,
+            bytes_limit="search_body_bytes_max",
+            needs_index=True,
+            applies_filter=True,
+            tag="search",
+            parameters=SEARCH_PARAMETERS,
+            document={"answer": "SearchAnswer"},
+        )
+        for method in ("GET", "POST")
+    ),
+    *(
+        Route(
+            method,
+            "/{index}/facet",
+            facet,
+            "One page of the values of one facet.",
+            Action.SEARCH,
+            body=Body.JSON if method == "POST" else Body.NONE,
+            bytes_limit="search_body_bytes_max",
+            needs_index=True,
+            applies_filter=True,
+            tag="search",
+            parameters=FACET_PARAMETERS,
+            document={"answer": "FacetAnswer"},
+        )
+        for method in ("GET", "POST")
+    ),
+    Route(
+        "POST",
+        "/_search",
+        searches,
+        "Many searches at once, on one or several indexes.",
+        Action.SEARCH,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        applies_filter=True,
+        tag="search",
+        document={"body": "Searches", "answer": "SearchesAnswer"},
+    ),
+)

@@ -1,0 +1,129 @@
+"""A service without shards: the real HTTP side over a Search and a Cluster made of plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from common.configuration import parse_configuration
+from common.errors import ServiceError
+from coordinator.app import HttpApp, create_app
+from coordinator.catalog import Catalog, CatalogState
+from coordinator.facet_values import Bucket
+from coordinator.metrics import Metrics, SlowQueries
+from coordinator.requests import FacetParameters, SearchParameters
+from coordinator.results import (
+    FacetPage,
+    FacetResult,
+    SearchResult,
+    ShardSummary,
+    Timings,
+)
+from coordinator.security import Guard
+from coordinator.services import Services
+from coordinator.settings import Settings
+
+CONFIGURATION: dict[str, Any] = {
+    "aggregations": {
+        "tags": {"conjunction": False},
+        "country": {},
+        "director": {"sort": "term"},
+        "year": {"size": 5},
+    },
+    "sorting_fields": ["rating"],
+}
+
+
+class FakeSearch:
+    """Answers every search with the same ten items and four facets; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[SearchParameters | FacetParameters] = []
+        self.error: ServiceError | None = None
+        item = b'{"id":1,"name":"The Shawshank Redemption","year":1994,"tags":["drama","prison"]}'
+        self.items = [item] * 10
+        self.buckets = [Bucket(f"value {i}", 100 - i, i == 0) for i in range(10)]
+
+    async def search(self, index: Any, parameters: SearchParameters) -> SearchResult:
+        self.asked.append(parameters)
+        if self.error is not None:
+            raise self.error
+        return SearchResult(
+            page=parameters.page,
+            per_page=parameters.per_page,
+            total=250,
+            items=self.items[: parameters.per_page],
+            facets=[
+                FacetResult(
+                    wish.configuration.field,
+                    wish.configuration.title,
+                    wish.configuration.position,
+                    self.buckets,
+                    10,
+                    None,
+                )
+                for wish in parameters.facets
+            ],
+            ranges=[],
+            seq=17,
+            ignored_words=[],
+            shards=ShardSummary(2, 2),
+            timings=Timings(412, 101, 57, 3),
+        )
+
+    async def facet(self, index: Any, parameters: FacetParameters) -> FacetPage:
+        self.asked.append(parameters)
+        if self.error is not None:
+            raise self.error
+        facet = parameters.facet
+        return FacetPage(
+            page=parameters.page,
+            per_page=parameters.per_page,
+            facet=FacetResult(facet.field, facet.title, facet.position, self.buckets, 10, None),
+            total=10,
+            seq=17,
+            shards=ShardSummary(2, 2),
+            timings=Timings(412, 101, 57, 3),
+        )
+
+
+class FakeCluster:
+    """Two shards that serve and know nothing."""
+
+    num_shards = 2
+    is_ready = True
+    failed_shards: tuple[int, ...] = ()
+    shards: tuple[Any, ...] = ()
+    shard_timeout_ms = 5_000
+
+    def horizon(self, index: int) -> int:
+        return 17
+
+
+def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any) -> Services:
+    """Return services over a catalog that has the given indexes (or one, `films`)."""
+    catalog = Catalog.open(folder, 2)
+    state = CatalogState()
+    for name, document in (indexes or {"films": CONFIGURATION}).items():
+        parse_configuration(document)
+        state = state.with_index(state.new_entry(name, document))
+    catalog.state = state
+    catalog.activate()
+    settings = settings or Settings(data_dir=folder)
+    fakes: Any = SimpleNamespace(search=FakeSearch(), cluster=FakeCluster(), ingest=None)
+    return Services(
+        settings=settings,
+        catalog=catalog,
+        cluster=fakes.cluster,
+        ingest=fakes.ingest,
+        search=fakes.search,
+        guard=Guard(settings, catalog),
+        metrics=Metrics(),
+        slow_queries=SlowQueries(settings.slow_query_ms),
+    )
+
+
+def fake_app(folder: Path, settings: Settings | None = None, **indexes: Any) -> HttpApp:
+    """Return the HTTP side over `fake_services`."""
+    return create_app(fake_services(folder, settings, **indexes))
