@@ -1,0 +1,1 @@
+"""Measurements of facetd: against other engines, against the floor, over sizes, of relevance."""

@@ -1,0 +1,106 @@
+"""facetd itself, through its public endpoints only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from benchmarks import processes
+from benchmarks.corpus import FACETS
+from benchmarks.http_client import JSON, TEXT, HttpRequest
+from benchmarks.peers.base import Peer, read_items
+from benchmarks.queries import Query
+from benchmarks.truth import Answer
+
+INDEX = "shop"
+
+CONFIGURATION: Mapping[str, Any] = {
+    "aggregations": {name: {"size": 10, "conjunction": name == "tags"} for name in FACETS},
+    "searchable_fields": ["title", "description"],
+}
+
+READ_BYTES = 1 << 20
+
+
+class Facetd(Peer):
+    """facetd with as many shards as asked for."""
+
+    name: ClassVar[str] = "facetd"
+    title: ClassVar[str] = "facetd, its own HTTP server"
+    num_shards = 2
+
+    def start_service(self) -> None:
+        """Start the service on the folder, whatever is in it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.start(
+            [
+                *(processes.python(), "-m", "coordinator", "serve"),
+                *("--port", str(self.port), "--shards", str(self.num_shards)),
+                *("--data-dir", self.folder),
+            ],
+            self.answers("/_ready"),
+        )
+
+    def configure(self, configuration: Mapping[str, Any], index: str = INDEX) -> None:
+        """Create or configure an index."""
+        body = json.dumps(configuration).encode()
+        self.client.ask("POST", f"/{index}/configuration", body, JSON)
+
+    def load_file(self, items: Path, index: str = INDEX) -> dict[str, Any]:
+        """Load a file of newline-delimited JSON in one streamed request."""
+        size = str(items.stat().st_size)
+        headers = {**TEXT, "content-length": size}
+        answer = self.client.ask("POST", f"/{index}/index", _pieces(items), headers)
+        result: dict[str, Any] = json.loads(answer)
+        return result
+
+    def load(self, items: Path) -> None:
+        """Load the corpus; every item is durable and searchable when the answer comes."""
+        self.empty_folder()
+        self.start_service()
+        self.configure(CONFIGURATION)
+        self.load_file(items)
+
+    def open(self) -> None:
+        """Start on the loaded data."""
+        self.start_service()
+
+    def request(self, query: Query) -> HttpRequest:
+        """Say a query; typos and prefixes are off where the peers have them off."""
+        if query.item_id is not None:
+            return HttpRequest(f"/{INDEX}/items/{query.item_id}")
+        body: dict[str, Any] = {
+            "page": query.page,
+            "per_page": query.per_page,
+            "facet_fields": query.facets,
+        }
+        if query.text:
+            prefix = "last" if query.is_prefix else "none"
+            body.update(query=query.text, typo=query.num_typos, prefix=prefix)
+        if query.filters:
+            body["filters"] = query.filters
+            if query.facets and not query.is_disjunctive:
+                body["facet_mode"] = "strict"
+        if query.sort:
+            body.update(sort_field=query.sort, order="desc")
+        return HttpRequest(f"/{INDEX}/search", "POST", JSON, json.dumps(body))
+
+    def parse(self, query: Query, body: bytes) -> Answer:
+        """Read an answer."""
+        answer = json.loads(body)
+        if query.item_id is not None:
+            return Answer(ids=[int(answer["id"])])
+        ids, prices = read_items(answer["data"]["items"])
+        facets = {
+            name: [(bucket["key"], bucket["doc_count"]) for bucket in facet["buckets"]]
+            for name, facet in answer["data"].get("aggregations", {}).items()
+        }
+        return Answer(answer["pagination"]["total"], facets, ids, prices)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(READ_BYTES):
+            yield piece

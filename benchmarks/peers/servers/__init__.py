@@ -1,0 +1,1 @@
+"""Thin servers in front of libraries; each runs in an environment of its own."""
