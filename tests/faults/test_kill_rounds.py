@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.workload import CONFIGURATION, Writer, check
+from tests.faults.workload import CONFIGURATION, Ledger, Writer, check
 from tests.service import Service
 
 NUM_WRITERS = 8
@@ -27,7 +27,7 @@ def run_rounds(data: Path, num_shards: int, num_rounds: int, seed: int) -> None:
         client = service.client()
         assert client.post("/kill/configuration", CONFIGURATION).status == 200
         writers: list[Writer] = []
-        ledgers = []
+        ledgers: list[Ledger] = []
         for round_number in range(num_rounds):
             stop = threading.Event()
             writers = [
