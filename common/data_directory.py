@@ -256,6 +256,13 @@ def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:
     write_atomically(endpoint_path(data, shard), msgspec.json.encode(endpoint), mode=0o600)
 
 
+def forget_endpoints(data: Path, num_shards: int) -> None:
+    """Remove what former processes said; only the owner of the directory may."""
+    coordinator_endpoint_path(data).unlink(missing_ok=True)
+    for shard in range(num_shards):
+        endpoint_path(data, shard).unlink(missing_ok=True)
+
+
 def read_endpoint(data: Path, shard: int) -> Endpoint | None:
     """Return where a shard last said to listen; None if it never did."""
     return _read_endpoint(endpoint_path(data, shard))

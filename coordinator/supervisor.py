@@ -33,7 +33,7 @@ from common.data_directory import DataDirectoryError
 from common.lifeline import EXIT_CANNOT_START
 from common.logs import Log
 from coordinator import kernel_cache
-from coordinator.settings import Settings, environment_name
+from coordinator.settings import Settings
 
 BACK_OFF_SECONDS: Final = (0.0, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 STABLE_SECONDS: Final = 30.0
@@ -134,6 +134,7 @@ class Supervisor:
             lock = data_directory.acquire_lock(settings.data_dir)
             data_directory.check_manifest(settings.data_dir, settings.shards)
             data_directory.read_or_create_secret(settings.data_dir)
+            data_directory.forget_endpoints(settings.data_dir, settings.shards)
         except DataDirectoryError as error:
             print(f"facetd: {error}", file=sys.stderr)
             return 1
@@ -290,14 +291,6 @@ def coordinator_command(pipe: int, lock: int) -> list[str]:
         *("--parent-pipe", str(pipe)),
         *("--lock", str(lock)),
     ]
-
-
-def export_settings(settings: Settings, names: list[str]) -> None:
-    """Put settings that came by flag or file into the environment, for the children."""
-    for name in names:
-        value = getattr(settings, name)
-        text = ",".join(value) if isinstance(value, tuple) else str(value)
-        os.environ[environment_name(name)] = text
 
 
 def raise_descriptor_limit() -> None:

@@ -1,0 +1,49 @@
+"""The demo: films, loaded into a service that has just been started."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from common.data_directory import read_coordinator_endpoint
+from coordinator.client import Client, find_url
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
+
+INDEX: Final = "films"
+READY_SECONDS: Final = 600.0
+"""The first start of an installation compiles the kernels, if that was not possible before."""
+
+_TEXT: Final = """
+  facetd serves {num} films at {url}
+
+    dashboard      {url}/dashboard/films
+    search         curl '{url}/films/search?query=godfather'
+    with filters   curl -G '{url}/films/search' --data-urlencode 'filters={{"genres":["Drama"]}}'
+    facet values   curl '{url}/films/facet?name=director&per_page=5'
+    interface      {url}/_docs
+
+  Ctrl-C stops it; the data stay in {data_dir}
+"""
+
+
+async def load_films(settings: Settings) -> None:
+    """Wait for the service, configure and load the index, print what to try."""
+    url, num_films = await asyncio.to_thread(_load, settings)
+    print(_TEXT.format(num=num_films, url=url, data_dir=settings.data_dir), flush=True)
+
+
+def _load(settings: Settings) -> tuple[str, int]:
+    """Load the films; they have ids, so a second start changes nothing."""
+    files = resources.files(__name__)
+    while read_coordinator_endpoint(settings.data_dir) is None:
+        time.sleep(0.05)
+    client = Client(find_url(None, settings.data_dir, settings.host, settings.port))
+    client.wait_ready(READY_SECONDS)
+    client.configure(INDEX, json.loads(files.joinpath("configuration.json").read_bytes()))
+    result = client.load(INDEX, files.joinpath("films.ndjson").read_bytes())
+    return client.url, int(result["created"]) + int(result["updated"])
