@@ -23,7 +23,6 @@ from shard.index.segment import Segment
 
 if TYPE_CHECKING:
     from common.configuration import IndexConfiguration
-
     from shard.index.facet_dictionary import FacetDictionary
     from shard.index.field_registry import FieldRegistry
 
@@ -170,5 +169,4 @@ class Snapshot:
         Raises:
             InternalError: item_corrupt, the stored bytes of one do not fit their checksum.
         """
-        plain = records.tolist() if isinstance(records, np.ndarray) else records
-        return self.documents.read(plain)
+        return self.documents.read(np.asarray(records, np.uint64).tolist())

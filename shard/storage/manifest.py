@@ -60,8 +60,12 @@ class IndexManifest(Struct, frozen=True):
     """The derived files of one index on one shard."""
 
     format: int
+    number: int
+    """Of the index."""
+    name: str
     revision: int
-    """Of the configuration that the files were made with."""
+    configuration: dict[str, Any]
+    """As posted: what the files were made with."""
     next_record: int
     """The files cover the live documents of all smaller records."""
     next_file: int

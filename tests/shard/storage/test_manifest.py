@@ -22,7 +22,10 @@ from shard.storage.manifest import (
 _PIECE = SegmentEntry(file="facets-1.seg", checksum="00ff", num_docs=0)
 _MANIFEST = IndexManifest(
     format=FORMAT,
+    number=1,
+    name="films",
     revision=3,
+    configuration={"aggregations": {}},
     next_record=17,
     next_file=4,
     txn_id=9,

@@ -1,0 +1,315 @@
+"""Background work on the indexes of a shard: merge segments, write them to files, forget the dead.
+
+One thread for all indexes. It looks at an index when its writer has published something, and again
+when the index has been idle for a while. Each look does one step at a time, the most useful first:
+
+    1. merge neighbours that `merge_policy` names, as arrays, without the documents that no search
+       can name any more; a result that is large enough goes to a file
+    2. write segments in memory to files, when there is enough of them
+    3. note the new files in the manifest (then the old ones go)
+    4. remove dead records from LMDB, some at a time, on the writer's thread
+    5. give mapped pages of data.mdb back, when reads have made too many resident
+
+Everything here may be killed at any moment, and be tried again later if the disk is full: nothing
+of it is needed for the truth, and a search sees the same before and after.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.faults import fault
+from common.logs import Log
+from shard.index.segment import Segment
+from shard.index.segment_builder import make_doc_maps, merge_segments
+from shard.merge_policy import SegmentSize, choose_merge
+from shard.partition import Partition
+from shard.snapshot import SegmentView
+from shard.storage.residency import release_pages
+from shard.writer import Writer, has_room
+
+RETRY_SECONDS = 10.0
+"""After a full disk."""
+RESIDENCY_SECONDS = 2.0
+"""Between looks at how much of data.mdb is mapped: a look costs some milliseconds."""
+
+_log = Log("shard")
+
+
+@dataclass(slots=True)
+class Job:
+    """An index that the merger looks after.
+
+    Attributes:
+        partition: the index.
+        writer: its writer.
+        submit: runs a function on the writer's thread.
+        written_at: monotonic time of the last publication.
+        is_pending: whether there may be something to do.
+        retry_at: not before this monotonic time.
+    """
+
+    partition: Partition
+    writer: Writer
+    submit: Callable[[Callable[[], object]], Future[object]]
+    written_at: float = field(default_factory=time.monotonic)
+    is_pending: bool = True
+    retry_at: float = 0.0
+    is_merging: bool = False
+
+
+class Merger:
+    """The thread; `start` it, `notify` it, `stop` it."""
+
+    def __init__(self, resident_bytes_max: int) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._resident_bytes_max = resident_bytes_max
+        self._wakes = threading.Condition()
+        self._is_stopping = False
+        self._busy: int | None = None
+        self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
+        self._look_at = 0.0
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step in progress."""
+        with self._wakes:
+            self._is_stopping = True
+            self._wakes.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def add(self, job: Job) -> None:
+        """Look after an index."""
+        with self._wakes:
+            self._jobs[job.partition.number] = job
+            self._wakes.notify()
+
+    def remove(self, number: int) -> None:
+        """Look after an index no more; waits for a step on it that is in progress."""
+        with self._wakes:
+            self._jobs.pop(number, None)
+            self._wakes.wait_for(lambda: self._busy != number)
+
+    def notify(self, number: int) -> None:
+        """Tell that an index was written to."""
+        with self._wakes:
+            job = self._jobs.get(number)
+            if job is not None:
+                job.written_at = time.monotonic()
+                job.is_pending = True
+                self._wakes.notify()
+
+    def is_merging(self, number: int) -> bool:
+        """Whether a merge of an index is in progress."""
+        job = self._jobs.get(number)
+        return job is not None and job.is_merging
+
+    # --- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._wakes:
+                job = self._next_job()
+                if job is None and not self._is_stopping:
+                    self._wakes.wait(self._seconds_to_wait())
+                    job = self._next_job()
+                if self._is_stopping:
+                    return
+                self._busy = None if job is None else job.partition.number
+            try:
+                if job is not None:
+                    self._work(job)
+                self._release_pages()
+            finally:
+                with self._wakes:
+                    self._busy = None
+                    self._wakes.notify_all()
+
+    def _next_job(self) -> Job | None:
+        """Return the index that waits longest, of those with something to do."""
+        now = time.monotonic()
+        due = [job for job in self._jobs.values() if self._is_due(job, now)]
+        return min(due, key=lambda job: job.written_at, default=None)
+
+    @staticmethod
+    def _is_due(job: Job, now: float) -> bool:
+        return job.is_pending and now >= job.retry_at
+
+    def _seconds_to_wait(self) -> float:
+        now = time.monotonic()
+        times = [RESIDENCY_SECONDS]
+        times += [max(0.0, job.retry_at - now) for job in self._jobs.values() if job.is_pending]
+        return min(times)
+
+    def _work(self, job: Job) -> None:
+        """Do one step; keep the job pending until there is none left."""
+        settings = job.partition.settings
+        idle_at = job.written_at + settings.idle_ms / 1000
+        is_idle = time.monotonic() >= idle_at
+        try:
+            job.is_merging = True
+            has_worked = work(job.partition, is_idle=is_idle)
+            if not has_worked and is_idle:
+                has_worked = self._tidy(job)
+        except Exception as error:
+            _log.error("merging failed", index=job.partition.number, cause=error)
+            job.retry_at = time.monotonic() + RETRY_SECONDS
+            return
+        finally:
+            job.is_merging = False
+        if has_worked:
+            return
+        if is_idle:
+            with self._wakes:
+                job.is_pending = job.written_at + settings.idle_ms / 1000 != idle_at
+        else:
+            job.retry_at = idle_at
+
+    def _tidy(self, job: Job) -> bool:
+        """Let the tail be merged, then remove dead records; returns whether to come again."""
+        if job.partition.tail_uid and len(job.partition.history.newest.views) > 1:
+            job.submit(job.writer.retire_tail).result()
+            return True
+        if job.partition.purgeable:
+            return bool(job.submit(job.writer.purge).result())
+        return False
+
+    def _release_pages(self) -> None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + RESIDENCY_SECONDS
+        paths = [job.partition.environment.data_path for job in list(self._jobs.values())]
+        release_pages(paths, self._resident_bytes_max)
+
+
+def work(partition: Partition, *, is_idle: bool) -> bool:
+    """Do one step for an index: merge, or write to files; returns whether there was one.
+
+    Raises:
+        OSError: no room, or the device failed; nothing has changed.
+    """
+    with partition.lock:
+        views = partition.history.newest.views
+        tail_uid = partition.tail_uid
+        dropped = [partition.droppable(view) for view in views]
+    sizes = [
+        SegmentSize(
+            view.segment.num_docs,
+            0 if gone is None else len(gone),
+            is_fixed=view.segment.uid == tail_uid,
+        )
+        for view, gone in zip(views, dropped, strict=True)
+    ]
+    chosen = choose_merge(sizes, is_idle=is_idle) or _choose_flush(partition, views, sizes)
+    if chosen is None:
+        return False
+    part = slice(chosen.start, chosen.stop)
+    num_bytes = sum(view.segment.size for view in views[part])
+    if not has_room(partition, num_bytes):
+        raise OSError(f"no room on the disk for a merge of {num_bytes} bytes")
+    _merge(partition, views[part], dropped[part])
+    return True
+
+
+def flush(partition: Partition) -> None:
+    """Write all segments that are in memory to files; for an orderly stop."""
+    while True:
+        with partition.lock:
+            partition.tail_uid = 0
+            views = partition.history.newest.views
+            dropped = [partition.droppable(view) for view in views]
+        run = _last_memory_run(views)
+        if run is None:
+            partition.commit_derived()
+            return
+        part = slice(run.start, run.stop)
+        _merge(partition, views[part], dropped[part], is_final=True)
+
+
+def _choose_flush(
+    partition: Partition, views: Sequence[SegmentView], sizes: Sequence[SegmentSize]
+) -> range | None:
+    """Return segments in memory that should become a file."""
+    settings = partition.settings
+    waiting = [
+        position
+        for position, (view, size) in enumerate(zip(views, sizes, strict=True))
+        if view.segment.path is None and not size.is_fixed
+    ]
+    for position in waiting:
+        if sizes[position].num_docs >= settings.flush_docs:
+            return range(position, position + 1)
+    num_bytes = sum(views[position].segment.size for position in waiting)
+    num_docs = sum(sizes[position].num_docs for position in waiting)
+    if num_docs < settings.flush_docs and num_bytes < settings.flush_bytes:
+        return None
+    first = last = waiting[0]
+    while last + 1 in waiting:
+        last += 1
+    return range(first, last + 1)
+
+
+def _last_memory_run(views: Sequence[SegmentView]) -> range | None:
+    """Return the newest run of segments in memory."""
+    stop = len(views)
+    while stop and views[stop - 1].segment.path is not None:
+        stop -= 1
+    start = stop
+    while start and views[start - 1].segment.path is None:
+        start -= 1
+    return range(start, stop) if stop else None
+
+
+def _merge(
+    partition: Partition,
+    parts: Sequence[SegmentView],
+    dropped: Sequence[NDArray[np.uint32] | None],
+    *,
+    is_final: bool = False,
+) -> None:
+    """Merge segments (or copy one) and put the result in their place."""
+    segments = [view.segment for view in parts]
+    fault("merge.begin")
+    doc_maps = make_doc_maps(segments, dropped)
+    is_copy = len(segments) == 1 and not any(gone is not None and len(gone) for gone in dropped)
+    merged: Segment | None = segments[0] if is_copy else merge_segments(segments, doc_maps)
+    assert merged is not None
+    if merged.num_docs == 0:
+        merged = None
+    elif is_final or _belongs_in_file(partition, segments, merged):
+        merged = partition.derived.write(merged)
+    fault("merge.publish")
+    if not partition.replace_segments(parts, doc_maps, merged):
+        partition.derived.discard([] if merged is None else [merged])
+        return
+    if merged is None or merged.path is not None:
+        partition.commit_derived()
+    gone_records = [
+        segment["docs.record"][gone]
+        for segment, gone in zip(segments, dropped, strict=True)
+        if gone is not None and len(gone)
+    ]
+    if gone_records:
+        with partition.lock:
+            partition.purgeable.append(np.concatenate(gone_records))
+
+
+def _belongs_in_file(partition: Partition, parts: Sequence[Segment], merged: Segment) -> bool:
+    settings = partition.settings
+    return (
+        any(part.path is not None for part in parts)
+        or merged.num_docs >= settings.flush_docs
+        or merged.size >= settings.flush_bytes
+    )

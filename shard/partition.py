@@ -1,0 +1,565 @@
+"""One index on this shard: its truth, its derived data, its searchable states.
+
+    Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
+               ├─ derived                      its files                     (derived_files.py)
+               ├─ generation                   what one configuration makes of it
+               │    ├─ registry, dictionaries  numbers of fields and facet values
+               │    └─ builder                 items → segment
+               └─ history ── Snapshot          what a search sees            (snapshot.py)
+
+Threads. Searches read `history` and never wait. The writer thread (one per index) is the only one
+that changes the truth and adds segments; the merger thread replaces segments by their merger. Both
+publish under `lock`, which is held for some microseconds: take the newest snapshot, derive the next
+one, put it into the history (one attribute assignment). Documents are addressed by record between
+threads, because a merge changes every other address.
+
+Opening trusts nothing derived: segments are verified, and whatever LMDB has that no intact segment
+covers is indexed: the tail behind the last manifest as well as the gap that a damaged file leaves.
+
+    LMDB records   0 ........ 400 ........ 900 ........ 1000
+    segments       [0 – 400)  (damaged)    [900 – 960)
+    indexed anew              400 – 900                 960 – 1000
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from common.configuration import IndexConfiguration, parse_configuration
+from common.errors import InvalidRequest
+from common.logs import Log
+from common.protocol.messages import IndexEntry
+from shard.derived_files import DerivedFiles
+from shard.history import SnapshotHistory
+from shard.index.facet_dictionary import FacetDictionary
+from shard.index.field_registry import FieldRegistry
+from shard.index.segment import Segment
+from shard.index.segment_builder import SegmentBuilder
+from shard.settings import ShardSettings
+from shard.snapshot import SegmentView, Snapshot
+from shard.storage.codecs import as_bytes_array, decode_value, encode_value
+from shard.storage.documents import DocumentStore
+from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
+from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
+from shard.storage.manifest import IndexManifest
+
+BATCH_ITEMS_MAX = 16_384
+BATCH_BYTES_MAX = 8 << 20
+"""Of items that are indexed together when an index is built again."""
+
+_CONFIGURATION_KEY = b"configuration"
+_EMPTY_ITEM = b"{}"
+
+_log = Log("shard")
+
+
+@dataclass(slots=True)
+class Generation:
+    """What one configuration makes of the documents.
+
+    Attributes:
+        entry: number, name, revision and configuration as posted.
+        configuration: the same, parsed.
+        registry: paths of fields; shared by all generations of an index.
+        dictionaries: facet dictionaries by path.
+        builder: builds segments with them.
+    """
+
+    entry: IndexEntry
+    configuration: IndexConfiguration
+    registry: FieldRegistry
+    dictionaries: dict[str, FacetDictionary]
+    builder: SegmentBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.builder = SegmentBuilder(self.configuration, self.registry, self.dictionaries)
+
+    @classmethod
+    def make(
+        cls,
+        entry: IndexEntry,
+        registry: FieldRegistry,
+        known: Mapping[str, FacetDictionary] | None = None,
+    ) -> Generation:
+        """Parse a configuration; dictionaries that are not known yet begin empty."""
+        configuration = parse_configuration(entry.configuration)[0]
+        known = known or {}
+        dictionaries = {}
+        for path in configuration.facets:
+            dictionary = known.get(path)
+            dictionaries[path] = FacetDictionary() if dictionary is None else dictionary
+        return cls(entry, configuration, registry, dictionaries)
+
+    def needs_rebuild(self, other: IndexConfiguration) -> bool:
+        """Whether segments of this generation cannot serve another configuration."""
+        return structure_of(self.configuration) != structure_of(other)
+
+
+def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
+    """Return what of a configuration shapes segments; the rest acts at query time."""
+    searchable = configuration.searchable_fields
+    return (
+        tuple(configuration.facets),
+        None if searchable is None else frozenset(one.path for one in searchable),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items read back for indexing."""
+
+    payload: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    records: NDArray[np.uint64]
+    places: NDArray[np.uint64]
+
+
+class Partition:
+    """One index on this shard.
+
+    Made by `create` or `open`; `close` writes what is in memory and lets go of everything.
+
+    Attributes:
+        number: of the index, never given to another one.
+        folder: where all of it lies.
+        settings: of the shard.
+        lock: held while `history`, `generation` or `state` change.
+        environment: LMDB.
+        documents: stored items.
+        derived: files of segments and dictionaries.
+        generation: the configuration in force and what belongs to it.
+        history: searchable states.
+        state: counters as of the last commit.
+        unfolded: groups that the log still has, oldest first.
+        tail_uid: the newest segment while the writer may still replace it, or 0.
+        purgeable: dead records that no segment has any more.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        folder: Path,
+        settings: ShardSettings,
+        environment: Environment,
+        entry: IndexEntry,
+    ) -> None:
+        self.number = number
+        self.folder = folder
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.environment = environment
+        self.documents = DocumentStore(environment)
+        self.derived = DerivedFiles(folder)
+        self.generation = Generation.make(entry, FieldRegistry())
+        self.history: SnapshotHistory
+        self.state = State()
+        self.unfolded: list[Group] = []
+        self.tail_uid = 0
+        self.purgeable: list[NDArray[np.uint64]] = []
+
+    # --- life
+
+    @classmethod
+    def create(cls, folder: Path, entry: IndexEntry, settings: ShardSettings) -> Partition:
+        """Make an empty index in a folder that is not there yet."""
+        folder.mkdir(mode=0o700)
+        environment = Environment.create(folder, settings.map_bytes_max)
+        write_entry(environment, entry)
+        partition = cls(entry.number, folder, settings, environment, entry)
+        partition.history = SnapshotHistory(partition.make_snapshot(0, ()))
+        partition.commit_derived()
+        return partition
+
+    @classmethod
+    def open(cls, folder: Path, number: int, settings: ShardSettings) -> Partition:
+        """Open an index: check the truth, map what is intact, index the rest.
+
+        Raises:
+            DamagedEnvironment: data.mdb is not what it must at least be.
+            InternalError: item_corrupt, counters or configuration are damaged.
+        """
+        derived = DerivedFiles(folder)
+        derived.remove_leftovers()
+        manifest = derived.read_manifest()
+        environment = Environment.open(folder, settings.map_bytes_max)
+        try:
+            _check_truth(environment, manifest)
+            entry = _read_entry(environment) if manifest is None else _manifest_entry(manifest)
+            partition = cls(number, folder, settings, environment, entry)
+            partition.derived = derived
+            partition._open_derived(manifest)
+        except BaseException:
+            environment.close()
+            raise
+        return partition
+
+    def _open_derived(self, manifest: IndexManifest | None) -> None:
+        with self.environment.read() as txn:
+            self.state = read_state(txn)
+            self.unfolded = read_groups(txn)
+            folded = read_tombstones(txn)
+        loaded = self.derived.load(manifest)
+        registry = FieldRegistry.from_list(loaded.fields)
+        self.generation = Generation.make(self.generation.entry, registry, loaded.dictionaries)
+        segments = self._fill_gaps(loaded.segments, folded)
+        views = self._hide_dead(segments, folded)
+        if sum(view.num_docs for view in views) != self.state.num_docs:
+            _log.error(
+                "segments and documents disagree, building the index again",
+                index=self.number,
+                num_docs=self.state.num_docs,
+                found=sum(view.num_docs for view in views),
+            )
+            self.generation = Generation.make(self.generation.entry, registry)
+            views = self._hide_dead(self._fill_gaps([], folded), folded)
+        self.history = SnapshotHistory(self.make_snapshot(self.state.seq_max, tuple(views)))
+        self._find_purgeable(views, folded)
+
+    def _fill_gaps(self, segments: Sequence[Segment], dead: NDArray[np.uint64]) -> list[Segment]:
+        """Return the segments, and new ones for the records that none of them covers."""
+        filled: list[Segment] = []
+        start = 0
+        dead_set = BitMap64(dead.tolist())
+        for segment in [*segments, None]:
+            records = None if segment is None else segment["docs.record"]
+            if records is not None and len(records) == 0:
+                continue
+            end = self.state.next_record if records is None else int(records[0])
+            built = 0
+            for batch in self.read_batches(start, end, dead_set):
+                filled.append(self.build_batch(self.generation, batch))
+                built += len(batch.records)
+            if built:
+                _log.info("items indexed at open", index=self.number, num_items=built)
+            if segment is not None and records is not None:
+                filled.append(segment)
+                start = int(records[-1]) + 1
+        return filled
+
+    def _hide_dead(
+        self, segments: Sequence[Segment], folded: NDArray[np.uint64]
+    ) -> list[SegmentView]:
+        dead = np.concatenate([folded, *(group.deleted for group in self.unfolded)])
+        return delete_records([SegmentView(segment) for segment in segments], dead)
+
+    def _find_purgeable(self, views: Sequence[SegmentView], folded: NDArray[np.uint64]) -> None:
+        """Note the dead records that were dropped from segments, but not from LMDB, before."""
+        kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
+        gone = folded if not kept else np.setdiff1d(folded, np.concatenate(kept))
+        if len(gone):
+            self.purgeable.append(gone)
+
+    def close(self) -> None:
+        """Let go of the environment. Threads of the writer and merger have ended before."""
+        self.environment.close()
+
+    def remove(self) -> None:
+        """Close and remove everything; running searches keep their mappings."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- reading the truth
+
+    def read_batches(self, first_record: int, end_record: int, dead: BitMap64) -> Iterator[Batch]:
+        """Yield the items of [first_record, end_record) that are not dead, in batches.
+
+        A damaged item is indexed as an empty one: it is counted and found, and answers with
+        `item_corrupt` instead of being missing in silence.
+        """
+        position = first_record
+        while position < end_record:
+            items: list[tuple[int, int, bytes]] = []
+            num_bytes = 0
+            with self.environment.read() as txn:
+                for item in self.documents.scan(txn, position):
+                    if item.record >= end_record:
+                        break
+                    if item.record in dead:
+                        continue
+                    document = _EMPTY_ITEM if item.document is None else item.document
+                    items.append((item.record, item.place, document))
+                    num_bytes += len(document)
+                    if len(items) >= BATCH_ITEMS_MAX or num_bytes >= BATCH_BYTES_MAX:
+                        break
+            if not items:
+                return
+            position = items[-1][0] + 1
+            yield _make_batch(items)
+
+    @staticmethod
+    def build_batch(generation: Generation, batch: Batch) -> Segment:
+        """Build the segment of a batch."""
+        extraction = generation.builder.extract(batch.payload, batch.starts, batch.ends)
+        return generation.builder.build(extraction, batch.records, batch.places)
+
+    # --- states
+
+    def make_snapshot(
+        self, seq: int, views: tuple[SegmentView, ...], generation: Generation | None = None
+    ) -> Snapshot:
+        """Return a state of the index."""
+        generation = generation or self.generation
+        return Snapshot(
+            seq=seq,
+            revision=generation.entry.revision,
+            views=views,
+            configuration=generation.configuration,
+            registry=generation.registry,
+            dictionaries=generation.dictionaries,
+            dictionary_lengths={path: len(one) for path, one in generation.dictionaries.items()},
+            documents=self.documents,
+        )
+
+    def snapshot_at(self, horizon: int, revision: int | None = None) -> Snapshot:
+        """Return the state that a horizon names.
+
+        Raises:
+            InvalidRequest: cursor_expired, it is older than everything that is kept.
+        """
+        snapshot = self.history.at(horizon, revision)
+        if snapshot is not None:
+            return snapshot
+        with self.lock:
+            return self._restore_state(horizon)
+
+    def _restore_state(self, horizon: int) -> Snapshot:
+        """Make a state older than all that are kept: after a restart, from the log of groups.
+
+        The newest segments have all its documents (merges drop only what died behind the horizon
+        of its time); what later groups added is hidden, what they deleted is shown again.
+        """
+        oldest = self.history.at(self.history.oldest_seq)
+        assert oldest is not None
+        later = [group for group in self.unfolded if horizon < group.seq <= oldest.seq]
+        if horizon < self.state.seq_folded:
+            raise InvalidRequest(
+                "the state that the cursor names is gone: search again without the cursor",
+                code="cursor_expired",
+                param="cursor",
+            )
+        added = [
+            np.arange(group.first_record, group.first_record + group.num_records, dtype=np.uint64)
+            for group in later
+        ]
+        revived = BitMap64()
+        for group in later:
+            revived.update(group.deleted.tolist())
+        views = [
+            SegmentView(view.segment)
+            if view.deleted is None
+            else SegmentView(view.segment).without(
+                [
+                    ordinal
+                    for ordinal, record in zip(
+                        view.deleted, view.segment["docs.record"][list(view.deleted)], strict=True
+                    )
+                    if int(record) not in revived
+                ]
+            )
+            for view in oldest.views
+        ]
+        hidden = np.concatenate([np.zeros(0, np.uint64), *added])
+        seq = max((g.seq for g in self.unfolded if g.seq <= horizon), default=self.state.seq_folded)
+        snapshot = self.make_snapshot(seq, tuple(delete_records(views, hidden)))
+        self.history.add(snapshot)
+        return snapshot
+
+    def publish(
+        self,
+        seq: int,
+        *,
+        added: Segment | None,
+        replaced_uid: int = 0,
+        deleted: NDArray[np.uint64] | None = None,
+        tail_uid: int = 0,
+    ) -> None:
+        """Make the next state visible; called by the writer.
+
+        Args:
+            seq: of the group.
+            added: the segment with its new documents.
+            replaced_uid: uid of the newest segment if `added` takes its place: it begins with the
+                same documents.
+            deleted: records that the group removed.
+            tail_uid: uid of the newest segment if the writer may still replace it.
+        """
+        with self.lock:
+            self.tail_uid = tail_uid
+            views = list(self.history.newest.views)
+            if deleted is not None and len(deleted):
+                views = delete_records(views, deleted)
+            if added is not None:
+                gone = None
+                if replaced_uid:
+                    assert views[-1].segment.uid == replaced_uid
+                    gone = views.pop().deleted
+                views.append(SegmentView(added, gone))
+            self.history.add(self.make_snapshot(seq, tuple(views)))
+
+    def replace_segments(
+        self,
+        parts: Sequence[SegmentView],
+        doc_maps: Sequence[NDArray[np.int64]],
+        merged: Segment | None,
+    ) -> bool:
+        """Put a merged segment in the place of its parts; called by the merger.
+
+        Deletions since the merge began are carried over. Nothing is done, and False returned, if
+        the parts are gone: another configuration was switched to.
+
+        Args:
+            parts: as the merge began.
+            doc_maps: by part: ordinal in `merged`, or -1.
+            merged: None if nothing was left.
+        """
+        with self.lock:
+            views = list(self.history.newest.views)
+            uids = [view.segment.uid for view in views]
+            if parts[0].segment.uid not in uids:
+                return False
+            first = uids.index(parts[0].segment.uid)
+            current = views[first : first + len(parts)]
+            assert [v.segment.uid for v in current] == [p.segment.uid for p in parts]
+            gone: list[int] = []
+            for view, doc_map in zip(current, doc_maps, strict=True):
+                if view.deleted is not None:
+                    ordinals = doc_map[np.array(view.deleted.to_array(), np.int64)]
+                    gone.extend(ordinals[ordinals >= 0].tolist())
+            replacement = []
+            if merged is not None:
+                view = SegmentView(merged)
+                replacement = [view.without(gone) if gone else view]
+            views[first : first + len(parts)] = replacement
+            self.history.add(self.make_snapshot(self.history.newest.seq, tuple(views)))
+        return True
+
+    @property
+    def safe_seq(self) -> int:
+        """Seq up to which deletions are final: no search can name a state before it."""
+        return self.history.safe_seq
+
+    def droppable(self, view: SegmentView) -> NDArray[np.uint32] | None:
+        """Return the ordinals of a view's documents that no search can name any more."""
+        if view.deleted is None:
+            return None
+        ordinals = np.array(view.deleted.to_array(), np.uint32)
+        safe_seq = self.safe_seq
+        recent = [group.deleted for group in self.unfolded if group.seq > safe_seq]
+        if recent:
+            records = view.segment["docs.record"][ordinals]
+            ordinals = ordinals[~np.isin(records, np.concatenate(recent))]
+        return ordinals
+
+    def commit_derived(self) -> None:
+        """Write the manifest of the newest state: its segments that are files."""
+        with self.derived.commit_lock:
+            with self.lock:
+                generation = self.generation
+                segments = [view.segment for view in self.history.newest.views]
+                next_record = self.state.next_record
+            self.derived.commit(
+                entry=generation.entry,
+                next_record=next_record,
+                txn_id=self.environment.last_txn_id(),
+                fields=generation.registry.to_list(),
+                segments=[segment for segment in segments if segment.path is not None],
+                dictionaries=generation.dictionaries,
+            )
+
+    def switch_generation(self, generation: Generation, views: Sequence[SegmentView]) -> None:
+        """Let searches use what another configuration makes of the documents."""
+        with self.lock:
+            self.generation = generation
+            self.tail_uid = 0
+            seq = self.history.newest.seq
+            self.history.add(self.make_snapshot(seq, tuple(views)))
+        self.commit_derived()
+        write_entry(self.environment, generation.entry)
+
+
+def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+    """Return the views without the documents of some records; unknown records do not matter.
+
+    Cost: one binary search a record, and a copy of the tombstones of each view that loses some.
+    """
+    remaining = np.sort(records)
+    result = []
+    for view in views:
+        own = view.segment["docs.record"]
+        if len(own) == 0 or len(remaining) == 0:
+            result.append(view)
+            continue
+        low, high = np.searchsorted(remaining, [own[0], own[-1] + np.uint64(1)])
+        inside = remaining[low:high]
+        ordinals = np.searchsorted(own, inside)
+        found = ordinals[own[ordinals] == inside]
+        result.append(view.without(found.tolist()) if len(found) else view)
+    return result
+
+
+def _make_batch(items: Sequence[tuple[int, int, bytes]]) -> Batch:
+    sizes = np.array([len(document) for _, _, document in items], np.int64)
+    ends = np.cumsum(sizes)
+    return Batch(
+        payload=as_bytes_array(b"".join(document for _, _, document in items)),
+        starts=ends - sizes,
+        ends=ends,
+        records=np.array([record for record, _, _ in items], np.uint64),
+        places=np.array([place for _, place, _ in items], np.uint64),
+    )
+
+
+def _check_truth(environment: Environment, manifest: IndexManifest | None) -> None:
+    """Compare data.mdb with what the manifest knows it must have.
+
+    Raises:
+        DamagedEnvironment: it is older or emptier.
+    """
+    if manifest is None:
+        return
+    with environment.read() as txn:
+        state = read_state(txn)
+    if environment.last_txn_id() < manifest.txn_id or state.next_record < manifest.next_record:
+        raise DamagedEnvironment(
+            f"{environment.data_path} is older than the index was (transaction "
+            f"{environment.last_txn_id()}, record {state.next_record}; expected at least "
+            f"{manifest.txn_id} and {manifest.next_record}): restore both from one backup"
+        )
+
+
+def _manifest_entry(manifest: IndexManifest) -> IndexEntry:
+    return IndexEntry(manifest.number, manifest.name, manifest.revision, manifest.configuration)
+
+
+def _read_entry(environment: Environment) -> IndexEntry:
+    """Return the configuration that LMDB has: what an index without manifest is built with.
+
+    Raises:
+        DamagedEnvironment: there is none.
+    """
+    with environment.read() as txn:
+        value = txn.get(SubDatabase.META, _CONFIGURATION_KEY)
+    if value is None:
+        raise DamagedEnvironment(
+            f"{environment.data_path} has no configuration: restore it from a backup, "
+            "or remove the index"
+        )
+    content = decode_value(0, value, "the configuration of an index")
+    return msgspec.json.decode(content, type=IndexEntry)
+
+
+def write_entry(environment: Environment, entry: IndexEntry) -> None:
+    """Note the configuration in LMDB, for the day when the manifest is damaged."""
+    with environment.write() as txn:
+        txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))

@@ -1,0 +1,72 @@
+"""Every setting of a shard process: name, default, unit, and what it is for.
+
+The coordinator has its own (`coordinator.settings`); these concern storage only. Each can be set by
+the environment variable FACETD_SHARD_<NAME>, which the supervisor hands on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shard.storage.environment import MAP_BYTES_DEFAULT
+
+ENVIRONMENT_PREFIX = "FACETD_SHARD_"
+
+
+def _setting(default: Any, unit: str, doc: str) -> Any:
+    """Declare one setting: a dataclass field that carries unit and meaning."""
+    return dataclasses.field(default=default, metadata={"unit": unit, "doc": doc})
+
+
+class SettingError(Exception):
+    """A setting has a value that it cannot have. Ends with status 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """The settings of a shard."""
+
+    map_bytes_max: int = _setting(
+        MAP_BYTES_DEFAULT, "bytes", "greatest size of data.mdb per index; address space only"
+    )
+    map_watermark_percent: int = _setting(
+        90, "%", "of map_bytes_max in use from which items are refused; deletes go on"
+    )
+    free_bytes_min: int = _setting(
+        64 << 20, "bytes", "of the disk (but at most 3 % of it) that writes leave free"
+    )
+    resident_bytes_max: int = _setting(
+        64 << 20, "bytes", "of data.mdb per shard that stay mapped after they were read"
+    )
+    flush_docs: int = _setting(
+        4_096, "documents", "of segments in memory from which they are written to files"
+    )
+    flush_bytes: int = _setting(
+        32 << 20, "bytes", "of segments in memory from which they are written to files"
+    )
+    idle_ms: int = _setting(1_000, "ms", "without a write after which an index is merged further")
+    switch_interval_us: int = _setting(
+        500, "µs", "for which a thread may hold the interpreter while another one waits"
+    )
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ShardSettings:
+        """Return the defaults, changed by FACETD_SHARD_<NAME>.
+
+        Raises:
+            SettingError: a value is no integer above zero.
+        """
+        changed = {}
+        for field in dataclasses.fields(cls):
+            name = ENVIRONMENT_PREFIX + field.name.upper()
+            text = environment.get(name)
+            if text is None:
+                continue
+            if not (text.isascii() and text.isdigit() and int(text) > 0):
+                raise SettingError(f"{name} must be an integer above 0, not {text!r}")
+            changed[field.name] = int(text)
+        return cls(**changed)
