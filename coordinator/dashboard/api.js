@@ -7,7 +7,10 @@ const KEY_NAME = "facetd-api-key";
 
 /** What went wrong with one request, in the service's own words where it gave any. */
 export class ApiError extends Error {
-  constructor({ status = 0, code = "unreachable", message, param = null, request_id = null, errors = [] }, retryAfter = null) {
+  constructor(
+    { status = 0, code = "unreachable", message, param = null, request_id = null, errors = [] },
+    retryAfter = null,
+  ) {
     super(message);
     this.name = "ApiError";
     Object.assign(this, { status, code, param, requestId: request_id, errors, retryAfter });
@@ -21,7 +24,12 @@ export class ApiError extends Error {
 
 /** Integers beyond 2^53 become BigInt where the browser allows it, so that no id is ever rounded. */
 function exactNumber(_key, value, context) {
-  if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "")) {
+  if (
+    typeof value === "number" &&
+    Number.isInteger(value) &&
+    !Number.isSafeInteger(value) &&
+    /^-?\d+$/.test(context?.source ?? "")
+  ) {
     return BigInt(context.source);
   }
   return value;
@@ -32,7 +40,8 @@ export function parseJson(text) {
 }
 
 export function toJson(value, indent = 0) {
-  const exact = (_key, part) => (typeof part === "bigint" ? (JSON.rawJSON?.(String(part)) ?? String(part)) : part);
+  const exact = (_key, part) =>
+    typeof part === "bigint" ? (JSON.rawJSON?.(String(part)) ?? String(part)) : part;
   return JSON.stringify(value, exact, indent);
 }
 
@@ -60,11 +69,22 @@ function errorFrom(status, text, retryAfter) {
     const { error, errors } = JSON.parse(text);
     return new ApiError({ errors: errors ?? error.errors, ...error, status }, retryAfter);
   } catch {
-    return new ApiError({ status, code: "unexpected_answer", message: `The service answered with status ${status} and no explanation.` }, retryAfter);
+    return new ApiError(
+      {
+        status,
+        code: "unexpected_answer",
+        message: `The service answered with status ${status} and no explanation.`,
+      },
+      retryAfter,
+    );
   }
 }
 
-async function send(method, path, { body, signal, contentType = "application/json", headers } = {}) {
+async function send(
+  method,
+  path,
+  { body, signal, contentType = "application/json", headers } = {},
+) {
   let response;
   try {
     response = await fetch(path, {
@@ -76,18 +96,24 @@ async function send(method, path, { body, signal, contentType = "application/jso
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError({ message: "The service cannot be reached. It may be stopped or restarting." });
+    throw new ApiError({
+      message: "The service cannot be reached. It may be stopped or restarting.",
+    });
   }
   const text = await response.text();
   if (response.status === 401 && (await askForKey?.(errorFrom(401, text).message))) {
     return send(method, path, { body, signal, contentType, headers });
   }
-  if (!response.ok) throw errorFrom(response.status, text, Number(response.headers.get("Retry-After")) || null);
+  if (!response.ok)
+    throw errorFrom(response.status, text, Number(response.headers.get("Retry-After")) || null);
   return { text, headers: response.headers };
 }
 
 async function json(method, path, body, signal) {
-  const answer = await send(method, path, { body: body === undefined ? undefined : toJson(body), signal });
+  const answer = await send(method, path, {
+    body: body === undefined ? undefined : toJson(body),
+    signal,
+  });
   return answer.text ? parseJson(answer.text) : null;
 }
 
@@ -96,15 +122,22 @@ export function indexPath(index, ...rest) {
   return `/${[index, ...rest].map((part) => encodeURIComponent(String(part))).join("/")}`;
 }
 
-export const listIndexes = (signal) => json("GET", "/_indexes", undefined, signal).then((answer) => answer.indexes);
+export const listIndexes = (signal) =>
+  json("GET", "/_indexes", undefined, signal).then((answer) => answer.indexes);
 export const serviceStats = (signal) => json("GET", "/_stats", undefined, signal);
-export const indexStats = (index, signal) => json("GET", indexPath(index, "stats"), undefined, signal);
+export const indexStats = (index, signal) =>
+  json("GET", indexPath(index, "stats"), undefined, signal);
 export const effectiveConfiguration = (index, signal) =>
   json("GET", `${indexPath(index, "configuration")}?effective=true`, undefined, signal);
-export const configurationText = (index) => send("GET", indexPath(index, "configuration")).then((answer) => answer.text);
-export const configure = (index, text) => send("POST", indexPath(index, "configuration"), { body: text }).then((answer) => JSON.parse(answer.text));
+export const configurationText = (index) =>
+  send("GET", indexPath(index, "configuration")).then((answer) => answer.text);
+export const configure = (index, text) =>
+  send("POST", indexPath(index, "configuration"), { body: text }).then((answer) =>
+    JSON.parse(answer.text),
+  );
 export const removeIndex = (index) => json("DELETE", indexPath(index));
-export const facetValues = (index, request, signal) => json("POST", indexPath(index, "facet"), request, signal);
+export const facetValues = (index, request, signal) =>
+  json("POST", indexPath(index, "facet"), request, signal);
 export const deleteItem = (index, id) => json("DELETE", indexPath(index, "items", id));
 
 /** Removes all items of an index and keeps its configuration. */
@@ -117,7 +150,10 @@ export async function emptyIndex(index) {
 /** A search with the phases of its time: {answer, phases: [{name, ms}], roundTripMs}. */
 export async function search(index, request, signal) {
   const started = performance.now();
-  const { text, headers } = await send("POST", indexPath(index, "search"), { body: toJson(request), signal });
+  const { text, headers } = await send("POST", indexPath(index, "search"), {
+    body: toJson(request),
+    signal,
+  });
   const roundTripMs = performance.now() - started;
   const answer = parseJson(text);
   return { answer, roundTripMs, phases: phasesOf(headers.get("Server-Timing"), answer.timings) };
@@ -126,7 +162,10 @@ export async function search(index, request, signal) {
 function phasesOf(serverTiming, timings) {
   const phases = (serverTiming ?? "")
     .split(",")
-    .map((entry) => ({ name: entry.split(";")[0].trim(), ms: Number(/dur=([\d.]+)/.exec(entry)?.[1]) }))
+    .map((entry) => ({
+      name: entry.split(";")[0].trim(),
+      ms: Number(/dur=([\d.]+)/.exec(entry)?.[1]),
+    }))
     .filter((phase) => phase.name && Number.isFinite(phase.ms));
   if (phases.length > 0) return phases;
   return Object.entries(timings ?? {})
@@ -141,7 +180,10 @@ export async function getItem(index, id) {
 }
 
 export const replaceItem = (index, id, text, etag) =>
-  send("POST", indexPath(index, "items", id, "update"), { body: text, headers: etag ? { "If-Match": etag } : {} });
+  send("POST", indexPath(index, "items", id, "update"), {
+    body: text,
+    headers: etag ? { "If-Match": etag } : {},
+  });
 
 /**
  * Sends a file to the bulk load. fetch() cannot report how much of a body has left, so this is an
@@ -151,7 +193,8 @@ export function loadFile(index, file, { skipsErrors, onProgress, signal }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `${indexPath(index, "index")}${skipsErrors ? "?on_error=skip" : ""}`);
-    for (const [name, value] of Object.entries(headersFor("text/plain"))) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries(headersFor("text/plain")))
+      request.setRequestHeader(name, value);
     if (file.name.endsWith(".gz")) request.setRequestHeader("Content-Encoding", "gzip");
     request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
     request.upload.onload = () => onProgress(file.size, file.size);
@@ -159,7 +202,13 @@ export function loadFile(index, file, { skipsErrors, onProgress, signal }) {
       if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText));
       else reject(errorFrom(request.status, request.responseText));
     };
-    request.onerror = () => reject(new ApiError({ message: "The connection broke before the service answered. Nothing was loaded unless it says so." }));
+    request.onerror = () =>
+      reject(
+        new ApiError({
+          message:
+            "The connection broke before the service answered. Nothing was loaded unless it says so.",
+        }),
+      );
     request.onabort = () => reject(new DOMException("Cancelled", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
     request.send(file);
@@ -201,7 +250,10 @@ export class Latest {
 /** The request as a shell command; single quotes are safe for any text. */
 export function asCurl(index, request) {
   const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
-  const lines = [`curl ${quote(location.origin + indexPath(index, "search"))}`, "-H 'Content-Type: application/json'"];
+  const lines = [
+    `curl ${quote(location.origin + indexPath(index, "search"))}`,
+    "-H 'Content-Type: application/json'",
+  ];
   if (apiKey.get()) lines.push(`-H "X-API-Key: $FACETD_API_KEY"`);
   lines.push(`-d ${quote(toJson(request))}`);
   return lines.join(" \\\n  ");

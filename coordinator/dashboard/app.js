@@ -67,7 +67,16 @@ addEventListener("popstate", () => {
 /** Links within the dashboard change the page without loading it anew. */
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href^='/dashboard']");
-  if (!link || event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button !== 0 ||
+    event.ctrlKey ||
+    event.metaKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
   event.preventDefault();
   const url = new URL(link.href);
   if (url.pathname === shownPath && view?.navigate) shownPath = null;
@@ -80,12 +89,23 @@ for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event
 // --- header --------------------------------------------------------------------------------------
 
 function drawHeader() {
-  const link = (href, text) => h("a", { href, "aria-current": href === shownPath ? "page" : undefined }, text);
+  const link = (href, text) =>
+    h("a", { href, "aria-current": href === shownPath ? "page" : undefined }, text);
   fill(
     document.getElementById("top"),
-    h("a", { href: HOME, class: "brand", "aria-label": "facetd, all indices" }, gem(), h("span", {}, "facetd")),
+    h(
+      "a",
+      { href: HOME, class: "brand", "aria-label": "facetd, all indices" },
+      gem(),
+      h("span", {}, "facetd"),
+    ),
     h("nav", { "aria-label": "Main" }, link(HOME, "Indices"), link(HEALTH, "Health")),
-    button("Keyboard shortcuts", { iconName: "keyboard", isIconOnly: true, kind: "quiet shortcuts", onclick: showShortcuts }),
+    button("Keyboard shortcuts", {
+      iconName: "keyboard",
+      isIconOnly: true,
+      kind: "quiet shortcuts",
+      onclick: showShortcuts,
+    }),
   );
 }
 
@@ -105,7 +125,14 @@ let isAfterG = false;
 
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.matches?.("input:not([type=checkbox]), textarea, select");
-  if (event.ctrlKey || event.metaKey || event.altKey || isTyping || document.querySelector("dialog[open]")) return;
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    isTyping ||
+    document.querySelector("dialog[open]")
+  )
+    return;
   const isOnItem = event.target.closest?.(".item") !== null;
   const wasAfterG = isAfterG;
   isAfterG = event.key === "g";
@@ -127,8 +154,12 @@ document.addEventListener("keydown", (event) => {
 });
 
 function showShortcuts() {
-  const rows = SHORTCUTS.map(([keys, text]) => h("div", {}, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, text)));
-  openDialog("Keyboard", () => [h("div", { class: "dialog-body" }, h("dl", { class: "shortcut-list" }, rows))]);
+  const rows = SHORTCUTS.map(([keys, text]) =>
+    h("div", {}, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, text)),
+  );
+  openDialog("Keyboard", () => [
+    h("div", { class: "dialog-body" }, h("dl", { class: "shortcut-list" }, rows)),
+  ]);
 }
 
 // --- API key -------------------------------------------------------------------------------------
@@ -137,14 +168,21 @@ let keyRequest = null;
 
 /** One form for however many requests were refused at once. */
 onUnauthorized((message) => {
-  keyRequest ??= new Promise((resolve) => askForKey(message, resolve)).finally(() => (keyRequest = null));
+  keyRequest ??= new Promise((resolve) => askForKey(message, resolve)).finally(
+    () => (keyRequest = null),
+  );
   return keyRequest;
 });
 
 function askForKey(message, resolve) {
   const isWrong = apiKey.get() !== "";
   let isEntered = false;
-  const input = h("input", { type: "password", autocomplete: "off", required: true, autofocus: true });
+  const input = h("input", {
+    type: "password",
+    autocomplete: "off",
+    required: true,
+    autofocus: true,
+  });
   openDialog(
     "This service needs a key",
     (close) => [
@@ -160,8 +198,18 @@ function askForKey(message, resolve) {
           },
         },
         h("p", { class: isWrong ? "field-error" : "muted" }, message),
-        h("label", { class: "field" }, h("span", {}, "API key"), input, h("span", { class: "small muted" }, "Kept in this browser tab until you close it.")),
-        h("div", { class: "dialog-actions" }, h("button", { type: "submit", class: "button primary" }, "Use this key")),
+        h(
+          "label",
+          { class: "field" },
+          h("span", {}, "API key"),
+          input,
+          h("span", { class: "small muted" }, "Kept in this browser tab until you close it."),
+        ),
+        h(
+          "div",
+          { class: "dialog-actions" },
+          h("button", { type: "submit", class: "button primary" }, "Use this key"),
+        ),
       ),
     ],
     { onClose: () => resolve(isEntered) },

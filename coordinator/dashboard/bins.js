@@ -39,7 +39,9 @@ export function numberBins(stats) {
 function linearEdges(min, max, isWhole) {
   const rough = (max - min) / BINS_MAX;
   const magnitude = 10 ** Math.floor(Math.log10(rough));
-  let step = [1, 2, 5, 10].map((factor) => factor * magnitude).find((candidate) => candidate >= rough * 0.999);
+  let step = [1, 2, 5, 10]
+    .map((factor) => factor * magnitude)
+    .find((candidate) => candidate >= rough * 0.999);
   if (isWhole) step = Math.max(1, Math.round(step));
   const first = Math.floor(min / step);
   const last = Math.floor(max / step) + 1;
@@ -71,7 +73,8 @@ export function dateBins(min, max) {
   const last = parseDate(max);
   if (!first || !last) return [];
   const days = (last - first) / DAY_MS + 1;
-  const step = CALENDAR_STEPS.find((candidate) => days / candidate.days <= BINS_MAX) ?? CALENDAR_STEPS.at(-1);
+  const step =
+    CALENDAR_STEPS.find((candidate) => days / candidate.days <= BINS_MAX) ?? CALENDAR_STEPS.at(-1);
   const edges = [floorDate(first, step)];
   while (edges.at(-1) <= last) edges.push(nextDate(edges.at(-1), step));
   return pair(edges.map(isoDay));

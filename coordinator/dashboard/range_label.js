@@ -7,7 +7,8 @@ import { plainNumber } from "./format.js";
 export function labelRange({ low, high }, facet) {
   const text = (value) => (typeof value === "number" ? plainNumber(value) : String(value));
   const isClosed = Boolean(facet?.isDate || facet?.isWhole);
-  const last = high === null ? null : facet?.isDate ? shiftDay(high, -1) : facet?.isWhole ? high - 1 : high;
+  const last =
+    high === null ? null : facet?.isDate ? shiftDay(high, -1) : facet?.isWhole ? high - 1 : high;
   if (high === null) return `from ${text(low)}`;
   if (low === null) return `${isClosed ? "up to" : "below"} ${text(last)}`;
   if (low === last) return text(low);

@@ -29,7 +29,9 @@ export async function loadSchema(index, signal) {
     items: stats.items,
     facets,
     textFields,
-    sortFields: [...kinds.keys()].filter((field) => items.every((item) => !Array.isArray(item[field]))),
+    sortFields: [...kinds.keys()].filter((field) =>
+      items.every((item) => !Array.isArray(item[field])),
+    ),
     titleField: titleField(textFields, kinds, items),
   };
 }
@@ -54,14 +56,24 @@ function facetOf(field, options, kinds, items) {
 function searchableFields(configuration, kinds) {
   const named = (configuration.searchable_fields ?? []).map((field) => String(field).split("^")[0]);
   if (named.length > 0 && !named.includes("*")) return named;
-  return [...kinds].filter(([, fieldKinds]) => fieldKinds.includes("string")).map(([field]) => field);
+  return [...kinds]
+    .filter(([, fieldKinds]) => fieldKinds.includes("string"))
+    .map(([field]) => field);
 }
 
 /** What to head an item with: a field named like a title, else a short text, else the id. */
 function titleField(textFields, kinds, items) {
-  const isShort = (field) => items.every((item) => typeof item[field] !== "string" || item[field].length <= TITLE_LENGTH_MAX);
-  const isPlain = (field) => items.some((item) => typeof item[field] === "string") && isShort(field);
-  return TITLE_FIELDS.find((field) => kinds.get(field)?.includes("string")) ?? textFields.find((field) => field !== "id" && isPlain(field)) ?? "id";
+  const isShort = (field) =>
+    items.every(
+      (item) => typeof item[field] !== "string" || item[field].length <= TITLE_LENGTH_MAX,
+    );
+  const isPlain = (field) =>
+    items.some((item) => typeof item[field] === "string") && isShort(field);
+  return (
+    TITLE_FIELDS.find((field) => kinds.get(field)?.includes("string")) ??
+    textFields.find((field) => field !== "id" && isPlain(field)) ??
+    "id"
+  );
 }
 
 /**
@@ -72,7 +84,9 @@ export async function loadBins(index, facets, signal) {
   const numeric = facets.filter((facet) => facet.isNumeric);
   const [numbers] = await Promise.all([
     numeric.length > 0 ? numberStats(index, numeric, signal) : {},
-    ...facets.filter((facet) => facet.isDate && !facet.isMultiple).map((facet) => loadDateBins(index, facet, signal)),
+    ...facets
+      .filter((facet) => facet.isDate && !facet.isMultiple)
+      .map((facet) => loadDateBins(index, facet, signal)),
   ]);
   for (const facet of numeric) {
     const stats = numbers[facet.field] ?? {};
@@ -87,21 +101,30 @@ export async function loadBins(index, facets, signal) {
 }
 
 async function numberStats(index, facets, signal) {
-  const options = Object.fromEntries(facets.map((facet) => [facet.field, { stats: true, size: 1 }]));
+  const options = Object.fromEntries(
+    facets.map((facet) => [facet.field, { stats: true, size: 1 }]),
+  );
   const { answer } = await search(
     index,
     { per_page: 0, facet_fields: facets.map((facet) => facet.field), facets: options },
     signal,
   );
   return Object.fromEntries(
-    Object.entries(answer.data.aggregations).map(([field, facet]) => [field, facet.facet_stats ?? {}]),
+    Object.entries(answer.data.aggregations).map(([field, facet]) => [
+      field,
+      facet.facet_stats ?? {},
+    ]),
   );
 }
 
 async function loadDateBins(index, facet, signal) {
   const end = async (order) => {
     const filters = { [facet.field]: { gte: FIRST_DATE } };
-    const { answer } = await search(index, { per_page: 1, filters, sort_field: facet.field, order, facet_fields: [] }, signal);
+    const { answer } = await search(
+      index,
+      { per_page: 1, filters, sort_field: facet.field, order, facet_fields: [] },
+      signal,
+    );
     return answer.data.items[0]?.[facet.field];
   };
   const [min, max] = await Promise.all([end("asc"), end("desc")]);

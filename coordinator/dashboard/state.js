@@ -18,7 +18,15 @@ export const HIGHLIGHT_CLOSE = "\uE001";
 const FACET_SIZE = 10;
 const FACET_SIZE_MAX = 50;
 
-const NO_CHOICE = Object.freeze({ selected: [], excluded: [], low: null, high: null, join: null, page: 1, find: "" });
+const NO_CHOICE = Object.freeze({
+  selected: [],
+  excluded: [],
+  low: null,
+  high: null,
+  join: null,
+  page: 1,
+  find: "",
+});
 
 export const EMPTY_STATE = Object.freeze({
   query: "",
@@ -71,7 +79,8 @@ export function hasRange(choice) {
 /** Whether anything narrows the hits besides the text. */
 export function countChoices(state) {
   return Object.values(state.choices).reduce(
-    (sum, choice) => sum + choice.selected.length + choice.excluded.length + (hasRange(choice) ? 1 : 0),
+    (sum, choice) =>
+      sum + choice.selected.length + choice.excluded.length + (hasRange(choice) ? 1 : 0),
     0,
   );
 }
@@ -84,7 +93,8 @@ export function withoutChoices(state) {
 
 export function readState(search) {
   const parameters = new URLSearchParams(search);
-  const positive = (name, fallback) => Math.max(1, Math.floor(Number(parameters.get(name)) || fallback));
+  const positive = (name, fallback) =>
+    Math.max(1, Math.floor(Number(parameters.get(name)) || fallback));
   let state = {
     ...EMPTY_STATE,
     query: parameters.get("q") ?? "",
@@ -129,7 +139,8 @@ export function writeState(state) {
   for (const [field, choice] of Object.entries(state.choices)) {
     for (const key of choice.selected) parameters.append(`is.${field}`, key);
     for (const key of choice.excluded) parameters.append(`not.${field}`, key);
-    if (hasRange(choice)) parameters.append(`range.${field}`, `${choice.low ?? ""}..${choice.high ?? ""}`);
+    if (hasRange(choice))
+      parameters.append(`range.${field}`, `${choice.low ?? ""}..${choice.high ?? ""}`);
     put(`join.${field}`, choice.join, null);
     put(`at.${field}`, choice.page, 1);
     put(`find.${field}`, choice.find, "");
@@ -187,7 +198,12 @@ export function searchRequest(state, schema, openFacets) {
       conjunction: joinOf(state, facet) === "all",
     };
   }
-  const request = { query: state.query, page: state.page, per_page: state.perPage, ...filtersOf(state) };
+  const request = {
+    query: state.query,
+    page: state.page,
+    per_page: state.perPage,
+    ...filtersOf(state),
+  };
   request.facet_fields = lists.map((facet) => facet.field);
   if (lists.length > 0) request.facets = options;
   if (histograms.length > 0) {
@@ -228,11 +244,17 @@ export function stateFromRequest(request) {
   let state = { ...EMPTY_STATE, query: String(request.query ?? "") };
   for (const [field, spec] of Object.entries(request.filters ?? {})) {
     if (Array.isArray(spec)) state = withChoice(state, field, { selected: spec.map(String) });
-    else if (spec && typeof spec === "object") state = withChoice(state, field, { low: spec.gte ?? null, high: spec.lt ?? null });
+    else if (spec && typeof spec === "object")
+      state = withChoice(state, field, { low: spec.gte ?? null, high: spec.lt ?? null });
   }
   for (const [field, keys] of Object.entries(request.not_filters ?? {})) {
     if (Array.isArray(keys)) state = withChoice(state, field, { excluded: keys.map(String) });
   }
-  if (request.sort_field) state = { ...state, sort: `${request.sort_field}:${request.order ?? "asc"}` };
-  return { ...state, page: Number(request.page) || 1, perPage: Number(request.per_page) || PER_PAGE };
+  if (request.sort_field)
+    state = { ...state, sort: `${request.sort_field}:${request.order ?? "asc"}` };
+  return {
+    ...state,
+    page: Number(request.page) || 1,
+    perPage: Number(request.per_page) || PER_PAGE,
+  };
 }

@@ -17,7 +17,11 @@ export async function suggestConfiguration(file) {
 /** "film list.ndjson.gz" -> "film-list". */
 export function suggestName(file) {
   const stem = file.name.replace(/\.(gz|json|ndjson|jsonl|txt)/g, "");
-  return stem.trim().replaceAll(/[\s/]+/g, "-").replace(/^[_.]+/, "").slice(0, 64);
+  return stem
+    .trim()
+    .replaceAll(/[\s/]+/g, "-")
+    .replace(/^[_.]+/, "")
+    .slice(0, 64);
 }
 
 async function beginningOf(file) {
@@ -27,7 +31,11 @@ async function beginningOf(file) {
   let text = "";
   try {
     const reader = head.stream().pipeThrough(new DecompressionStream("gzip")).getReader();
-    for (let chunk = await reader.read(); !chunk.done && text.length < SAMPLE_BYTES; chunk = await reader.read()) {
+    for (
+      let chunk = await reader.read();
+      !chunk.done && text.length < SAMPLE_BYTES;
+      chunk = await reader.read()
+    ) {
       text += decoder.decode(chunk.value, { stream: true });
     }
   } catch {
@@ -37,7 +45,11 @@ async function beginningOf(file) {
 }
 
 function sampleItems(text) {
-  if (text.trimStart().startsWith("[")) text = text.trimStart().slice(1).replaceAll(/\}\s*,\s*\{/g, "}\n{");
+  if (text.trimStart().startsWith("["))
+    text = text
+      .trimStart()
+      .slice(1)
+      .replaceAll(/\}\s*,\s*\{/g, "}\n{");
   const items = [];
   for (const line of text.split("\n")) {
     if (items.length >= SAMPLE_ITEMS) break;
@@ -58,16 +70,23 @@ export function configurationFor(items) {
   const fields = new Set(items.flatMap((item) => Object.keys(item)));
   for (const field of fields) {
     const values = items.flatMap((item) => item[field] ?? []);
-    if (field === "id" || values.length === 0 || values.some((value) => typeof value === "object")) continue;
+    if (field === "id" || values.length === 0 || values.some((value) => typeof value === "object"))
+      continue;
     const isText = values.some((value) => typeof value === "string") && !values.every(isIsoDate);
     if (isFacet(values) && Object.keys(aggregations).length < FACETS_MAX) aggregations[field] = {};
     else if (isText) textFields.push(TITLES.includes(field) ? `${field}^3` : field);
   }
-  return { aggregations, ...(textFields.some((field) => field.includes("^")) ? { searchable_fields: textFields } : {}) };
+  return {
+    aggregations,
+    ...(textFields.some((field) => field.includes("^")) ? { searchable_fields: textFields } : {}),
+  };
 }
 
 function isFacet(values) {
   if (values.every((value) => typeof value !== "string") || values.every(isIsoDate)) return true;
   const length = values.reduce((sum, value) => sum + String(value).length, 0) / values.length;
-  return length <= VALUE_LENGTH_MAX && new Set(values).size <= Math.max(2, values.length * DISTINCT_SHARE_MAX);
+  return (
+    length <= VALUE_LENGTH_MAX &&
+    new Set(values).size <= Math.max(2, values.length * DISTINCT_SHARE_MAX)
+  );
 }

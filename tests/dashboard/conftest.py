@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,31 +60,53 @@ class Service:
         with urllib.request.urlopen(request, timeout=60) as response:
             return json.loads(response.read() or b"null")
 
+    def wait_until_ready(self, process: subprocess.Popen[bytes] | None = None) -> None:
+        """Wait until all shards serve; fails if the process ends before."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            assert process is None or process.poll() is None, "the service has ended"
+            with contextlib.suppress(OSError):
+                self.call("GET", "/_ready")
+                return
+            time.sleep(0.1)
+        pytest.fail("the service was not ready in time")
+
     def make_index(self, name: str, configuration: Any, items: list[Any]) -> None:
-        """Create an index and load it."""
-        self.call("POST", f"/{name}/configuration", configuration)
-        if items:
-            lines = "\n".join(json.dumps(item) for item in items)
-            self.call("POST", f"/{name}/index", lines, "text/plain")
+        """Create an index, anew, and load it."""
+        self.load_index(name, json.dumps(configuration), "\n".join(map(json.dumps, items)))
 
     def make_films(self, name: str = "films") -> None:
         """Create an index of the demo's films, anew."""
+        configuration = (DEMO / "configuration.json").read_text()
+        self.load_index(name, configuration, (DEMO / "films.ndjson").read_text())
+
+    def load_index(self, name: str, configuration: str, lines: str) -> None:
+        """Replace an index by one of this configuration and these lines of JSON."""
         with contextlib.suppress(urllib.error.HTTPError):
             self.call("DELETE", f"/{name}")
-        self.call("POST", f"/{name}/configuration", (DEMO / "configuration.json").read_text())
-        self.call("POST", f"/{name}/index", (DEMO / "films.ndjson").read_text(), "text/plain")
+        self.call("POST", f"/{name}/configuration", configuration)
+        self.call("POST", f"/{name}/index", lines, "text/plain")
 
 
-@dataclass
 class Watch:
-    """What a page did that it should not have."""
+    """Notes what a page does that it should not."""
 
-    problems: list[str] = field(default_factory=list)
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.problems: list[str] = []
 
-    def note(self, problem: str) -> None:
+    def on_console(self, message: Any) -> None:
         # The browser reports every 4xx and 5xx answer; those are the page's own business.
-        if "Failed to load resource" not in problem:
-            self.problems.append(problem)
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.problems.append(message.text)
+
+    def on_dialog(self, dialog: Any) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def on_request(self, request: Any) -> None:
+        if not request.url.startswith(self.url):
+            self.problems.append(f"request to {request.url}")
 
 
 def free_port() -> int:
@@ -104,22 +126,12 @@ def running_service(data_dir: Path, *flags: str) -> Iterator[Service]:
             [*command, "--data-dir", str(data_dir), *flags], stdout=log, stderr=log
         )
         try:
-            wait_until_ready(process, f"http://127.0.0.1:{port}/_ready")
-            yield Service(f"http://127.0.0.1:{port}")
+            running = Service(f"http://127.0.0.1:{port}")
+            running.wait_until_ready(process)
+            yield running
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
-
-
-def wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < deadline:
-        assert process.poll() is None, f"the service ended with status {process.returncode}"
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as response:
-            if response.status == 200:
-                return
-        time.sleep(0.1)
-    pytest.fail("the service was not ready in time")
 
 
 @pytest.fixture(scope="session")
@@ -156,20 +168,15 @@ def page(browser: Any, service: Service) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def watched_page(browser: Any, service: Service, **options: Any) -> Iterator[Any]:
-    watch = Watch()
+    watch = Watch(service.url)
     settings = {"viewport": {"width": 1280, "height": 900}, "base_url": service.url} | options
     context = browser.new_context(**settings)
     context.set_default_timeout(ACTION_MS_MAX)
     opened = context.new_page()
-    opened.on("console", lambda message: message.type == "error" and watch.note(message.text))
-    opened.on("pageerror", lambda error: watch.note(f"uncaught: {error}"))
-    opened.on("dialog", lambda dialog: (watch.note(f"dialog: {dialog.message}"), dialog.dismiss()))
-    opened.on(
-        "request",
-        lambda request: (
-            request.url.startswith(service.url) or watch.note(f"request to {request.url}")
-        ),
-    )
+    opened.on("console", watch.on_console)
+    opened.on("pageerror", lambda error: watch.problems.append(f"uncaught: {error}"))
+    opened.on("dialog", watch.on_dialog)
+    opened.on("request", watch.on_request)
     yield opened
     context.close()
     assert watch.problems == []

@@ -539,7 +539,9 @@ if __name__ == "__main__":
             4000,
         )
         demo = Path("coordinator/demo")
-        INDEXES["films"] = {"items": [json.loads(x) for x in (demo / "films.ndjson").read_text().splitlines()],
-                            "configuration": json.loads((demo / "configuration.json").read_text())}
+        INDEXES["films"] = {
+            "items": [json.loads(x) for x in (demo / "films.ndjson").read_text().splitlines()],
+            "configuration": json.loads((demo / "configuration.json").read_text()),
+        }
         reindex(INDEXES["films"])
     web.run_app(create_app(args.key), port=args.port, print=None)

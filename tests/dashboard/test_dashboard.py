@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tarfile
 from pathlib import Path
@@ -528,7 +530,9 @@ def test_an_unknown_index_says_what_to_do(page: Any, expect: Any) -> None:
     page.goto("/dashboard/not%20there")
     expect(page.get_by_role("heading", name="There is no index “not there”")).to_be_visible()
     page.get_by_role("button", name="Create it").click()
-    expect(page.get_by_role("dialog").get_by_role("textbox", name="Name")).to_have_value("not there")
+    expect(page.get_by_role("dialog").get_by_role("textbox", name="Name")).to_have_value(
+        "not there"
+    )
 
 
 def test_no_hits_offers_a_way_back(page: Any, service: Service, expect: Any) -> None:
@@ -553,6 +557,20 @@ def test_a_failing_search_says_so_and_recovers_by_itself(
     expect(page.locator(".item").first).to_be_visible()
     page.unroute("**/films/search")
     expect(page.locator(".total")).to_have_text(total_text(service, "films", {"query": "war"}))
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_killed_shard_is_survived(page: Any, service: Service, expect: Any) -> None:
+    page.goto("/dashboard/films")
+    expect(page.locator(".item").first).to_be_visible()
+    os.kill(service.call("GET", "/_stats")["shards"][1]["pid"], signal.SIGKILL)
+
+    page.get_by_role("searchbox", name="Search films").fill("love")
+    # Whether the page saw an error depends on how fast the shard is back; in the end it is right.
+    expect(page.locator(".total")).to_have_text(re.compile(r"^\d+ items$"), timeout=30_000)
+    service.wait_until_ready()
+    total = total_text(service, "films", {"query": "love"})
+    expect(page.locator(".total")).to_have_text(total, timeout=30_000)
     expect(page.get_by_role("alert")).to_have_count(0)
 
 

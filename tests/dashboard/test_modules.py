@@ -29,7 +29,9 @@ def test_state_survives_the_url(run: Any) -> None:
     assert run("state.js", "return m.writeState(m.readState(x))", url) == url
 
 
-@pytest.mark.parametrize("url", ["", "?page=-1", "?page=x&per_page=", "?range.f=..", "?is.=1&at.f=0"])
+@pytest.mark.parametrize(
+    "url", ["", "?page=-1", "?page=x&per_page=", "?range.f=..", "?is.=1&at.f=0"]
+)
 def test_a_url_without_meaning_is_the_empty_state(run: Any, url: str) -> None:
     assert run("state.js", "return m.writeState(m.readState(x))", url) == ""
 

@@ -39,7 +39,11 @@ export function openDialog(title, build, { kind = "", onClose } = {}) {
  */
 export function confirmLoss({ title, text, action, mustType = null, act }) {
   const problem = h("p", { class: "field-error", role: "alert" });
-  const confirm = h("button", { type: "submit", class: "button danger", disabled: mustType !== null }, action);
+  const confirm = h(
+    "button",
+    { type: "submit", class: "button danger", disabled: mustType !== null },
+    action,
+  );
   const typed =
     mustType === null
       ? null
@@ -68,7 +72,13 @@ export function confirmLoss({ title, text, action, mustType = null, act }) {
         },
       },
       h("p", {}, text),
-      typed && h("label", { class: "field" }, h("span", {}, "To confirm, type ", h("strong", {}, mustType)), typed),
+      typed &&
+        h(
+          "label",
+          { class: "field" },
+          h("span", {}, "To confirm, type ", h("strong", {}, mustType)),
+          typed,
+        ),
       problem,
       h("div", { class: "dialog-actions" }, button("Cancel", { onclick: close }), confirm),
     ),

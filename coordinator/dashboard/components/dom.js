@@ -38,7 +38,9 @@ export function svg(tag, attributes, ...children) {
 }
 
 function present(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false);
 }
 
 /** Replaces all children of an element. */

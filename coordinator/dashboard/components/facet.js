@@ -33,7 +33,12 @@ export function createFacet(facet, page) {
   );
   const display = h("div", { class: "facet-display" });
   const body = h("div", { class: "facet-body", id: bodyId });
-  const element = h("section", { class: "facet", "aria-label": facet.title }, h("h2", {}, toggle, display), body);
+  const element = h(
+    "section",
+    { class: "facet", "aria-label": facet.title },
+    h("h2", {}, toggle, display),
+    body,
+  );
   let shown = null;
   let isShownHistogram = null;
 
@@ -45,15 +50,18 @@ export function createFacet(facet, page) {
       display,
       shown.tools,
       facet.canBeHistogram &&
-        button(facet.isHistogram ? `${facet.title}: show as list` : `${facet.title}: show as histogram`, {
-          iconName: facet.isHistogram ? "filter" : "pulse",
-          isIconOnly: true,
-          kind: "quiet",
-          onclick: () => {
-            facet.isHistogram = !facet.isHistogram;
-            page.refresh();
+        button(
+          facet.isHistogram ? `${facet.title}: show as list` : `${facet.title}: show as histogram`,
+          {
+            iconName: facet.isHistogram ? "filter" : "pulse",
+            isIconOnly: true,
+            kind: "quiet",
+            onclick: () => {
+              facet.isHistogram = !facet.isHistogram;
+              page.refresh();
+            },
           },
-        }),
+        ),
     );
   }
 

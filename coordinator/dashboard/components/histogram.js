@@ -17,11 +17,27 @@ const KEY_DELAY_MS = 250;
 
 export function createHistogram(facet, { apply }) {
   const bins = facet.bins;
+  const hasYears = facet.isDate && bins.every((bin) => bin.from.endsWith("-01-01"));
   const width = bins.length * BIN_WIDTH;
   const bars = bins.map((bin, place) =>
-    svg("rect", { class: "bar", x: place * BIN_WIDTH + 0.75, width: BIN_WIDTH - 1.5, y: PLOT_HEIGHT, height: 0, rx: 1 }, svg("title")),
+    svg(
+      "rect",
+      {
+        class: "bar",
+        x: place * BIN_WIDTH + 0.75,
+        width: BIN_WIDTH - 1.5,
+        y: PLOT_HEIGHT,
+        height: 0,
+        rx: 1,
+      },
+      svg("title"),
+    ),
   );
-  const drawing = svg("svg", { viewBox: `0 0 ${width} ${PLOT_HEIGHT}`, preserveAspectRatio: "none", role: "img" }, bars);
+  const drawing = svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${PLOT_HEIGHT}`, preserveAspectRatio: "none", role: "img" },
+    bars,
+  );
   const brush = h("div", { class: "brush", "aria-hidden": "true" });
   const handles = ["low", "high"].map(createHandle);
   const plot = h("div", { class: "plot", onpointerdown: startBrush }, drawing, brush, handles);
@@ -36,8 +52,21 @@ export function createHistogram(facet, { apply }) {
     "div",
     { class: "histogram" },
     plot,
-    h("div", { class: "axis", "aria-hidden": "true" }, h("span", {}, labelOf(bins[0].from)), facet.isLogarithmic && h("span", {}, "log scale"), h("span", {}, labelOf(endOf(bins.at(-1).to)))),
-    h("div", { class: "range-inputs" }, inputs[0], h("span", { class: "muted" }, "to"), inputs[1], clear),
+    h(
+      "div",
+      { class: "axis", "aria-hidden": "true" },
+      h("span", {}, labelOf(bins[0].from)),
+      facet.isLogarithmic && h("span", {}, "log scale"),
+      h("span", {}, labelOf(endOf(bins.at(-1).to))),
+    ),
+    h(
+      "div",
+      { class: "range-inputs" },
+      inputs[0],
+      h("span", { class: "muted" }, "to"),
+      inputs[1],
+      clear,
+    ),
   );
   /** Ends of the brush as bin edges: 0 … bins.length. */
   let low = 0;
@@ -47,7 +76,7 @@ export function createHistogram(facet, { apply }) {
   // --- values and edges --------------------------------------------------------------------
 
   function labelOf(value) {
-    if (facet.isDate) return String(value);
+    if (facet.isDate) return hasYears ? String(Number(value.slice(0, 4))) : value;
     return Math.abs(value) >= 10000 ? compact(value) : plainNumber(value);
   }
 
@@ -64,7 +93,8 @@ export function createHistogram(facet, { apply }) {
     if (value === null) return fallback;
     const place = bins.findIndex((bin) => value < bin.to);
     if (place < 0) return bins.length;
-    if (facet.isDate || value <= bins[place].from) return value <= bins[place].from ? place : place + 0.5;
+    if (facet.isDate || value <= bins[place].from)
+      return value <= bins[place].from ? place : place + 0.5;
     return place + (value - bins[place].from) / (bins[place].to - bins[place].from);
   }
 
@@ -85,7 +115,9 @@ export function createHistogram(facet, { apply }) {
       "aria-label": `${facet.title} ${end === "low" ? "from" : "to"}`,
       onchange: (event) => {
         const { value } = event.target;
-        apply((state) => withChoice(state, facet.field, { [end]: value === "" ? null : boundOf(end, value) }));
+        apply((state) =>
+          withChoice(state, facet.field, { [end]: value === "" ? null : boundOf(end, value) }),
+        );
       },
     });
   }
@@ -106,7 +138,16 @@ export function createHistogram(facet, { apply }) {
       "aria-valuemin": "0",
       "aria-valuemax": String(bins.length),
       onkeydown: (event) => {
-        const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5, Home: -Infinity, End: Infinity }[event.key];
+        const step = {
+          ArrowLeft: -1,
+          ArrowDown: -1,
+          ArrowRight: 1,
+          ArrowUp: 1,
+          PageDown: -5,
+          PageUp: 5,
+          Home: -Infinity,
+          End: Infinity,
+        }[event.key];
         if (step === undefined) return;
         event.preventDefault();
         if (end === "low") low = Math.max(0, Math.min(Math.ceil(high) - 1, Math.round(low) + step));
@@ -119,11 +160,19 @@ export function createHistogram(facet, { apply }) {
   }
 
   function drawBrush() {
-    setVariables(plot, { "--low": `${(low / bins.length) * 100}%`, "--high": `${(high / bins.length) * 100}%` });
+    setVariables(plot, {
+      "--low": `${(low / bins.length) * 100}%`,
+      "--high": `${(high / bins.length) * 100}%`,
+    });
     const isWhole = low <= 0 && high >= bins.length;
     plot.classList.toggle("is-brushed", !isWhole);
-    bars.forEach((bar, place) => bar.classList.toggle("is-outside", place + 1 <= low || place >= high));
-    const values = [labelOf(edgeValue(Math.floor(low))), labelOf(endOf(edgeValue(Math.ceil(high))))];
+    bars.forEach((bar, place) =>
+      bar.classList.toggle("is-outside", place + 1 <= low || place >= high),
+    );
+    const values = [
+      labelOf(edgeValue(Math.floor(low))),
+      labelOf(endOf(edgeValue(Math.ceil(high)))),
+    ];
     handles.forEach((handle, place) => {
       handle.setAttribute("aria-valuenow", String([low, high][place]));
       handle.setAttribute("aria-valuetext", values[place]);
@@ -136,7 +185,8 @@ export function createHistogram(facet, { apply }) {
     if (event.button !== 0) return;
     event.preventDefault();
     const box = plot.getBoundingClientRect();
-    const edgeAt = (x) => Math.max(0, Math.min(bins.length, ((x - box.left) / box.width) * bins.length));
+    const edgeAt = (x) =>
+      Math.max(0, Math.min(bins.length, ((x - box.left) / box.width) * bins.length));
     const end = handles.indexOf(event.target);
     const start = edgeAt(event.clientX);
     const fixed = end === 0 ? high : end === 1 ? low : null;
@@ -191,11 +241,17 @@ export function createHistogram(facet, { apply }) {
       bar.setAttribute("y", String(PLOT_HEIGHT - height));
       bar.setAttribute("height", String(height));
       const { from, to } = bins[place];
-      const span = labelOf(from) === labelOf(endOf(to)) ? labelOf(from) : `${labelOf(from)} – ${labelOf(endOf(to))}`;
+      const span =
+        labelOf(from) === labelOf(endOf(to))
+          ? labelOf(from)
+          : `${labelOf(from)} – ${labelOf(endOf(to))}`;
       bar.firstElementChild.textContent = `${span}: ${count(counts[place])}`;
     });
     const total = counts.reduce((sum, number) => sum + number, 0);
-    drawing.setAttribute("aria-label", `${facet.title}: ${count(total)} items between ${labelOf(bins[0].from)} and ${labelOf(endOf(bins.at(-1).to))}`);
+    drawing.setAttribute(
+      "aria-label",
+      `${facet.title}: ${count(total)} items between ${labelOf(bins[0].from)} and ${labelOf(endOf(bins.at(-1).to))}`,
+    );
   }
 
   return { element, update };

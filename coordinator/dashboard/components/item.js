@@ -14,7 +14,14 @@ const EXCERPT_LENGTH = 320;
 const EXCERPT_LEAD = 80;
 const LIST_LENGTH = 8;
 const FIELDS_SHOWN = 12;
-const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&#x27;": "'" };
+const ENTITIES = {
+  "&amp;": "&",
+  "&lt;": "<",
+  "&gt;": ">",
+  "&quot;": '"',
+  "&#39;": "'",
+  "&#x27;": "'",
+};
 
 /**
  * @param {object} item as it came, with _highlight, _score and _score_details where asked for
@@ -26,7 +33,11 @@ export function createItem(item, page) {
   const { titleField } = page.schema;
   const hasId = stored.id !== undefined && stored.id !== null;
   const title = textOf(stored[titleField]) || (hasId ? String(stored.id) : "Item without id");
-  const heading = h("h2", {}, marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH));
+  const heading = h(
+    "h2",
+    {},
+    marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH),
+  );
   return h(
     "article",
     { class: "item", tabindex: "-1", "aria-label": cut(title, TEXT_LENGTH) },
@@ -37,7 +48,13 @@ export function createItem(item, page) {
       hasId && titleField !== "id" && h("code", { class: "item-id" }, String(stored.id)),
       hasId && h("div", { class: "item-actions" }, itemActions(page, stored.id, title)),
     ),
-    page.state.view === "json" ? h("pre", { class: "code", tabindex: "0", "aria-label": `${cut(title, TEXT_LENGTH)} as JSON` }, toJson(stored, 2)) : card(stored, marks, titleField),
+    page.state.view === "json"
+      ? h(
+          "pre",
+          { class: "code", tabindex: "0", "aria-label": `${cut(title, TEXT_LENGTH)} as JSON` },
+          toJson(stored, 2),
+        )
+      : card(stored, marks, titleField),
     item._score_details && explanation(item, page.scoreMax),
   );
 }
@@ -51,16 +68,28 @@ function storedFields(item) {
 // --- card ----------------------------------------------------------------------------------------
 
 function card(stored, marks, titleField) {
-  const entries = Object.entries(stored).filter(([field, value]) => field !== "id" && field !== titleField && value !== null && textOf(value) !== "");
+  const entries = Object.entries(stored).filter(
+    ([field, value]) =>
+      field !== "id" && field !== titleField && value !== null && textOf(value) !== "",
+  );
   const isText = ([, value]) => typeof value === "string" && value.length > TEXT_LENGTH;
-  const texts = entries.filter(isText).sort(([one], [other]) => Number(other in marks) - Number(one in marks));
-  const properties = entries.filter((entry) => !isText(entry)).sort(([one], [other]) => Number(other in marks) - Number(one in marks));
+  const texts = entries
+    .filter(isText)
+    .sort(([one], [other]) => Number(other in marks) - Number(one in marks));
+  const properties = entries
+    .filter((entry) => !isText(entry))
+    .sort(([one], [other]) => Number(other in marks) - Number(one in marks));
   const rest = [...properties.slice(FIELDS_SHOWN), ...texts.slice(1)];
   return [
     texts.length > 0 && h("p", { class: "item-text" }, valueNodes(texts[0][1], marks[texts[0][0]])),
     fieldList(properties.slice(0, FIELDS_SHOWN), marks),
     rest.length > 0 &&
-      h("details", { class: "item-rest" }, h("summary", {}, `${rest.length} more ${rest.length === 1 ? "field" : "fields"}`), fieldList(rest, marks)),
+      h(
+        "details",
+        { class: "item-rest" },
+        h("summary", {}, `${rest.length} more ${rest.length === 1 ? "field" : "fields"}`),
+        fieldList(rest, marks),
+      ),
   ];
 }
 
@@ -69,15 +98,26 @@ function fieldList(entries, marks) {
   return h(
     "dl",
     { class: "fields" },
-    entries.map(([field, value]) => h("div", {}, h("dt", {}, fieldTitle(field)), h("dd", {}, valueNodes(value, marks[field])))),
+    entries.map(([field, value]) =>
+      h("div", {}, h("dt", {}, fieldTitle(field)), h("dd", {}, valueNodes(value, marks[field]))),
+    ),
   );
 }
 
 function valueNodes(value, mark) {
   if (Array.isArray(value)) {
     const texts = value.map(textOf).slice(0, LIST_LENGTH);
-    const nodes = texts.map((text, place) => h("span", { class: "tag" }, Array.isArray(mark) && typeof mark[place] === "string" ? marked(mark[place], EXCERPT_LENGTH) : cut(text, TEXT_LENGTH * 2)));
-    if (value.length > LIST_LENGTH) nodes.push(h("span", { class: "muted" }, `and ${count(value.length - LIST_LENGTH)} more`));
+    const nodes = texts.map((text, place) =>
+      h(
+        "span",
+        { class: "tag" },
+        Array.isArray(mark) && typeof mark[place] === "string"
+          ? marked(mark[place], EXCERPT_LENGTH)
+          : cut(text, TEXT_LENGTH * 2),
+      ),
+    );
+    if (value.length > LIST_LENGTH)
+      nodes.push(h("span", { class: "muted" }, `and ${count(value.length - LIST_LENGTH)} more`));
     return nodes;
   }
   if (typeof mark === "string") return marked(mark, EXCERPT_LENGTH);
@@ -90,7 +130,9 @@ function textOf(value) {
 }
 
 function firstText(mark) {
-  return Array.isArray(mark) ? (mark.find((text) => text.includes(HIGHLIGHT_OPEN)) ?? mark[0]) : mark;
+  return Array.isArray(mark)
+    ? (mark.find((text) => text.includes(HIGHLIGHT_OPEN)) ?? mark[0])
+    : mark;
 }
 
 function cut(text, length) {
@@ -127,7 +169,12 @@ function unescapeEntities(text) {
 function explanation(item, scoreMax) {
   const parts = scoreParts(item);
   if (parts.length === 0) return null;
-  return h("div", { class: "explanation", role: "group", "aria-label": "Why this rank" }, h("p", { class: "small muted" }, `Score ${Number(item._score).toFixed(3)}`), stackedBar(parts, scoreMax, "Score"));
+  return h(
+    "div",
+    { class: "explanation", role: "group", "aria-label": "Why this rank" },
+    h("p", { class: "small muted" }, `Score ${Number(item._score).toFixed(3)}`),
+    stackedBar(parts, scoreMax, "Score"),
+  );
 }
 
 // --- edit and delete -------------------------------------------------------------------------------
@@ -135,7 +182,12 @@ function explanation(item, scoreMax) {
 function itemActions(page, id, title) {
   const name = cut(title, TEXT_LENGTH);
   return [
-    button(`Edit ${name}`, { iconName: "edit", isIconOnly: true, kind: "quiet", onclick: () => editItem(page, id) }),
+    button(`Edit ${name}`, {
+      iconName: "edit",
+      isIconOnly: true,
+      kind: "quiet",
+      onclick: () => editItem(page, id),
+    }),
     button(`Delete ${name}`, {
       iconName: "trash",
       isIconOnly: true,
@@ -157,7 +209,14 @@ function itemActions(page, id, title) {
 
 async function editItem(page, id) {
   let etag = null;
-  const text = h("textarea", { class: "code", rows: "20", spellcheck: "false", autofocus: true, disabled: true, "aria-label": `Item ${id} as JSON` });
+  const text = h("textarea", {
+    class: "code",
+    rows: "20",
+    spellcheck: "false",
+    autofocus: true,
+    disabled: true,
+    "aria-label": `Item ${id} as JSON`,
+  });
   const problem = h("p", { class: "field-error", role: "alert" });
   const save = h("button", { type: "submit", class: "button primary", disabled: true }, "Save");
 
@@ -189,7 +248,9 @@ async function editItem(page, id) {
       page.changed();
     } catch (error) {
       const isOvertaken = error.status === 409 || error.status === 412;
-      problem.textContent = isOvertaken ? "Somebody changed this item since you opened it. Copy your text, close, and open it again." : error.message;
+      problem.textContent = isOvertaken
+        ? "Somebody changed this item since you opened it. Copy your text, close, and open it again."
+        : error.message;
       save.disabled = false;
     }
   };
@@ -210,7 +271,13 @@ async function editItem(page, id) {
         },
         text,
         problem,
-        h("div", { class: "dialog-actions" }, h("span", { class: "small muted grow" }, "Ctrl + Enter saves"), button("Cancel", { onclick: close }), save),
+        h(
+          "div",
+          { class: "dialog-actions" },
+          h("span", { class: "small muted grow" }, "Ctrl + Enter saves"),
+          button("Cancel", { onclick: close }),
+          save,
+        ),
       ),
     ],
     { kind: "wide" },

@@ -4,6 +4,7 @@ import { loadFile } from "../api.js";
 import { bytes, count, percent, plural } from "../format.js";
 import { openDialog } from "./dialog.js";
 import { button, fill, h, icon, setVariables } from "./dom.js";
+import { tile } from "./figures.js";
 import { errorNotice } from "./notice.js";
 
 const REJECTED_SHOWN = 200;
@@ -25,7 +26,12 @@ export function loadDialog({ name, file = null, onDone }) {
   else choose();
 
   function choose() {
-    const input = h("input", { type: "file", class: "visually-hidden", accept: ".json,.ndjson,.jsonl,.txt,.gz", onchange: () => input.files[0] && start(input.files[0]) });
+    const input = h("input", {
+      type: "file",
+      class: "visually-hidden",
+      accept: ".json,.ndjson,.jsonl,.txt,.gz",
+      onchange: () => input.files[0] && start(input.files[0]),
+    });
     const zone = h(
       "label",
       { class: "drop-zone" },
@@ -38,15 +44,45 @@ export function loadDialog({ name, file = null, onDone }) {
     fill(
       place,
       zone,
-      h("label", { class: "check" }, skips, h("span", {}, "Leave out lines that are not valid, and list them. Without this, one bad line refuses the whole file.")),
+      h(
+        "label",
+        { class: "check" },
+        skips,
+        h(
+          "span",
+          {},
+          "Leave out lines that are not valid, and list them. Without this, one bad line refuses the whole file.",
+        ),
+      ),
     );
     input.focus();
   }
 
   async function start(chosen) {
-    const bar = h("div", { class: "progress", role: "progressbar", "aria-label": `Loading ${chosen.name}`, "aria-valuemin": "0", "aria-valuemax": "100" }, h("span", {}));
+    const bar = h(
+      "div",
+      {
+        class: "progress",
+        role: "progressbar",
+        "aria-label": `Loading ${chosen.name}`,
+        "aria-valuemin": "0",
+        "aria-valuemax": "100",
+      },
+      h("span", {}),
+    );
     const phase = h("p", { role: "status" }, "Starting…");
-    fill(place, h("p", {}, h("strong", {}, chosen.name), h("span", { class: "muted" }, ` · ${bytes(chosen.size)}`)), bar, phase, h("div", { class: "dialog-actions" }, button("Cancel", { onclick: () => dialog.close() })));
+    fill(
+      place,
+      h(
+        "p",
+        {},
+        h("strong", {}, chosen.name),
+        h("span", { class: "muted" }, ` · ${bytes(chosen.size)}`),
+      ),
+      bar,
+      phase,
+      h("div", { class: "dialog-actions" }, button("Cancel", { onclick: () => dialog.close() })),
+    );
     const started = performance.now();
     try {
       const result = await loadFile(name, chosen, {
@@ -58,7 +94,9 @@ export function loadDialog({ name, file = null, onDone }) {
           setVariables(bar, { "--share": `${(sent / total) * 100}%` });
           if (isSent) bar.removeAttribute("aria-valuenow");
           else bar.setAttribute("aria-valuenow", String(Math.round((sent / total) * 100)));
-          phase.textContent = isSent ? "All sent. The service is checking and indexing…" : `Sent ${bytes(sent)} of ${bytes(total)} (${percent(sent, total)})`;
+          phase.textContent = isSent
+            ? "All sent. The service is checking and indexing…"
+            : `Sent ${bytes(sent)} of ${bytes(total)} (${percent(sent, total)})`;
         },
       });
       hasLoaded = true;
@@ -81,9 +119,18 @@ export function loadDialog({ name, file = null, onDone }) {
         tile("Rejected", count(rejected), rejected > 0),
         tile("Time", `${seconds.toFixed(1)} s`),
       ),
-      h("p", { class: "muted" }, `${plural(created + updated, "item")} on disk and searchable, ${rate} a second.`),
+      h(
+        "p",
+        { class: "muted" },
+        `${plural(created + updated, "item")} on disk and searchable, ${rate} a second.`,
+      ),
       rejected > 0 && rejectedTable(errors, rejected),
-      h("div", { class: "dialog-actions" }, button("Load another", { onclick: choose }), button("Done", { kind: "primary", onclick: () => dialog.close(), autofocus: true })),
+      h(
+        "div",
+        { class: "dialog-actions" },
+        button("Load another", { onclick: choose }),
+        button("Done", { kind: "primary", onclick: () => dialog.close(), autofocus: true }),
+      ),
     );
   }
 
@@ -98,19 +145,33 @@ export function loadDialog({ name, file = null, onDone }) {
   }
 }
 
-function tile(label, value, isBad = false) {
-  return h("div", { class: isBad ? "tile bad" : "tile" }, h("dt", {}, label), h("dd", {}, value));
-}
-
 function rejectedTable(errors, rejected) {
-  const rows = errors.slice(0, REJECTED_SHOWN).map((error) =>
-    h("tr", {}, h("td", { class: "number" }, count(error.line ?? error.index)), h("td", {}, error.id === null || error.id === undefined ? "" : String(error.id)), h("td", {}, error.message)),
-  );
+  const rows = errors
+    .slice(0, REJECTED_SHOWN)
+    .map((error) =>
+      h(
+        "tr",
+        {},
+        h("td", { class: "number" }, count(error.line ?? error.index)),
+        h("td", {}, error.id === null || error.id === undefined ? "" : String(error.id)),
+        h("td", {}, error.message),
+      ),
+    );
   const head = ["Line", "Id", "What is wrong"].map((text) => h("th", { scope: "col" }, text));
   return h(
     "div",
     { class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Rejected lines" },
-    h("table", {}, h("caption", {}, `Rejected lines${rejected > rows.length ? `: the first ${count(rows.length)} of ${count(rejected)}` : ""}`), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+    h(
+      "table",
+      {},
+      h(
+        "caption",
+        {},
+        `Rejected lines${rejected > rows.length ? `: the first ${count(rows.length)} of ${count(rejected)}` : ""}`,
+      ),
+      h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, rows),
+    ),
   );
 }
 

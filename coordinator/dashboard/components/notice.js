@@ -18,7 +18,11 @@ export function emptyState(iconName, title, text, ...actions) {
 
 /** What happened, where, and what can be done about it. */
 export function errorNotice(error, { retry, actions = [] } = {}) {
-  const details = [error.code, error.param && `at ${error.param}`, error.requestId && `request ${error.requestId}`];
+  const details = [
+    error.code,
+    error.param && `at ${error.param}`,
+    error.requestId && `request ${error.requestId}`,
+  ];
   return h(
     "div",
     { class: "notice error", role: "alert" },
@@ -35,7 +39,12 @@ export function errorNotice(error, { retry, actions = [] } = {}) {
 
 /** A remark that is no failure. */
 export function remark(text, ...actions) {
-  return h("div", { class: "notice", role: "status" }, h("p", { class: "notice-text" }, text), ...actions);
+  return h(
+    "div",
+    { class: "notice", role: "status" },
+    h("p", { class: "notice-text" }, text),
+    ...actions,
+  );
 }
 
 /** A short message at the edge of the page, read out politely. */

@@ -6,8 +6,12 @@ import { count } from "../format.js";
 /** The pages to offer: [1, null, 5, 6, 7, null, 99]; null is a gap. */
 export function pageNumbers(page, pages) {
   const wanted = new Set([1, pages, page - 1, page, page + 1]);
-  const numbers = [...wanted].filter((number) => number >= 1 && number <= pages).sort((a, b) => a - b);
-  return numbers.flatMap((number, place) => (place > 0 && number - numbers[place - 1] > 1 ? [null, number] : [number]));
+  const numbers = [...wanted]
+    .filter((number) => number >= 1 && number <= pages)
+    .sort((a, b) => a - b);
+  return numbers.flatMap((number, place) =>
+    place > 0 && number - numbers[place - 1] > 1 ? [null, number] : [number],
+  );
 }
 
 export function pager({ page, pages, onPage }) {
@@ -29,8 +33,20 @@ export function pager({ page, pages, onPage }) {
   return h(
     "nav",
     { class: "pager", "aria-label": "Pages of results" },
-    button("Previous page", { iconName: "left", isIconOnly: true, kind: "quiet", disabled: page <= 1, onclick: () => onPage(page - 1) }),
+    button("Previous page", {
+      iconName: "left",
+      isIconOnly: true,
+      kind: "quiet",
+      disabled: page <= 1,
+      onclick: () => onPage(page - 1),
+    }),
     h("ol", {}, numbers),
-    button("Next page", { iconName: "right", isIconOnly: true, kind: "quiet", disabled: page >= pages, onclick: () => onPage(page + 1) }),
+    button("Next page", {
+      iconName: "right",
+      isIconOnly: true,
+      kind: "quiet",
+      disabled: page >= pages,
+      onclick: () => onPage(page + 1),
+    }),
   );
 }

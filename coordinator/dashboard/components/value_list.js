@@ -5,7 +5,16 @@
 
 import { STALE, Latest, facetValues } from "../api.js";
 import { count, plural } from "../format.js";
-import { choiceOf, facetRequest, facetSize, joinOf, withChoice, withFacetView, withMark, withNextMark } from "../state.js";
+import {
+  choiceOf,
+  facetRequest,
+  facetSize,
+  joinOf,
+  withChoice,
+  withFacetView,
+  withMark,
+  withNextMark,
+} from "../state.js";
 import { button, fill, h, hiddenText, icon, reconcile, setVariables } from "./dom.js";
 
 const MARK_TEXT = { selected: "selected", excluded: "excluded", off: "" };
@@ -30,28 +39,55 @@ export function createValueList(facet, { index, apply }) {
       "button",
       {
         type: "button",
-        title: join === "all" ? "Items must have all selected values" : "Items must have any selected value",
-        onclick: () => apply((state) => withChoice(state, facet.field, { join: join === configuredJoin() ? null : join, page: 1 })),
+        title:
+          join === "all"
+            ? "Items must have all selected values"
+            : "Items must have any selected value",
+        onclick: () =>
+          apply((state) =>
+            withChoice(state, facet.field, {
+              join: join === configuredJoin() ? null : join,
+              page: 1,
+            }),
+          ),
       },
       join === "all" ? "and" : "or",
     ),
   );
-  const join = h("div", { class: "segments", role: "group", "aria-label": `Combine the values of ${facet.title}` }, joins);
+  const join = h(
+    "div",
+    { class: "segments", role: "group", "aria-label": `Combine the values of ${facet.title}` },
+    joins,
+  );
   const remark = h("p", { class: "small muted", role: "status" });
   const position = h("span", { class: "small muted" });
-  const previous = button(`Previous values of ${facet.title}`, { iconName: "left", isIconOnly: true, kind: "quiet", onclick: () => turn(-1) });
-  const next = button(`More values of ${facet.title}`, { iconName: "right", isIconOnly: true, kind: "quiet", onclick: () => turn(+1) });
+  const previous = button(`Previous values of ${facet.title}`, {
+    iconName: "left",
+    isIconOnly: true,
+    kind: "quiet",
+    onclick: () => turn(-1),
+  });
+  const next = button(`More values of ${facet.title}`, {
+    iconName: "right",
+    isIconOnly: true,
+    kind: "quiet",
+    onclick: () => turn(+1),
+  });
   const pages = h("div", { class: "facet-pages", hidden: true }, previous, position, next);
   const element = h("div", { class: "value-list" }, find, list, remark, pages);
   let current = null;
 
   const configuredJoin = () => (facet.isConjunctive ? "all" : "any");
   const turn = (by) =>
-    apply((state) => withFacetView(state, facet.field, { page: choiceOf(state, facet.field).page + by }));
+    apply((state) =>
+      withFacetView(state, facet.field, { page: choiceOf(state, facet.field).page + by }),
+    );
 
   function applyFind() {
     if (current && find.value.trim() !== choiceOf(current, facet.field).find) {
-      apply((state) => withFacetView(state, facet.field, { find: find.value.trim(), page: 1 }), { replaces: true });
+      apply((state) => withFacetView(state, facet.field, { find: find.value.trim(), page: 1 }), {
+        replaces: true,
+      });
     }
   }
 
@@ -60,7 +96,9 @@ export function createValueList(facet, { index, apply }) {
     const choice = choiceOf(state, facet.field);
     if (document.activeElement !== find) find.value = choice.find;
     const active = joinOf(state, facet);
-    joins.forEach((control, place) => control.setAttribute("aria-pressed", String(["all", "any"][place] === active)));
+    joins.forEach((control, place) =>
+      control.setAttribute("aria-pressed", String(["all", "any"][place] === active)),
+    );
     if (!answer) return;
     const first = answer.data.aggregations[facet.field]?.buckets ?? [];
     if (choice.page === 1 && !choice.find) {
@@ -69,7 +107,9 @@ export function createValueList(facet, { index, apply }) {
       return;
     }
     try {
-      const found = await latest.run((signal) => facetValues(index, facetRequest(state, facet), signal));
+      const found = await latest.run((signal) =>
+        facetValues(index, facetRequest(state, facet), signal),
+      );
       if (found !== STALE) draw(state, found.data.buckets, first, found.pagination.total);
     } catch (error) {
       remark.textContent = error.message;
@@ -86,10 +126,22 @@ export function createValueList(facet, { index, apply }) {
     const taken = new Set(chosen.map((row) => row.key));
     const size = facetSize(facet);
     const isFirstLook = total === null; // values without a hit are left to the pages behind
-    const rest = buckets.filter((bucket) => !taken.has(bucket.key) && !(isFirstLook && bucket.doc_count === 0)).slice(0, size);
-    const most = Math.max(1, ...rest.map((bucket) => bucket.doc_count), ...chosen.map((row) => row.doc_count ?? 0));
+    const rest = buckets
+      .filter((bucket) => !taken.has(bucket.key) && !(isFirstLook && bucket.doc_count === 0))
+      .slice(0, size);
+    const most = Math.max(
+      1,
+      ...rest.map((bucket) => bucket.doc_count),
+      ...chosen.map((row) => row.doc_count ?? 0),
+    );
     const rows = [...chosen, ...rest.map((bucket) => ({ ...bucket, mark: "off" }))];
-    reconcile(list, rows, (row) => row.key, createRow, (line, row) => updateRow(line, row, most));
+    reconcile(
+      list,
+      rows,
+      (row) => row.key,
+      createRow,
+      (line, row) => updateRow(line, row, most),
+    );
     keepOneTabStop(list);
 
     if (rows.length > 0) remark.textContent = "";
@@ -100,8 +152,13 @@ export function createValueList(facet, { index, apply }) {
     next.disabled = !mayHaveMore;
     const last = (page - 1) * size + buckets.length;
     if (total === null) position.textContent = mayHaveMore ? "more values" : "";
-    else position.textContent = total > size ? `${count(last - buckets.length + 1)}–${count(last)} of ${count(total)}` : plural(total, "value");
-    find.hidden = page === 1 && !wanted && total === null && !mayHaveMore && document.activeElement !== find;
+    else
+      position.textContent =
+        total > size
+          ? `${count(last - buckets.length + 1)}–${count(last)} of ${count(total)}`
+          : plural(total, "value");
+    find.hidden =
+      page === 1 && !wanted && total === null && !mayHaveMore && document.activeElement !== find;
   }
 
   function createRow(row) {
@@ -137,8 +194,12 @@ export function createValueList(facet, { index, apply }) {
     control.setAttribute("aria-pressed", PRESSED[row.mark]);
     control.classList.toggle("is-empty", row.doc_count === 0);
     setVariables(control, { "--share": `${((row.doc_count ?? 0) / most) * 100}%` });
-    fill(markBox, row.mark === "selected" ? icon("check") : row.mark === "excluded" ? icon("minus") : null);
-    countText.textContent = row.mark === "excluded" ? "not" : row.doc_count === undefined ? "" : count(row.doc_count);
+    fill(
+      markBox,
+      row.mark === "selected" ? icon("check") : row.mark === "excluded" ? icon("minus") : null,
+    );
+    countText.textContent =
+      row.mark === "excluded" ? "not" : row.doc_count === undefined ? "" : count(row.doc_count);
     spoken.textContent = ` items ${MARK_TEXT[row.mark]}`;
   }
 

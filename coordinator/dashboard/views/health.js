@@ -3,6 +3,7 @@
 import { STALE, Latest, serviceStats } from "../api.js";
 import { lineChart } from "../components/chart.js";
 import { fill, h } from "../components/dom.js";
+import { isGoodState, stateBadge, tile } from "../components/figures.js";
 import { errorNotice } from "../components/notice.js";
 import { bytes, compact, count, duration, milliseconds, plural, timeOfDay } from "../format.js";
 import { stateFromRequest, writeState } from "../state.js";
@@ -19,11 +20,21 @@ export function healthView() {
   const rate = (value) => `${value >= 100 ? compact(value) : value.toFixed(1)}/s`;
   const charts = [
     { chart: lineChart("Requests", rate), read: (stats) => [stats.requests.per_second] },
-    { chart: lineChart("Latency", milliseconds, ["median", "99 of 100"]), read: (stats) => [stats.requests.p50_ms, stats.requests.p99_ms] },
+    {
+      chart: lineChart("Latency", milliseconds, ["median", "99 of 100"]),
+      read: (stats) => [stats.requests.p50_ms, stats.requests.p99_ms],
+    },
     { chart: lineChart("Memory", bytes), read: (stats) => [totalMemory(stats)] },
   ].map((entry) => ({ ...entry, series: [] }));
   const shards = createTable("Shards", ["Shard", "State", "Process", "Memory", "Queue", "Items"]);
-  const segments = createTable("Segments", ["Index", "Shard", "Items", "Segments", "On disk", "Merging"]);
+  const segments = createTable("Segments", [
+    "Index",
+    "Shard",
+    "Items",
+    "Segments",
+    "On disk",
+    "Merging",
+  ]);
   const slow = createTable("Slow queries", ["At", "Index", "Took", "Request"]);
   let timer = 0;
 
@@ -33,7 +44,11 @@ export function healthView() {
     h("header", { class: "page-head" }, h("div", {}, h("h1", {}, "Health"), summary)),
     problem,
     tiles,
-    h("div", { class: "charts" }, charts.map(({ chart }) => chart.element)),
+    h(
+      "div",
+      { class: "charts" },
+      charts.map(({ chart }) => chart.element),
+    ),
     h("div", { class: "tables" }, shards.element, segments.element, slow.element),
   );
 
@@ -53,8 +68,10 @@ export function healthView() {
   }
 
   function draw(stats) {
-    const isWell = stats.shards.every((shard) => isGood(shard.state));
-    summary.textContent = isWell ? `All ${plural(stats.shards.length, "shard")} serve · up for ${duration(stats.uptime_s)}` : "Not all shards serve";
+    const isWell = stats.shards.every((shard) => isGoodState(shard.state));
+    summary.textContent = isWell
+      ? `All ${plural(stats.shards.length, "shard")} serve · up for ${duration(stats.uptime_s)}`
+      : "Not all shards serve";
     fill(
       tiles,
       tile("Requests", count(stats.requests.total)),
@@ -70,7 +87,11 @@ export function healthView() {
       entry.chart.update(entry.series, Math.max(POINTS_MIN, entry.series[0].length));
     }
     shards.draw(stats.shards.map(shardRow));
-    segments.draw(stats.shards.flatMap((shard) => shard.indexes.map((entry) => segmentRow(shard, entry))).sort((one, other) => one.key.localeCompare(other.key)));
+    segments.draw(
+      stats.shards
+        .flatMap((shard) => shard.indexes.map((entry) => segmentRow(shard, entry)))
+        .sort((one, other) => one.key.localeCompare(other.key)),
+    );
     slow.draw((stats.slow_queries ?? []).map(slowRow), "None so far.");
   }
 
@@ -86,36 +107,54 @@ export function healthView() {
 }
 
 function totalMemory(stats) {
-  return stats.memory_bytes + stats.shards.reduce((sum, shard) => sum + (shard.memory_bytes ?? 0), 0);
-}
-
-function isGood(state) {
-  return ["ready", "ok", "serving", "up"].includes(state);
-}
-
-function tile(label, value, isBad = false) {
-  return h("div", { class: isBad ? "tile bad" : "tile" }, h("dt", {}, label), h("dd", {}, value));
-}
-
-function stateText(state) {
-  return h("span", { class: `state ${isGood(state) ? "good" : "warn"}` }, state);
+  return (
+    stats.memory_bytes + stats.shards.reduce((sum, shard) => sum + (shard.memory_bytes ?? 0), 0)
+  );
 }
 
 const number = (text) => ({ text, isNumber: true });
 
 function shardRow(shard) {
   const items = (shard.indexes ?? []).reduce((sum, entry) => sum + entry.items, 0);
-  return { key: String(shard.id), cells: [String(shard.id), stateText(shard.state), number(String(shard.pid ?? "–")), number(bytes(shard.memory_bytes)), number(count(shard.queue)), number(count(items))] };
+  return {
+    key: String(shard.id),
+    cells: [
+      String(shard.id),
+      stateBadge(shard.state),
+      number(String(shard.pid ?? "–")),
+      number(bytes(shard.memory_bytes)),
+      number(count(shard.queue)),
+      number(count(items)),
+    ],
+  };
 }
 
 function segmentRow(shard, entry) {
-  return { key: `${entry.name} ${shard.id}`, cells: [entry.name, String(shard.id), number(count(entry.items)), number(count(entry.segments)), number(bytes(entry.bytes)), entry.merging ? "merging" : "–"] };
+  return {
+    key: `${entry.name} ${shard.id}`,
+    cells: [
+      entry.name,
+      String(shard.id),
+      number(count(entry.items)),
+      number(count(entry.segments)),
+      number(bytes(entry.bytes)),
+      entry.merging ? "merging" : "–",
+    ],
+  };
 }
 
 function slowRow(entry) {
   const request = entry.request ?? {};
   const href = `/dashboard/${encodeURIComponent(entry.index)}${writeState(stateFromRequest(request))}`;
-  return { key: `${entry.at} ${entry.index}`, cells: [timeOfDay(entry.at), entry.index, number(milliseconds(entry.took_ms)), h("a", { href, class: "code-line" }, JSON.stringify(request))] };
+  return {
+    key: `${entry.at} ${entry.index}`,
+    cells: [
+      timeOfDay(entry.at),
+      entry.index,
+      number(milliseconds(entry.took_ms)),
+      h("a", { href, class: "code-line" }, JSON.stringify(request)),
+    ],
+  };
 }
 
 /** A table that is drawn anew only where its rows differ, so that a selection or focus survives. */
@@ -125,7 +164,20 @@ function createTable(title, columns) {
   const scroll = h(
     "div",
     { class: "table-scroll", tabindex: "0", role: "region", "aria-label": title },
-    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column)))), body),
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          columns.map((column) => h("th", { scope: "col" }, column)),
+        ),
+      ),
+      body,
+    ),
   );
   const element = h("section", { class: "panel" }, h("h2", {}, title), scroll, nothing);
 
@@ -135,8 +187,14 @@ function createTable(title, columns) {
     nothing.textContent = nothingText;
     rows.forEach((row, place) => {
       const line = body.children[place] ?? body.appendChild(h("tr"));
-      const cells = row.cells.map((cell) => (cell.isNumber ? h("td", { class: "number" }, cell.text) : h("td", {}, cell)));
-      if (cells.map((cell) => cell.textContent).join("\0") !== [...line.cells].map((cell) => cell.textContent).join("\0")) fill(line, cells);
+      const cells = row.cells.map((cell) =>
+        cell.isNumber ? h("td", { class: "number" }, cell.text) : h("td", {}, cell),
+      );
+      if (
+        cells.map((cell) => cell.textContent).join("\0") !==
+        [...line.cells].map((cell) => cell.textContent).join("\0")
+      )
+        fill(line, cells);
     });
     while (body.children.length > rows.length) body.lastElementChild.remove();
   }

@@ -4,6 +4,7 @@ import { STALE, Latest, emptyIndex, listIndexes, removeIndex } from "../api.js";
 import { configureDialog } from "../components/configuration.js";
 import { confirmLoss } from "../components/dialog.js";
 import { button, fill, h, reconcile } from "../components/dom.js";
+import { stateBadge } from "../components/figures.js";
 import { acceptDrops, loadDialog } from "../components/loader.js";
 import { emptyState, errorNotice, toast } from "../components/notice.js";
 import { bytes, count, fieldTitle, plural } from "../format.js";
@@ -19,7 +20,13 @@ export function indicesView({ go }) {
   const problem = h("div", { class: "messages" });
   const list = h("ul", { class: "index-list" });
   const empty = h("div", { hidden: true });
-  const filter = h("input", { type: "search", placeholder: "Find an index", "aria-label": "Find an index", hidden: true, oninput: () => draw() });
+  const filter = h("input", {
+    type: "search",
+    placeholder: "Find an index",
+    "aria-label": "Find an index",
+    hidden: true,
+    oninput: () => draw(),
+  });
   let indexes = null;
   let timer = 0;
 
@@ -30,7 +37,12 @@ export function indicesView({ go }) {
       "header",
       { class: "page-head" },
       h("div", {}, h("h1", {}, "Indices"), summary),
-      h("div", { class: "actions" }, filter, button("Create index", { iconName: "plus", kind: "primary", onclick: () => create() })),
+      h(
+        "div",
+        { class: "actions" },
+        filter,
+        button("Create index", { iconName: "plus", kind: "primary", onclick: () => create() }),
+      ),
     ),
     problem,
     list,
@@ -58,15 +70,24 @@ export function indicesView({ go }) {
 
   function draw() {
     const wanted = filter.value.trim().toLowerCase();
-    const rows = indexes.filter((entry) => entry.name.toLowerCase().includes(wanted)).sort((one, other) => one.name.localeCompare(other.name));
+    const rows = indexes
+      .filter((entry) => entry.name.toLowerCase().includes(wanted))
+      .sort((one, other) => one.name.localeCompare(other.name));
     const items = indexes.reduce((sum, entry) => sum + entry.items, 0);
     const size = indexes.reduce((sum, entry) => sum + entry.bytes, 0);
-    summary.textContent = indexes.length > 0 ? `${plural(indexes.length, "index", "indices")} · ${plural(items, "item")} · ${bytes(size)}` : "";
+    summary.textContent =
+      indexes.length > 0
+        ? `${plural(indexes.length, "index", "indices")} · ${plural(items, "item")} · ${bytes(size)}`
+        : "";
     filter.hidden = indexes.length < FILTER_FROM && !wanted;
     reconcile(list, rows, (entry) => entry.name, createRow, updateRow);
     empty.hidden = rows.length > 0;
     if (indexes.length === 0 && !empty.hasChildNodes()) fill(empty, welcome());
-    else if (indexes.length > 0) fill(empty, rows.length === 0 && h("p", { class: "muted" }, "No index has this in its name."));
+    else if (indexes.length > 0)
+      fill(
+        empty,
+        rows.length === 0 && h("p", { class: "muted" }, "No index has this in its name."),
+      );
   }
 
   function welcome() {
@@ -82,9 +103,10 @@ export function indicesView({ go }) {
     const href = `/dashboard/${encodeURIComponent(name)}`;
     const metric = (label) => h("div", { class: "metric" }, h("dt", {}, label), h("dd", {}));
     const facets = h("ul", { class: "tags", "aria-label": "Facets" });
-    const state = h("span", { class: "state" });
+    const state = h("span");
     const metrics = h("dl", { class: "metrics" }, ["Items", "Size", "Shards"].map(metric));
-    const action = (label, iconName, onclick) => button(`${label} ${name}`, { iconName, isIconOnly: true, kind: "quiet", onclick });
+    const action = (label, iconName, onclick) =>
+      button(`${label} ${name}`, { iconName, isIconOnly: true, kind: "quiet", onclick });
     const row = h(
       "li",
       { class: "index-row" },
@@ -104,11 +126,15 @@ export function indicesView({ go }) {
       const values = metrics.querySelectorAll("dd");
       values[0].textContent = count(entry.items);
       values[1].textContent = bytes(entry.bytes);
-      values[2].textContent = Array.isArray(entry.shards) ? count(entry.shards.length) : count(entry.shards);
-      state.textContent = entry.state;
-      state.className = `state ${["ready", "ok", "serving", "open"].includes(entry.state) ? "good" : "warn"}`;
-      const names = entry.facets.slice(0, FACETS_SHOWN).map((field) => h("li", { class: "tag" }, fieldTitle(field)));
-      if (entry.facets.length > FACETS_SHOWN) names.push(h("li", { class: "muted" }, `+${entry.facets.length - FACETS_SHOWN}`));
+      values[2].textContent = Array.isArray(entry.shards)
+        ? count(entry.shards.length)
+        : count(entry.shards);
+      fill(state, stateBadge(entry.state));
+      const names = entry.facets
+        .slice(0, FACETS_SHOWN)
+        .map((field) => h("li", { class: "tag" }, fieldTitle(field)));
+      if (entry.facets.length > FACETS_SHOWN)
+        names.push(h("li", { class: "muted" }, `+${entry.facets.length - FACETS_SHOWN}`));
       if (facets.dataset.shown !== entry.facets.join()) fill(facets, names);
       facets.dataset.shown = entry.facets.join();
       facets.hidden = names.length === 0;
@@ -123,12 +149,20 @@ export function indicesView({ go }) {
   // --- what can be done ------------------------------------------------------------------------
 
   function create() {
-    configureDialog({ isNew: true, onDone: (name) => go(`/dashboard/${encodeURIComponent(name)}`) });
+    configureDialog({
+      isNew: true,
+      onDone: (name) => go(`/dashboard/${encodeURIComponent(name)}`),
+    });
   }
 
   async function createFromFile(file) {
     const suggestion = await suggestConfiguration(file);
-    configureDialog({ name: suggestName(file), isNew: true, suggestion, onDone: (name) => load(name, file) });
+    configureDialog({
+      name: suggestName(file),
+      isNew: true,
+      suggestion,
+      onDone: (name) => load(name, file),
+    });
   }
 
   function load(name, file = null) {

@@ -1,0 +1,48 @@
+/** What narrows the result, as chips that a click removes. */
+
+import { fieldTitle } from "../format.js";
+import { labelRange } from "../range_label.js";
+import * as states from "../state.js";
+import { button, fill, h, icon } from "./dom.js";
+
+/** Shows all choices of a state in the list `chips`; `apply(change)` changes the state. */
+export function drawChips(chips, state, schema, apply) {
+  const entries = Object.entries(state.choices)
+    .flatMap(([field, choice]) => descriptions(field, choice, schema))
+    .map(({ text, isExcluded, change }) => chip(text, isExcluded, () => apply(change)));
+  const clearAll = button("Clear all", {
+    kind: "quiet",
+    onclick: () => apply(states.withoutChoices),
+  });
+  fill(chips, entries, entries.length > 1 && h("li", {}, clearAll));
+  chips.hidden = entries.length === 0;
+}
+
+function descriptions(field, choice, schema) {
+  const facet = schema.facets.find((candidate) => candidate.field === field);
+  const title = facet?.title ?? fieldTitle(field);
+  const found = [...choice.selected, ...choice.excluded].map((key) => {
+    const isExcluded = choice.excluded.includes(key);
+    const text = `${title}: ${isExcluded ? "not " : ""}${key}`;
+    return { text, isExcluded, change: (state) => states.withMark(state, field, key, "off") };
+  });
+  if (states.hasRange(choice)) {
+    const change = (state) => states.withChoice(state, field, { low: null, high: null });
+    found.push({ text: `${title}: ${labelRange(choice, facet)}`, isExcluded: false, change });
+  }
+  return found;
+}
+
+function chip(text, isExcluded, onclick) {
+  const kind = isExcluded ? "chip is-excluded" : "chip";
+  return h(
+    "li",
+    {},
+    h(
+      "button",
+      { type: "button", class: kind, "aria-label": `Remove ${text}`, onclick },
+      h("span", {}, text),
+      icon("close"),
+    ),
+  );
+}

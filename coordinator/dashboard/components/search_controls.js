@@ -1,0 +1,125 @@
+/** What stands above the hits: sort, page size, view, explanation, curl; and the menu of the index. */
+
+import { asCurl } from "../api.js";
+import { fieldTitle } from "../format.js";
+import * as states from "../state.js";
+import { configureDialog } from "./configuration.js";
+import { openDialog } from "./dialog.js";
+import { button, fill, h, icon } from "./dom.js";
+import { loadDialog } from "./loader.js";
+import { toast } from "./notice.js";
+
+/** Sort, page size, view, explanation, and the menu of the index. */
+export function createSearchControls({ index, schema, apply, getShown, reopen }) {
+  const option = (value, text) => h("option", { value }, text);
+  const sort = h(
+    "select",
+    {
+      "aria-label": "Sort by",
+      onchange: () =>
+        apply((state) => ({
+          ...state,
+          page: 1,
+          sort: sort.value && `${sort.value}:${states.splitSort(state.sort)[1]}`,
+        })),
+    },
+    option("", "Best match"),
+    schema.sortFields.map((field) => option(field, fieldTitle(field))),
+  );
+  const direction = button("Reverse the order", {
+    iconName: "up",
+    isIconOnly: true,
+    onclick: () =>
+      apply((state) => {
+        const [field, order] = states.splitSort(state.sort);
+        return { ...state, page: 1, sort: `${field}:${order === "asc" ? "desc" : "asc"}` };
+      }),
+  });
+  const perPage = h(
+    "select",
+    {
+      "aria-label": "Items on a page",
+      onchange: () => apply((state) => ({ ...state, page: 1, perPage: Number(perPage.value) })),
+    },
+    states.PER_PAGE_CHOICES.map((size) => option(String(size), `${size} a page`)),
+  );
+  const json = button("JSON", {
+    "aria-pressed": "false",
+    onclick: () => apply((state) => ({ ...state, view: state.view === "json" ? "cards" : "json" })),
+  });
+  const explain = button("Explain", {
+    "aria-pressed": "false",
+    title: "Show how the score of each item comes about",
+    onclick: () => apply((state) => ({ ...state, explains: !state.explains })),
+  });
+  const curl = button("Copy as curl", {
+    iconName: "copy",
+    onclick: () => copyCurl(index, getShown()?.request),
+  });
+  const menu = h(
+    "div",
+    { class: "index-actions" },
+    button("Load a file", {
+      iconName: "upload",
+      isIconOnly: true,
+      onclick: () => loadDialog({ name: index, onDone: reopen }),
+    }),
+    button("Configure", {
+      iconName: "settings",
+      isIconOnly: true,
+      onclick: () => configureDialog({ name: index, onDone: reopen }),
+    }),
+  );
+
+  function show(state) {
+    const [field, order] = states.splitSort(state.sort);
+    if (field && !schema.sortFields.includes(field)) sort.append(option(field, fieldTitle(field)));
+    sort.value = field;
+    sort.firstElementChild.textContent = state.query.trim() ? "Best match" : "Order of loading";
+    fill(direction, icon(order === "asc" ? "up" : "down"));
+    direction.disabled = field === "";
+    direction.setAttribute(
+      "aria-label",
+      order === "asc" ? "Ascending; switch to descending" : "Descending; switch to ascending",
+    );
+    if (!states.PER_PAGE_CHOICES.includes(state.perPage))
+      perPage.append(option(String(state.perPage), `${state.perPage} a page`));
+    perPage.value = String(state.perPage);
+    json.setAttribute("aria-pressed", String(state.view === "json"));
+    explain.setAttribute("aria-pressed", String(state.explains));
+  }
+
+  const element = h(
+    "div",
+    { class: "controls" },
+    h("div", { class: "joined" }, sort, direction),
+    perPage,
+    json,
+    explain,
+    curl,
+  );
+  return { element, menu, show };
+}
+
+async function copyCurl(index, request) {
+  if (!request) return;
+  const { highlight, ...plain } = request; // the marks are private characters, of no use in a terminal
+  const text = asCurl(
+    index,
+    highlight ? { ...plain, highlight: { fields: highlight.fields } } : plain,
+  );
+  try {
+    await navigator.clipboard.writeText(text);
+    toast("The command is in the clipboard");
+  } catch {
+    const area = h(
+      "textarea",
+      { class: "code", rows: "10", readonly: true, autofocus: true, "aria-label": "Command" },
+      text,
+    );
+    openDialog("Copy this command", () => [h("div", { class: "dialog-body" }, area)], {
+      kind: "wide",
+    });
+    area.select();
+  }
+}

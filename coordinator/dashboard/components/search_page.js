@@ -1,0 +1,273 @@
+/** The elements of the search page, and how a state and an answer are shown in them. */
+
+import { plural } from "../format.js";
+import * as states from "../state.js";
+import { drawChips } from "./chips.js";
+import { configureDialog } from "./configuration.js";
+import { button, fill, h, icon } from "./dom.js";
+import { createFacet } from "./facet.js";
+import { createItem } from "./item.js";
+import { loadDialog } from "./loader.js";
+import { emptyState, errorNotice, remark } from "./notice.js";
+import { pager } from "./pager.js";
+import { scoreParts } from "./score.js";
+import { createSearchControls } from "./search_controls.js";
+import { drawTimings } from "./timings.js";
+
+/**
+ * @param {object} page `apply(change)` changes the state, `type(text)` its query; `ask()` asks again,
+ *   `reopen()` reads the index anew; `getState()` is the newest state
+ */
+export function createSearchPage({ index, schema, apply, type, ask, reopen, getState }) {
+  let shown = null; // the newest answer with its request: {request, found}
+  let pages = 1;
+
+  const input = h("input", {
+    type: "search",
+    class: "search-input",
+    placeholder: `Search ${plural(schema.items, "item")}`,
+    "aria-label": `Search ${index}`,
+    "aria-keyshortcuts": "/",
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    oninput: () => type(input.value),
+    onkeydown: (event) => {
+      if (event.key === "ArrowDown") {
+        event.preventDefault();
+        moveItem(+1);
+      } else if (event.key === "Enter") ask();
+    },
+  });
+  const total = h("p", { class: "total", role: "status" });
+  const timing = h("details", { class: "popover timings", hidden: true });
+  const chips = h("ul", { class: "chips", "aria-label": "What narrows the result" });
+  const messages = h("div", { class: "messages" });
+  const results = h("div", { class: "results" });
+  const pagerPlace = h("div", { class: "pager-place" });
+  const facets = schema.facets.map((facet) => createFacet(facet, { index, apply, refresh }));
+  const facetsId = "facets";
+  const filtersToggle = button("Filters", {
+    iconName: "filter",
+    kind: "filters-toggle",
+    "aria-controls": facetsId,
+    "aria-expanded": "false",
+    onclick: () => {
+      const isOpen = aside.classList.toggle("is-open");
+      filtersToggle.setAttribute("aria-expanded", String(isOpen));
+    },
+  });
+  const aside = h(
+    "aside",
+    { class: "facets", id: facetsId, "aria-label": "Facets" },
+    facets.length > 0 ? facets.map((facet) => facet.element) : noFacets(),
+  );
+  const controls = createSearchControls({ index, schema, apply, getShown: () => shown, reopen });
+
+  const element = h(
+    "div",
+    { class: "search-layout" },
+    h(
+      "div",
+      { class: "search-bar" },
+      h("h1", { class: "index-name" }, index),
+      h("div", { class: "search-field" }, icon("search"), input),
+      filtersToggle,
+      controls.menu,
+    ),
+    aside,
+    h(
+      "section",
+      { class: "hits", "aria-label": "Results" },
+      h(
+        "div",
+        { class: "toolbar" },
+        h("div", { class: "summary" }, total, timing),
+        controls.element,
+      ),
+      chips,
+      messages,
+      results,
+      pagerPlace,
+    ),
+  );
+
+  function noFacets() {
+    return h(
+      "div",
+      { class: "facet" },
+      h(
+        "p",
+        { class: "muted" },
+        "This index has no facets yet. Name fields under “aggregations” to count and filter by their values.",
+      ),
+      button("Configure facets", {
+        iconName: "settings",
+        onclick: () => configureDialog({ name: index, onDone: reopen }),
+      }),
+    );
+  }
+
+  /** A facet was opened or shown in another way. */
+  function refresh() {
+    facets.forEach((facet) => facet.update(getState(), null));
+    ask();
+  }
+
+  /** An item was edited or deleted. */
+  function changed() {
+    ask();
+    input.focus();
+  }
+
+  /** Shows what is chosen, before any answer. */
+  function show() {
+    const state = getState();
+    if (document.activeElement !== input || input.value.trim() !== state.query.trim())
+      input.value = state.query;
+    controls.show(state);
+    drawChips(chips, state, schema, apply);
+    for (const facet of facets) facet.update(state, null);
+    const chosen = states.countChoices(state);
+    filtersToggle.lastChild.textContent = chosen > 0 ? `Filters (${chosen})` : "Filters";
+  }
+
+  function setBusy(isBusy) {
+    results.setAttribute("aria-busy", String(isBusy));
+  }
+
+  function draw(state, request, found) {
+    const { answer } = found;
+    shown = { request, found };
+    pages = Math.max(1, Math.ceil(answer.pagination.total / state.perPage));
+    total.textContent = plural(answer.pagination.total, "item");
+    drawTimings(timing, found);
+    fill(messages, warningsOf(answer.meta));
+    for (const facet of facets) facet.update(state, answer);
+    drawResults(state, answer);
+    fill(
+      pagerPlace,
+      pager({
+        page: state.page,
+        pages,
+        onPage: turnTo,
+      }),
+    );
+  }
+
+  function drawResults(state, answer) {
+    const { items } = answer.data;
+    const totals = items.map((item) => scoreParts(item).reduce((sum, part) => sum + part.value, 0));
+    const context = { index, schema, state, scoreMax: Math.max(0, ...totals), changed };
+    if (items.length > 0)
+      fill(
+        results,
+        items.map((item) => createItem(item, context)),
+      );
+    else fill(results, nothingFound(state, answer.pagination.total));
+    results.classList.toggle("is-json", state.view === "json");
+  }
+
+  function nothingFound(state, hits) {
+    if (hits > 0) {
+      return emptyState(
+        "search",
+        "This page lies behind the last one",
+        `There are ${plural(pages, "page")} of results.`,
+        button("First page", { onclick: () => turnTo(1) }),
+      );
+    }
+    if (schema.items === 0) {
+      return emptyState(
+        "upload",
+        "This index is empty",
+        "Load a file with one JSON object a line, or a JSON array. It is searchable as soon as it is loaded.",
+        button("Load a file", {
+          kind: "primary",
+          iconName: "upload",
+          onclick: () => loadDialog({ name: index, onDone: reopen }),
+        }),
+      );
+    }
+    const actions = [];
+    if (states.countChoices(state) > 0)
+      actions.push(button("Remove all filters", { onclick: () => apply(states.withoutChoices) }));
+    if (state.query)
+      actions.push(
+        button("Clear the search", {
+          onclick: () => apply((old) => ({ ...old, query: "", page: 1 })),
+        }),
+      );
+    return emptyState(
+      "search",
+      "No item matches",
+      actions.length > 1 ? "Try fewer words or fewer filters." : "Try another word or filter.",
+      ...actions,
+    );
+  }
+
+  function drawError(error) {
+    const partial = button("Show what the others have", {
+      onclick: () => apply((state) => ({ ...state, allowsPartial: true })),
+    });
+    fill(
+      messages,
+      errorNotice(error, {
+        retry: ask,
+        actions: error.code === "shard_unavailable" ? [partial] : [],
+      }),
+    );
+    if (error.isTemporary)
+      messages.append(
+        h(
+          "p",
+          { class: "small muted" },
+          "Trying again by itself. Below is the last answer, if there was one.",
+        ),
+      );
+  }
+
+  function turnTo(number) {
+    apply((state) => ({ ...state, page: number }));
+    scrollTo({ top: 0 });
+  }
+
+  function turnPage(by) {
+    const next = getState().page + by;
+    if (next >= 1 && next <= pages) turnTo(next);
+  }
+
+  function moveItem(by) {
+    const items = [...results.querySelectorAll(".item")];
+    const at = items.findIndex((item) => item.contains(document.activeElement));
+    const target = at + by;
+    if (target < 0 && at >= 0) input.focus();
+    else items[Math.min(Math.max(target, 0), items.length - 1)]?.focus();
+  }
+
+  return {
+    element,
+    show,
+    draw,
+    drawError,
+    setBusy,
+    turnPage,
+    moveItem,
+    focusSearch: () => input.select(),
+  };
+}
+
+function warningsOf(meta) {
+  const warnings = [];
+  if (meta?.ignored_words?.length > 0) {
+    warnings.push(remark(`Found nowhere, so left out: ${meta.ignored_words.join(", ")}.`));
+  }
+  if (meta?.shards?.failed > 0) {
+    warnings.push(
+      remark(
+        `${meta.shards.failed} of ${meta.shards.total} shards did not answer: hits and counts are incomplete.`,
+      ),
+    );
+  }
+  return warnings;
+}
