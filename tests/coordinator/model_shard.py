@@ -1,0 +1,175 @@
+"""A shard as a dictionary, behind the real RPC: what the coordinator's tests talk to.
+
+It keeps documents by id, checks what it is told (sequences grow, lengths fit), and can be told to
+hang, refuse or die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common.data_directory import Endpoint, shard_folder, write_endpoint
+from common.errors import ServiceError
+from common.json_scan import canonical_id
+from common.operations import Operation, Outcome
+from common.protocol.connection import Handler, RpcServer, authenticator
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    Catalog,
+    GetRequest,
+    GetResponse,
+    PrepareConfiguration,
+    Welcome,
+)
+
+SECRET = "secret"
+
+
+class ModelShard:
+    """One shard.
+
+    Attributes:
+        documents: by index and id, with the place that each item got.
+        applied: every request that was carried out, in order.
+        catalogs: every catalog that was taken.
+        prepared: every entry that was prepared.
+        gate: closed: writes are not answered (they have been carried out).
+        refusal: raised instead of carrying out a write.
+    """
+
+    def __init__(self, shard: int, num_shards: int) -> None:
+        self.shard = shard
+        self.num_shards = num_shards
+        self.documents: dict[int, dict[bytes, tuple[bytes, int]]] = {}
+        self.applied: list[ApplyRequest] = []
+        self.catalogs: list[Catalog] = []
+        self.prepared: list[PrepareConfiguration] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.catalog_gate = asyncio.Event()
+        self.catalog_gate.set()
+        self.refusal: ServiceError | None = None
+        self.prepare_refusal: ServiceError | None = None
+        self.num_pings = 0
+        self.server: RpcServer | None = None
+        self.port = 0
+
+    async def start(self) -> int:
+        """Listen; returns the port."""
+        self.server = RpcServer(
+            {
+                "ping": Handler(None, self._ping),
+                "catalog": Handler(Catalog, self._catalog),
+                "prepare": Handler(PrepareConfiguration, self._prepare),
+                "apply": Handler(ApplyRequest, self._apply),
+                "get": Handler(GetRequest, self._get),
+            },
+            authenticator(
+                secret=SECRET,
+                shard=self.shard,
+                num_shards=self.num_shards,
+                welcome=lambda: Welcome(os.getpid(), self.seq_max),
+            ),
+        )
+        self.port = await self.server.listen("127.0.0.1")
+        return self.port
+
+    async def announce(self, data: Path) -> None:
+        """Listen, and say where in a data directory."""
+        port = await self.start()
+        shard_folder(data, self.shard).mkdir(parents=True, exist_ok=True)
+        # Not our pid: a test that lets a shard hang must not be killed for it.
+        write_endpoint(data, self.shard, Endpoint("127.0.0.1", port, 0))
+
+    async def die(self) -> None:
+        """End all connections, listen no more; what was applied stays."""
+        assert self.server is not None
+        for connection in list(self.server.connections):
+            connection.close()
+        await self.server.close()
+
+    @property
+    def seq_max(self) -> int:
+        """The newest group."""
+        return max((request.seq for request in self.applied), default=0)
+
+    def _ping(self, _: None) -> None:
+        self.num_pings += 1
+
+    async def _catalog(self, catalog: Catalog) -> None:
+        await self.catalog_gate.wait()
+        self.catalogs.append(catalog)
+        existing = {entry.number for entry in catalog.indexes}
+        self.documents = {n: d for n, d in self.documents.items() if n in existing}
+
+    def _prepare(self, params: PrepareConfiguration) -> None:
+        if self.prepare_refusal is not None:
+            raise self.prepare_refusal
+        self.prepared.append(params)
+
+    def _get(self, request: GetRequest) -> GetResponse:
+        document = self.documents.get(request.index, {}).get(request.id)
+        return GetResponse(None if document is None else document[0])
+
+    async def _apply(self, request: ApplyRequest) -> ApplyResponse:
+        if self.refusal is not None:
+            raise self.refusal
+        newest = max((r.seq for r in self.applied if r.index == request.index), default=0)
+        assert newest < request.seq, "groups of an index must come in order"
+        assert request.horizon < request.seq
+        self.applied.append(request)
+        outcomes = self._carry_out(request)
+        await self.gate.wait()
+        return ApplyResponse(bytes(outcomes))
+
+    def _carry_out(self, request: ApplyRequest) -> list[int]:
+        documents = self.documents.setdefault(request.index, {})
+        lengths = np.frombuffer(request.lengths, np.uint32).tolist()
+        operations = np.frombuffer(request.operations, np.uint8).tolist()
+        places = np.frombuffer(request.places, np.uint64).tolist()
+        assert len(lengths) == len(operations) == len(places)
+        assert sum(lengths) == len(request.payload)
+        assert places == sorted(set(places))
+        outcomes: list[int] = []
+        start = 0
+        for length, operation, place in zip(lengths, operations, places, strict=True):
+            payload = request.payload[start : start + length]
+            start += length
+            item_id = payload if operation == Operation.DELETE else canonical_id(payload)
+            key = item_id or b"place %d" % place
+            known = documents.get(key)
+            if operation == Operation.PUT:
+                outcomes.append(Outcome.CREATED if known is None else Outcome.UPDATED)
+            elif known is None:
+                outcomes.append(Outcome.NOT_FOUND)
+                continue
+            else:
+                is_delete = operation == Operation.DELETE
+                outcomes.append(Outcome.DELETED if is_delete else Outcome.UPDATED)
+            if operation == Operation.DELETE:
+                del documents[key]
+            else:
+                documents[key] = (payload, known[1] if known else place)
+        return outcomes
+
+
+def all_documents(shards: list[ModelShard], index: int) -> list[bytes]:
+    """Return the items of all shards in the order of their places."""
+    found: list[tuple[int, bytes]] = [
+        (place, payload)
+        for shard in shards
+        for payload, place in shard.documents.get(index, {}).values()
+    ]
+    return [payload for _, payload in sorted(found)]
+
+
+def only(values: list[Any]) -> Any:
+    """Return the only value of a list."""
+    (value,) = values
+    return value
