@@ -324,3 +324,23 @@ def count_intersections(
                         shared += np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
                     body += _CONTAINER_UNITS
         totals[numbers[i] + np.uint32(1)] += np.uint32(shared)
+
+
+@kernel("UniTuple(int64, 2)(uint16[::1], int64[::1], uint32[::1])")
+def measure_stored(sets: Any, set_offsets: Any, counts: Any) -> Any:
+    """Return how large stored sets are: uint16 units of bitsets, documents of lists."""
+    num_units = 0
+    num_listed = 0
+    for i in range(len(counts)):
+        if counts[i] < LIST_DOCS_MAX:
+            num_listed += np.int64(counts[i])
+            continue
+        at = set_offsets[i]
+        num_containers = np.int64(sets[at + 2]) | (np.int64(sets[at + 3]) << 16)
+        for container in range(num_containers):
+            count = np.int64(sets[at + 5 + 2 * container]) + 1
+            if count <= _CONTAINER_LIST_MAX:
+                num_listed += count
+            else:
+                num_units += _CONTAINER_UNITS
+    return num_units, num_listed

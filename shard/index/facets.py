@@ -28,13 +28,14 @@ Merging is concatenation of the columns; the sets are made again from them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels import kernel
-from shard.index.doc_sets import add_stored_sets, count_intersections, write_sets
+from shard.index.doc_sets import add_stored_sets, count_intersections, measure_stored, write_sets
 from shard.index.extraction import canonical_keys
 from shard.index.selection import KEY_KINDS, group_values
 
@@ -375,6 +376,7 @@ class FacetColumn:
         "_greatest",
         "_numbers",
         "_set_offsets",
+        "_set_sizes",
         "_sets",
         "codes",
         "num_docs",
@@ -392,17 +394,13 @@ class FacetColumn:
         self._counts: NDArray[np.uint32] | None = arrays.get("counts")
         self._sets: NDArray[np.uint16] | None = arrays.get("sets")
         self._set_offsets: NDArray[np.int64] | None = arrays.get("set_offsets")
+        self._set_sizes: tuple[int, int] | None = None
         self._greatest: int | None = None
 
     @property
     def is_single(self) -> bool:
         """Whether no document has several values."""
         return len(self.starts) == 0
-
-    @property
-    def set_units(self) -> int | None:
-        """Size of all stored sets in uint16 units; None if there are none."""
-        return None if self._sets is None else len(self._sets)
 
     @property
     def num_values(self) -> int:
@@ -415,7 +413,23 @@ class FacetColumn:
             )
         return self._greatest
 
-    def add_docs_with(self, numbers: Sequence[int], words: NDArray[np.uint64]) -> None:
+    def intersection_ns(self, unit_ns: float, doc_ns: float) -> float:
+        """Estimate what `add_intersections` takes; infinite where there are no stored sets.
+
+        Args:
+            unit_ns: nanoseconds per uint16 of a stored bitset.
+            doc_ns: nanoseconds per document of a stored list.
+        """
+        if self._sets is None:
+            return math.inf
+        if self._set_sizes is None:
+            self._set_sizes = measure_stored(self._sets, self._set_offsets, self._counts)
+        num_units, num_listed = self._set_sizes
+        return num_units * unit_ns + num_listed * doc_ns
+
+    def add_docs_with(
+        self, numbers: Sequence[int] | NDArray[np.uint32], words: NDArray[np.uint64]
+    ) -> None:
         """Put the documents that have one of the values into a bitset.
 
         Args:

@@ -1,0 +1,518 @@
+"""Top k: the best hits of a snapshot, in exact order, however many match and however deep.
+
+An order is a list of *levels*: the sort keys, then the score, then the place, which is unique and
+so decides everything. Each level gives one uint64 per document; smaller comes first.
+
+Within a segment, level by level:
+
+    keys of all candidates ─▶ k-th smallest T ─▶ below T: in        equal to T: candidates of the
+                                                                     next level, for the rest of k
+
+so the keys of later levels are computed for ties only, and nothing is sorted but the k that were
+chosen. Then the best k of each segment are merged: by the same keys where these compare across
+segments, else (texts ranked within a segment) by ranks of the texts of the few that are left.
+
+    75,000 matches, k = 10       one pass over the keys with a heap                      40 µs
+    75,000 matches, k = 10,000   np.partition, one pass, one sort of 10,000              0.8 ms
+    sort key, most match         walk the field's permutation until k are found          1 µs a 100
+    no query, no sort key        the first k documents, no keys at all                   1 µs
+
+A cursor (`after`) leaves out what does not stand behind the hit that it names, by the same levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from common.kernels import kernel
+from shard.collect.matches import Matches
+from shard.index.sort_columns import (
+    MISSING_KEY,
+    Permutation,
+    SortColumn,
+    ordered_keys,
+    rank_texts,
+    sort_column,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import SearchRequest, SortKey
+    from shard.snapshot import SegmentView, Snapshot
+
+_HEAP_MAX = 128
+"""Up to this k the k-th smallest key is found with a heap: one pass, hardly a branch missed."""
+_WALK_SHARE = 8
+"""A permutation is walked if that is expected to look at fewer documents than matches / this."""
+_WALK_MATCHES_MIN = 4_096
+_ALL_ONES = np.uint64(MISSING_KEY)
+_MINOR_OFFSET = 1 << 15
+
+
+@kernel("uint64(uint64[::1], int64)")
+def _kth_smallest_heap(keys: Any, k: Any) -> Any:
+    """Return the k-th smallest of more than k keys: a max-heap of the k smallest so far."""
+    heap = np.full(k, _ALL_ONES)
+    for key in keys:
+        if key >= heap[0]:
+            continue
+        at = 0
+        while True:
+            child = 2 * at + 1
+            if child >= k:
+                break
+            if child + 1 < k and heap[child + 1] > heap[child]:
+                child += 1
+            if heap[child] <= key:
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = key
+    return heap[0]
+
+
+@kernel("UniTuple(int64, 2)(uint64[::1], uint64, int64[::1], int64[::1])")
+def _split_at(keys: Any, threshold: Any, below: Any, equal: Any) -> Any:
+    """Write the positions of the keys below, and of those equal to, a threshold."""
+    num_below = 0
+    num_equal = 0
+    for position in range(len(keys)):
+        if keys[position] <= threshold:
+            if keys[position] < threshold:
+                below[num_below] = position
+                num_below += 1
+            else:
+                equal[num_equal] = position
+                num_equal += 1
+    return num_below, num_equal
+
+
+@kernel("int64(uint32[::1], boolean[::1], uint64[::1], int64, boolean, int64, uint32[::1])")
+def _walk(
+    docs: Any, is_first: Any, words: Any, k: Any, is_backward: Any, steps_max: Any, found: Any
+) -> Any:
+    """Write the matching documents among the first of a permutation, at least k of them.
+
+    The run of equal keys in which the k-th stands is walked to its end, so that whatever orders
+    equal keys can choose among all of them.
+
+    Returns:
+        How many were found, or -1 if the steps or the room did not suffice.
+    """
+    count = 0
+    num_docs = len(docs)
+    for step in range(num_docs):
+        at = num_docs - 1 - step if is_backward else step
+        if count >= k:
+            is_new_run = is_first[at + 1] if is_backward else is_first[at]
+            if is_new_run:
+                return count
+        if step >= steps_max or count == len(found):
+            return -1
+        doc = docs[at]
+        if (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
+            found[count] = doc
+            count += 1
+    return count if count >= k else -1
+
+
+class Level(Protocol):
+    """One criterion of the order, for the matches of one segment."""
+
+    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        """Return the keys of some matches (all if None); smaller comes first."""
+        ...
+
+    def bounds(self, value: Any) -> tuple[int, int]:
+        """Return (least key equal to a value, key behind all equal to it), in this order."""
+        ...
+
+
+class _FieldLevel:
+    """A field's values."""
+
+    def __init__(self, column: SortColumn, docs: NDArray[np.uint32], key: SortKey) -> None:
+        self.column = column
+        self.sort_key = key
+        self._docs = docs
+
+    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        docs = self._docs if positions is None else self._docs[positions]
+        return self.column.keys(
+            docs,
+            is_descending=self.sort_key.is_descending,
+            is_missing_first=self.sort_key.is_missing_first,
+        )
+
+    def bounds(self, value: Any) -> tuple[int, int]:
+        low, high, _ = self.column.key_bounds(value)
+        if value is None:
+            return (0, 1) if self.sort_key.is_missing_first else (low, high)
+        return _flipped(low, high) if self.sort_key.is_descending else (low, high)
+
+
+class _MinorLevel:
+    """What integers beyond 2^53 exceed their doubles by; behind the level of their field."""
+
+    def __init__(self, column: SortColumn, docs: NDArray[np.uint32], key: SortKey) -> None:
+        self._column = column
+        self._docs = docs
+        self._flip = np.uint64(MISSING_KEY if key.is_descending else 0)
+
+    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        docs = self._docs if positions is None else self._docs[positions]
+        minors = self._column.minor_keys
+        if minors is None:
+            return np.full(len(docs), np.uint64(_MINOR_OFFSET) ^ self._flip)
+        return (minors[docs].astype(np.int64) + _MINOR_OFFSET).astype(np.uint64) ^ self._flip
+
+    def bounds(self, value: Any) -> tuple[int, int]:
+        low = self._column.key_bounds(value)[2] + _MINOR_OFFSET
+        return _flipped(low, low + 1) if int(self._flip) else (low, low + 1)
+
+
+class _ScoreLevel:
+    """The score; one for all where there is no query."""
+
+    def __init__(self, matches: Matches, *, is_descending: bool) -> None:
+        self._matches = matches
+        self._flip = np.uint64(MISSING_KEY if is_descending else 0)
+
+    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        scores = self._matches.scores
+        if scores is None:
+            return np.zeros(self._matches.count if positions is None else len(positions), np.uint64)
+        return ordered_keys(scores if positions is None else scores[positions]) ^ self._flip
+
+    def bounds(self, value: Any) -> tuple[int, int]:
+        if value is None or self._matches.scores is None:
+            return 0, 1
+        key = int(ordered_keys(np.array([float(value)]))[0] ^ self._flip)
+        return key, key + 1
+
+
+class _PlaceLevel:
+    """The insertion number."""
+
+    def __init__(
+        self, places: NDArray[np.uint64], docs: NDArray[np.uint32], *, is_descending: bool
+    ) -> None:
+        self._places = places
+        self._docs = docs
+        self._flip = np.uint64(MISSING_KEY if is_descending else 0)
+
+    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        docs = self._docs if positions is None else self._docs[positions]
+        return self._places[docs] ^ self._flip
+
+    def bounds(self, value: Any) -> tuple[int, int]:
+        key = value ^ int(self._flip)
+        return key, key + 1
+
+
+def _flipped(low: int, high: int) -> tuple[int, int]:
+    """Return the bounds of the inverted keys of [low, high); low == high names a gap."""
+    return MISSING_KEY - (high - 1), MISSING_KEY - low + 1
+
+
+class Hits(NamedTuple):
+    """The best matches of a snapshot, best first."""
+
+    views: NDArray[np.int64]
+    """Position of the segment in the snapshot."""
+    docs: NDArray[np.uint32]
+    """Ordinal in the segment."""
+    places: NDArray[np.uint64]
+    records: NDArray[np.uint64]
+    scores: NDArray[np.float64] | None
+    """None without a query."""
+
+    def take(self, chosen: NDArray[np.int64] | slice) -> Hits:
+        """Return some of the hits."""
+        return Hits(
+            self.views[chosen],
+            self.docs[chosen],
+            self.places[chosen],
+            self.records[chosen],
+            None if self.scores is None else self.scores[chosen],
+        )
+
+
+class _Best(NamedTuple):
+    """The best matches of one segment, with the keys that order them."""
+
+    matches: Matches
+    positions: NDArray[np.int64]
+    levels: list[Level]
+
+
+def select_hits(
+    snapshot: Snapshot, matches: Sequence[Matches], request: SearchRequest, num_hits: int
+) -> Hits:
+    """Return the best hits of all segments.
+
+    Args:
+        snapshot: what was searched.
+        matches: by segment of the snapshot.
+        request: the order, and the cursor.
+        num_hits: how many to return at most.
+
+    Returns:
+        Hits, best first.
+    """
+    order = _Order(snapshot, request, matches)
+    parts: list[_Best] = []
+    ordinals: list[int] = []
+    for i, part in enumerate(matches):
+        if part.count:
+            best = order.best_of(i, part, num_hits)
+            if len(best.positions):
+                parts.append(best)
+                ordinals.append(i)
+    if not parts:
+        empty = np.zeros(0, np.uint64)
+        scores = None if request.query is None else np.zeros(0)
+        return Hits(np.zeros(0, np.int64), np.zeros(0, np.uint32), empty, empty, scores)
+    ranking = _merge(parts)[:num_hits]
+    return _hits_of(parts, ordinals).take(ranking)
+
+
+def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]:
+    """Return the value of each hit for a sort key; empty for the score, which is sent anyway."""
+    if key.field is None:
+        return ()
+    values: list[Any] = [None] * len(hits.docs)
+    number = snapshot.registry.number(key.field)
+    if number is None:
+        return tuple(values)
+    for ordinal in np.unique(hits.views).tolist():
+        column = sort_column(snapshot, snapshot.views[ordinal], number)
+        if len(snapshot.views) == 1:
+            return tuple(column.values(hits.docs))
+        at = np.flatnonzero(hits.views == ordinal)
+        for position, value in zip(at.tolist(), column.values(hits.docs[at]), strict=True):
+            values[position] = value
+    return tuple(values)
+
+
+class _Order:
+    """The order of one request over the segments of a snapshot."""
+
+    def __init__(
+        self, snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
+    ) -> None:
+        self._snapshot = snapshot
+        self._request = request
+        self._has_query = request.query is not None
+        self._columns: dict[tuple[int, int], SortColumn] = {}
+        self._has_minors: list[bool] = []
+        for k, key in enumerate(request.sort):
+            has_minors = False
+            field = None if key.field is None else snapshot.registry.number(key.field)
+            for i, part in enumerate(matches):
+                if field is not None and part.count:
+                    column = sort_column(snapshot, snapshot.views[i], field)
+                    self._columns[k, i] = column
+                    has_minors |= column.minor_keys is not None
+            self._has_minors.append(has_minors)
+
+    def best_of(self, ordinal: int, matches: Matches, k: int) -> _Best:
+        """Return the best k matches of one segment, in any order."""
+        request = self._request
+        if request.after is None:
+            if not request.sort and not self._has_query:
+                matches = self._first_by_place(matches, k)
+            else:
+                matches = self._first_by_walk(ordinal, matches, k)
+        levels = self._levels(ordinal, matches)
+        positions = None
+        if request.after is not None:
+            positions = self._behind(levels, request.after, matches.count)
+        return _Best(matches, _choose(levels, matches.count, positions, k), levels)
+
+    def _levels(self, ordinal: int, matches: Matches) -> list[Level]:
+        request = self._request
+        docs = matches.docs
+        levels: list[Level] = []
+        for k, key in enumerate(request.sort):
+            if key.field is None:
+                levels.append(_ScoreLevel(matches, is_descending=key.is_descending))
+            elif (k, ordinal) in self._columns:
+                column = self._columns[k, ordinal]
+                levels.append(_FieldLevel(column, docs, key))
+                if self._has_minors[k]:
+                    levels.append(_MinorLevel(column, docs, key))
+        if self._has_query:
+            levels.append(_ScoreLevel(matches, is_descending=True))
+        places = matches.view.segment["docs.place"]
+        is_descending = self._is_place_descending
+        levels.append(_PlaceLevel(places, docs, is_descending=is_descending))
+        return levels
+
+    @property
+    def _is_place_descending(self) -> bool:
+        return self._request.is_place_descending and not self._request.sort and not self._has_query
+
+    def _first_by_place(self, matches: Matches, k: int) -> Matches:
+        """Return at least the best k if only the place counts: the first, or last, documents."""
+        view = matches.view
+        if matches.count <= k or not _are_places_ascending(view):
+            return matches
+        if self._is_place_descending:
+            return Matches(view, docs=matches.docs[-k:])
+        return Matches(view, docs=matches.first_docs(k))
+
+    def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> Matches:
+        """Return at least the best k by walking the permutation of the first key, if that pays."""
+        request = self._request
+        if matches.scores is not None or not request.sort or matches.count < _WALK_MATCHES_MIN:
+            return matches
+        num_docs = matches.view.segment.num_docs
+        if k * num_docs // matches.count * _WALK_SHARE > matches.count:
+            return matches
+        key = request.sort[0]
+        column = self._columns.get((0, ordinal))
+        if key.is_missing_first or column is None:
+            return matches
+        permutation: Permutation | None = column.permutation()
+        if permutation is None:
+            return matches
+        found = np.empty(matches.count // 4, np.uint32)
+        count = _walk(
+            permutation.docs,
+            permutation.is_first,
+            matches.words,
+            k,
+            key.is_descending,
+            matches.count,
+            found,
+        )
+        if count < 0:
+            return matches
+        return Matches(matches.view, docs=np.sort(found[:count]))
+
+    def _behind(
+        self, levels: Sequence[Level], after: tuple[Any, ...], count: int
+    ) -> NDArray[np.int64]:
+        """Return the positions of the matches that stand behind the hit that a cursor names."""
+        is_behind = np.zeros(count, np.bool_)
+        is_equal = np.ones(count, np.bool_)
+        for level, value in zip(levels, self._level_values(levels, after), strict=True):
+            low, high = level.bounds(value)
+            keys = level.keys(None)
+            is_greater = keys > np.uint64(high - 1)
+            is_behind |= is_equal & is_greater
+            is_equal &= ~is_greater & (keys >= np.uint64(min(low, MISSING_KEY)))
+        return np.flatnonzero(is_behind)
+
+    def _level_values(self, levels: Sequence[Level], after: tuple[Any, ...]) -> list[Any]:
+        """Return the cursor's value for each level: minor levels repeat that of their field."""
+        score, place = after[-2], after[-1]
+        values: list[Any] = []
+        fields = iter(
+            value
+            for value, key in zip(after, self._request.sort, strict=False)
+            if key.field is not None and self._snapshot.registry.number(key.field) is not None
+        )
+        for level in levels:
+            if isinstance(level, _FieldLevel):
+                values.append(next(fields))
+            elif isinstance(level, _MinorLevel):
+                values.append(values[-1])
+            else:
+                values.append(score if isinstance(level, _ScoreLevel) else place)
+        return values
+
+
+def _are_places_ascending(view: SegmentView) -> bool:
+    """Return whether the documents of a segment stand in the order of their places."""
+    is_ascending: bool = view.segment.meta["places_ascending"]
+    return is_ascending
+
+
+def _choose(
+    levels: Sequence[Level], count: int, positions: NDArray[np.int64] | None, k: int
+) -> NDArray[np.int64]:
+    """Return the positions of the best k of some matches (all if None), in any order."""
+    chosen: list[NDArray[np.int64]] = []
+    for level in levels:
+        num_candidates = count if positions is None else len(positions)
+        if num_candidates <= k:
+            break
+        keys = level.keys(positions)
+        if k <= _HEAP_MAX:
+            threshold = _kth_smallest_heap(keys, k)
+        else:
+            threshold = np.partition(keys, k - 1)[k - 1]
+        below = np.empty(k, np.int64)
+        equal = np.empty(num_candidates, np.int64)
+        num_below, num_equal = _split_at(keys, threshold, below, equal)
+        below, equal = below[:num_below], equal[:num_equal]
+        chosen.append(below if positions is None else positions[below])
+        positions = equal if positions is None else positions[equal]
+        k -= num_below
+    if positions is None:
+        return np.arange(count)
+    chosen.append(positions[:k])
+    return np.concatenate(chosen) if len(chosen) > 1 else chosen[0]
+
+
+def _merge(parts: Sequence[_Best]) -> NDArray[np.int64]:
+    """Return the order of all chosen matches, concatenated by segment, best first."""
+    if sum([len(best.positions) for best in parts]) == 1:
+        return np.zeros(1, np.int64)
+    columns = []
+    for at in range(len(parts[0].levels)):
+        keys = [best.levels[at].keys(best.positions) for best in parts]
+        first = parts[0].levels[at]
+        if isinstance(first, _FieldLevel) and len(parts) > 1:
+            keys = _comparable([best.levels[at] for best in parts], parts, keys)
+        columns.append(keys[0] if len(keys) == 1 else np.concatenate(keys))
+    return np.lexsort(columns[::-1])
+
+
+def _comparable(
+    levels: Sequence[Level], parts: Sequence[_Best], keys: list[NDArray[np.uint64]]
+) -> list[NDArray[np.uint64]]:
+    """Return a field's keys such that they compare across segments."""
+    fields = [level for level in levels if isinstance(level, _FieldLevel)]
+    if all(field.column.are_keys_global for field in fields):
+        return keys
+    key = fields[0].sort_key
+    ascending = [
+        field.column.keys(
+            best.matches.docs[best.positions], is_descending=False, is_missing_first=False
+        )
+        for field, best in zip(fields, parts, strict=True)
+    ]
+    rank_texts([field.column for field in fields], ascending)
+    flip = np.uint64(MISSING_KEY if key.is_descending else 0)
+    missing_key = np.uint64(0 if key.is_missing_first else MISSING_KEY)
+    return [np.where(part == _ALL_ONES, missing_key, part ^ flip) for part in ascending]
+
+
+def _hits_of(parts: Sequence[_Best], ordinals: Sequence[int]) -> Hits:
+    """Return the chosen matches of all segments, one segment after the other."""
+    views, docs, places, records, scores = [], [], [], [], []
+    for best, ordinal in zip(parts, ordinals, strict=True):
+        chosen = best.matches.docs[best.positions]
+        segment = best.matches.view.segment
+        views.append(np.full(len(chosen), ordinal))
+        docs.append(chosen)
+        places.append(segment["docs.place"][chosen])
+        records.append(segment["docs.record"][chosen])
+        if best.matches.scores is not None:
+            scores.append(best.matches.scores[best.positions])
+    if len(parts) == 1:
+        return Hits(views[0], docs[0], places[0], records[0], scores[0] if scores else None)
+    return Hits(
+        np.concatenate(views),
+        np.concatenate(docs),
+        np.concatenate(places),
+        np.concatenate(records),
+        np.concatenate(scores) if scores else None,
+    )
