@@ -20,8 +20,10 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -57,6 +59,10 @@ SECONDS: Final = (
 """Upper bounds of the latency buckets."""
 PHASES: Final = ("search", "facets", "sort")
 SLOW_QUERIES_KEPT: Final = 100
+REQUEST_BYTES_LOGGED: Final = 2_000
+RECENT_KEPT: Final = 4_096
+RECENT_SECONDS: Final = 10.0
+"""What is called "now" in the numbers that people look at."""
 
 _log = Log("slow")
 
@@ -110,6 +116,8 @@ class Metrics:
         self.num_connections = 0
         self.body_bytes: Callable[[], int] = int
         """Who holds bodies says how many bytes they have."""
+        self.recent: deque[tuple[float, float]] = deque(maxlen=RECENT_KEPT)
+        """(when, how long) of the last searches, seconds on `time.perf_counter`."""
         self.started = time.time()
 
     def route(self, name: str) -> RouteMetrics:
@@ -119,13 +127,33 @@ class Metrics:
             found = self.routes[name] = RouteMetrics()
         return found
 
-    def observe_search(self, result: SearchResult) -> None:
-        """Count the phases of one search."""
+    def observe_search(self, result: SearchResult, total_us: int) -> None:
+        """Count one search and its phases."""
+        self.recent.append((time.perf_counter(), total_us / 1e6))
         search, facets, sort = self.phases
         timings = result.timings
         search.observe(timings.search_us / 1e6)
         facets.observe(timings.facets_us / 1e6)
         sort.observe(timings.sort_us / 1e6)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers that people look at: totals, and the last seconds."""
+        statuses: dict[int, int] = {}
+        for route in self.routes.values():
+            for status, count in route.statuses.items():
+                statuses[status] = statuses.get(status, 0) + count
+        now = time.perf_counter()
+        recent = sorted(seconds for when, seconds in self.recent if now - when <= RECENT_SECONDS)
+        is_cut = len(self.recent) == RECENT_KEPT and now - self.recent[0][0] < RECENT_SECONDS
+        span = max(now - self.recent[0][0], 1e-3) if is_cut else RECENT_SECONDS
+        return {
+            "total": sum(statuses.values()),
+            "in_flight": self.requests_in_flight,
+            "errors": sum(count for status, count in statuses.items() if status >= 500),
+            "per_second": len(recent) / span,
+            "p50_ms": _quantile_ms(recent, 0.50),
+            "p99_ms": _quantile_ms(recent, 0.99),
+        }
 
     def exposition(
         self, shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
@@ -172,6 +200,13 @@ class Metrics:
             ("facetd_start_time_seconds", "When the coordinator started.", self.started),
         ):
             yield GaugeMetricFamily(name, text, value=value)
+
+
+def _quantile_ms(ascending: Sequence[float], fraction: float) -> float | None:
+    """Return a quantile of durations in milliseconds; None of nothing."""
+    if not ascending:
+        return None
+    return ascending[min(len(ascending) - 1, int(len(ascending) * fraction))] * 1000
 
 
 class _Snapshot(Collector):
@@ -246,30 +281,41 @@ class SlowQueries:
         self.threshold_us = threshold_ms * 1000
         self.latest: deque[dict[str, Any]] = deque(maxlen=SLOW_QUERIES_KEPT)
 
+    def is_slow(self, total_us: int) -> bool:
+        """Return whether a search of that many microseconds is worth noting."""
+        return 0 < self.threshold_us <= total_us
+
     def note(
-        self, index: str, request: str, request_id: str, total_us: int, result: SearchResult
+        self,
+        index: str,
+        request: Mapping[str, Any],
+        request_id: str,
+        total_us: int,
+        result: SearchResult,
     ) -> None:
-        """Note one search if it was slow.
+        """Note one slow search.
 
         Args:
             index: that was searched.
-            request: query string and body, as sent.
+            request: its parameters, as sent.
             request_id: of the request.
             total_us: microseconds of the whole request.
             result: its phases and total.
         """
-        if not 0 < self.threshold_us <= total_us:
-            return
         timings = result.timings
         event = {
-            "request_id": request_id,
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "index": index,
-            "request": request[:2_000],
-            "total_us": total_us,
-            "search_us": timings.search_us,
-            "facets_us": timings.facets_us,
-            "sort_us": timings.sort_us,
+            "took_ms": total_us / 1000,
+            "phases_ms": {
+                "search": timings.search_us / 1000,
+                "facets": timings.facets_us / 1000,
+                "sort": timings.sort_us / 1000,
+            },
             "total": result.total,
+            "request_id": request_id,
+            "request": dict(request),
         }
         self.latest.append(event)
-        _log.warning("slow query", **event)
+        text = orjson.dumps(event["request"], default=str)[:REQUEST_BYTES_LOGGED]
+        _log.warning("slow query", **{**event, "request": text.decode("utf-8", "replace")})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import email.utils
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -329,3 +329,63 @@ def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
             },
         }
     )
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+class Stream(Answer):
+    """A response whose length nobody knows yet, sent in chunks as they are made.
+
+    A failure in the middle cannot become an error answer any more: the connection is aborted, so
+    that the client sees a body that is cut off, never one that looks complete.
+    """
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: AsyncIterator[bytes], *, content_type: bytes) -> None:
+        super().__init__(b"", content_type=content_type)
+        self._chunks = chunks
+
+    async def prepare(self, exchange: Exchange) -> None:
+        """Write head and chunks.
+
+        Raises:
+            ConnectionResetError: the client is gone.
+        """
+        protocol = exchange.protocol
+        transport = protocol.transport
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
+        is_chunked = not exchange.is_http_1_0
+        if not is_chunked or not exchange.keep_alive:
+            self.keep_alive = False
+        exchange.status = self.status
+        transport.write(
+            b"%b%bContent-Type: %b\r\n%b%bX-Request-Id: %b\r\n%b\r\n"
+            % (
+                _STATUS_LINES[self.status],
+                _common_headers(),
+                self.content_type,
+                b"Transfer-Encoding: chunked\r\n" if is_chunked else b"",
+                self.headers,
+                exchange.request_id.encode(),
+                connection_header(exchange, self.keep_alive),
+            )
+        )
+        if exchange.method == "HEAD":
+            return
+        try:
+            async for chunk in self._chunks:
+                if not chunk:
+                    continue
+                if protocol.transport is None:
+                    raise ConnectionResetError("the client is gone")
+                transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
+                await exchange.drain()
+        except BaseException:
+            self.keep_alive = False
+            transport.abort()
+            raise
+        if is_chunked:
+            transport.write(b"0\r\n\r\n")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.routes import search
+from coordinator.routes import indexes, items, operations, pages, search
 from coordinator.routing import Route
 
-ROUTES: Final[tuple[Route, ...]] = (*search.ROUTES,)
+ROUTES: Final[tuple[Route, ...]] = (
+    *search.ROUTES,
+    *items.ROUTES,
+    *indexes.ROUTES,
+    *operations.ROUTES,
+    *pages.ROUTES,
+)

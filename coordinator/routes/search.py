@@ -96,22 +96,14 @@ async def search(services: Services, exchange: Exchange) -> Answer:
     parameters = narrowed(_parsed.search(services, exchange), exchange)
     result = await services.search.search(exchange.index, parameters)
     total_us = exchange.micros
-    services.metrics.observe_search(result)
-    slow = services.slow_queries
-    if 0 < slow.threshold_us <= total_us:
-        slow.note(
-            exchange.index.name, _shown_request(exchange), exchange.request_id, total_us, result
+    services.metrics.observe_search(result, total_us)
+    if services.slow_queries.is_slow(total_us):
+        services.slow_queries.note(
+            exchange.index.name, raw_parameters(exchange), exchange.request_id, total_us, result
         )
     return Answer(
         search_body(result, exchange.request_id, total_us, "timings" in parameters.show),
         headers=server_timing(result.timings, total_us),
-    )
-
-
-def _shown_request(exchange: Exchange) -> str:
-    """Return query string and body for the slow-query log."""
-    return " ".join(
-        part for part in (exchange.query_string, exchange.body.decode("utf-8", "replace")) if part
     )
 
 
@@ -163,10 +155,9 @@ def _result_body(
     services: Services, exchange: Exchange, result: SearchResult, parameters: SearchParameters
 ) -> bytes:
     """Return the JSON of one of several searches."""
-    services.metrics.observe_search(result)
-    return search_body(
-        result, exchange.request_id, result.timings.total_us, "timings" in parameters.show
-    )
+    total_us = result.timings.total_us
+    services.metrics.observe_search(result, total_us)
+    return search_body(result, exchange.request_id, total_us, "timings" in parameters.show)
 
 
 def _placed(error: ServiceError, position: int) -> ServiceError:

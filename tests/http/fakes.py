@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,12 +95,19 @@ class FakeCluster:
 
     num_shards = 2
     is_ready = True
-    failed_shards: tuple[int, ...] = ()
+
     shards: tuple[Any, ...] = ()
     shard_timeout_ms = 5_000
 
+    def failed_shards(self) -> list[int]:
+        return []
+
     def horizon(self, index: int) -> int:
         return 17
+
+    @contextmanager
+    def reading(self, index: int) -> Iterator[int]:
+        yield 17
 
 
 def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any) -> Services:

@@ -1,0 +1,310 @@
+"""Indexes: configuration, removal, sizes, aliases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from common.configuration import effective
+from common.deadline import Deadline
+from common.errors import InvalidRequest, NotFound
+from common.protocol.messages import IndexStatisticsRequest, IndexStatisticsResponse
+from coordinator.fan_out import gather
+from coordinator.middleware import check_index_name
+from coordinator.requests import decode_json, decode_object, query_parameters
+from coordinator.responses import Answer, json_answer
+from coordinator.routes.items import refuse_unknown
+from coordinator.routing import Body, Route
+from coordinator.security import Action
+
+if TYPE_CHECKING:
+    from coordinator.catalog import CatalogState, Index
+    from coordinator.exchange import Exchange
+    from coordinator.services import Services
+
+ALIASES_MAX: Final = 1_000
+
+
+async def configure(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/configuration`: creates the index, or changes it live."""
+    # An empty body is an empty configuration, as it is for a search.
+    document = decode_json(exchange.body) if exchange.body else {}
+    # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms as
+    # its deadline, not that of a search.
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    _, warnings = await services.ingest.configure(exchange.arguments[0], document, deadline)
+    return json_answer({"status": "configuration accepted", "warnings": warnings})
+
+
+async def configuration(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /{index}/configuration`: the document as posted, or with all defaults."""
+    raw = query_parameters(exchange.query_string)
+    wants_effective = raw.pop("effective", "false")
+    refuse_unknown(raw, ("effective",))
+    if wants_effective not in ("true", "false"):
+        raise InvalidRequest(
+            "effective must be true or false", code="invalid_effective", param="effective"
+        )
+    index = exchange.index
+    if wants_effective == "true":
+        return json_answer(effective(index.configuration))
+    return json_answer(index.document)
+
+
+async def delete_index(services: Services, exchange: Exchange) -> Answer:
+    """Answer `DELETE /{index}` and `POST /{index}/reset`: index and data are gone."""
+    index = exchange.index
+    if exchange.arguments[0] != index.name:
+        raise InvalidRequest(
+            f"{exchange.arguments[0]!r} is an alias of {index.name!r}; delete that index, or "
+            "remove the alias with POST /_aliases",
+            code="invalid_index_name",
+            param="index",
+        )
+    deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
+    await services.ingest.delete_index(index.name, deadline)
+    return json_answer({"status": "deleted", "index": index.name})
+
+
+async def index_status(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /{index}/status`."""
+    return json_answer({"status": "ok"})
+
+
+async def index_statistics(
+    services: Services, index: Index
+) -> list[IndexStatisticsResponse | None]:
+    """Return what each shard says of an index; None for one that is away."""
+    return await gather(
+        services.cluster,
+        "index_statistics",
+        IndexStatisticsRequest(index.number),
+        IndexStatisticsResponse,
+        Deadline.after_ms(services.settings.limits.request_timeout_ms),
+        is_partial=True,
+    )
+
+
+async def statistics(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /{index}/stats`: items, bytes, fields, and each shard's segments."""
+    index = exchange.index
+    parts = await index_statistics(services, index)
+    present = [part for part in parts if part is not None]
+    fields: dict[str, dict[str, Any]] = {}
+    for part in present:
+        for one in part.fields:
+            path = one["path"]
+            merged = fields.setdefault(path, {"name": path, "kinds": set(), "items": 0})
+            merged["kinds"].update(one["kinds"])
+            merged["items"] += one["num_docs"]
+    return json_answer(
+        {
+            "name": index.name,
+            "number": index.number,
+            "revision": index.revision,
+            "seq": services.cluster.horizon(index.number),
+            "items": sum(part.num_docs for part in present),
+            "bytes": sum(part.bytes_on_disk for part in present),
+            "fields": [
+                {**field, "kinds": sorted(field["kinds"])} for _, field in sorted(fields.items())
+            ],
+            "shards": [
+                {"id": shard, "state": "away"}
+                if part is None
+                else {
+                    "id": shard,
+                    "state": "ready",
+                    "items": part.num_docs,
+                    "records": part.num_records,
+                    "bytes": part.bytes_on_disk,
+                    "segments": list(part.segments),
+                    "merging": part.is_merging,
+                    "map_bytes_used": part.map_bytes_used,
+                    "map_bytes_max": part.map_bytes_max,
+                }
+                for shard, part in enumerate(parts)
+            ],
+        }
+    )
+
+
+async def list_indexes(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_indexes`: those that the caller may use, with their sizes."""
+    rows = []
+    for index in services.catalog.indexes.values():
+        if not exchange.caller.may_use(index.name):
+            continue
+        parts = await index_statistics(services, index)
+        present = [part for part in parts if part is not None]
+        rows.append(
+            {
+                "name": index.name,
+                "items": sum(part.num_docs for part in present),
+                "bytes": sum(part.bytes_on_disk for part in present),
+                "shards": len(parts),
+                "state": "ready" if len(present) == len(parts) else "degraded",
+                "facets": list(index.configuration.facets),
+                "seq": services.cluster.horizon(index.number),
+                "revision": index.revision,
+                "aliases": sorted(
+                    alias
+                    for alias, target in services.catalog.aliases.items()
+                    if target == index.name
+                ),
+            }
+        )
+    rows.sort(key=lambda row: str(row["name"]))
+    return json_answer({"indexes": rows})
+
+
+# --- aliases
+
+
+async def list_aliases(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_aliases`."""
+    return json_answer({"aliases": dict(sorted(services.catalog.aliases.items()))})
+
+
+async def change_aliases(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /_aliases`: all changes at once, or none.
+
+    {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes.
+    """
+    raw = decode_object(exchange.body)
+    refuse_unknown(raw, ("aliases",))
+    changes = raw.get("aliases")
+    if not isinstance(changes, dict) or not 1 <= len(changes) <= ALIASES_MAX:
+        raise InvalidRequest(
+            f"aliases must be an object of 1 to {ALIASES_MAX} index names (or null) by alias, "
+            'for example {"films": "films-2026-11", "old": null}',
+            code="invalid_aliases",
+            param="aliases",
+        )
+    chars_max = services.settings.limits.index_name_chars_max
+
+    def change(state: CatalogState) -> CatalogState:
+        names = {index.name for index in state.indexes}
+        for alias, target in changes.items():
+            check_index_name(alias, chars_max)
+            if alias in names:
+                raise InvalidRequest(
+                    f"{alias!r} is an index; an alias needs a name of its own",
+                    code="invalid_aliases",
+                    param=f"aliases.{alias}",
+                )
+            if target is None:
+                if alias not in state.aliases:
+                    raise NotFound(f"there is no alias {alias!r}", code="alias_not_found")
+            elif target not in names:
+                raise NotFound(
+                    f"there is no index {str(target)[:100]!r} for alias {alias!r}",
+                    code="index_not_found",
+                    param=f"aliases.{alias}",
+                )
+        return state.with_aliases(changes)
+
+    state = await services.catalog.change(change)
+    return json_answer(
+        {"status": "aliases changed", "aliases": dict(sorted(state.aliases.items()))}
+    )
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/{index}/configuration",
+        configure,
+        "Create an index, or change its configuration while it runs.",
+        Action.CONFIGURE,
+        body=Body.JSON,
+        bytes_limit="configuration_bytes_max",
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={"body": "Configuration", "answer": "ConfigurationAnswer"},
+    ),
+    Route(
+        "GET",
+        "/{index}/configuration",
+        configuration,
+        "The configuration as posted, or with all defaults.",
+        Action.SEARCH,
+        needs_index=True,
+        applies_filter=True,
+        tag="indexes",
+        document={"answer": "Configuration", "query": {"effective": {"type": "boolean"}}},
+    ),
+    Route(
+        "DELETE",
+        "/{index}",
+        delete_index,
+        "Remove an index and its data.",
+        Action.CONFIGURE,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={"answer": "Status"},
+    ),
+    Route(
+        "POST",
+        "/{index}/reset",
+        delete_index,
+        "Remove an index and its data (older clients).",
+        Action.CONFIGURE,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={"answer": "Status"},
+    ),
+    Route(
+        "GET",
+        "/{index}/status",
+        index_status,
+        "Whether there is such an index.",
+        Action.SEARCH,
+        needs_index=True,
+        applies_filter=True,
+        tag="indexes",
+        document={"answer": "Status"},
+    ),
+    Route(
+        "GET",
+        "/{index}/stats",
+        statistics,
+        "Sizes, fields and segments of an index.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_indexes",
+        list_indexes,
+        "All indexes, with their sizes.",
+        Action.SEARCH,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_aliases",
+        list_aliases,
+        "All aliases.",
+        Action.SEARCH,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "POST",
+        "/_aliases",
+        change_aliases,
+        "Set and remove aliases, all at once.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="indexes",
+        document={"body": "Aliases", "answer": "Document"},
+    ),
+)

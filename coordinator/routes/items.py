@@ -1,0 +1,494 @@
+"""Items: read, write, load, export; and changes to all items that a filter finds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import orjson
+import xxhash
+
+from common.deadline import Deadline
+from common.errors import InvalidRequest, NotFound
+from common.json_scan import ItemError, canonical_id, scan_item
+from common.operations import Operation
+from common.placement import ID_INTEGER_MAX, shard_of_id
+from common.placement import canonical_id as canonical_id_of
+from common.protocol.messages import GetRequest, GetResponse
+from coordinator.ingest import WriteResult, with_id
+from coordinator.requests import (
+    SEARCH_PARAMETERS,
+    SearchParameters,
+    decode_object,
+    parse_search,
+    query_parameters,
+)
+from coordinator.responses import Answer, Stream, json_answer
+from coordinator.routes.search import narrowed
+from coordinator.routing import Body, Route
+from coordinator.security import Action
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from coordinator.catalog import Index
+    from coordinator.exchange import Exchange
+    from coordinator.services import Services
+
+EXPORT_PAGE: Final = 500
+"""Items fetched at a time by an export, or by a change of all items that a filter finds."""
+NDJSON: Final = b"application/x-ndjson"
+
+_RESTRICTING: Final = frozenset(
+    (
+        "query",
+        "filters",
+        "not_filters",
+        "exclude_filters",
+        "filter",
+        "match",
+        "prefix",
+        "typo",
+        "search_fields",
+    )
+)
+_ORDERING: Final = frozenset(("sort", "sort_field", "order"))
+_PROJECTING: Final = frozenset(("fields", "exclude_fields"))
+
+
+def write_answer(status: str, result: WriteResult, **more: Any) -> Answer:
+    """Return the answer to a write."""
+    return json_answer(
+        {
+            "status": status,
+            **more,
+            "created": result.created,
+            "updated": result.updated,
+            "deleted": result.deleted,
+            "rejected": result.rejected,
+            "errors": result.errors,
+            "seq": result.seq,
+        }
+    )
+
+
+def item_id(exchange: Exchange) -> bytes:
+    """Return the canonical id that the path names.
+
+    Raises:
+        InvalidRequest: code invalid_id.
+    """
+    canonical = canonical_id_of(exchange.arguments[1])
+    if canonical is None:
+        raise InvalidRequest(
+            "an id is an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
+            code="invalid_id",
+            param="id",
+        )
+    return canonical
+
+
+def shown_id(canonical: bytes) -> int | str:
+    """Return an id as JSON: digits as a number where that is one and the same."""
+    is_number = canonical.isdigit() and (canonical == b"0" or canonical[:1] != b"0")
+    if is_number and int(canonical) <= ID_INTEGER_MAX:
+        return int(canonical)
+    return canonical.decode()
+
+
+def entity_tag(document: bytes) -> str:
+    """Return the ETag of a stored item: a hash of its bytes."""
+    return f'"{xxhash.xxh64_hexdigest(document)}"'
+
+
+def wanted_version(exchange: Exchange) -> bytes | None:
+    """Return the hash that `If-Match` asks the stored item to have.
+
+    Raises:
+        InvalidRequest: code invalid_if_match; it is no ETag of ours.
+    """
+    tag = exchange.headers.get("If-Match")
+    if tag is None or tag.strip() == "*":
+        return None
+    text = tag.strip()
+    try:
+        if len(text) == 18 and text[0] == text[-1] == '"':
+            return bytes.fromhex(text[1:-1])
+    except ValueError:
+        pass
+    raise InvalidRequest(
+        "If-Match must be one ETag as GET answers it, or *", code="invalid_if_match"
+    )
+
+
+def _deadline(services: Services) -> Deadline:
+    return Deadline.after_ms(services.settings.limits.request_timeout_ms)
+
+
+# --- one item
+
+
+async def get_item(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /{index}/items/{id}` with the stored bytes."""
+    canonical = item_id(exchange)
+    cluster = services.cluster
+    index = exchange.index
+    with cluster.reading(index.number) as horizon:
+        shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
+        response: GetResponse = await shard.call(
+            "get",
+            GetRequest(index.number, horizon, canonical),
+            GetResponse,
+            cluster.shard_timeout_ms,
+        )
+    document = response.document
+    if document is None:
+        raise NotFound(
+            f"there is no item {canonical.decode()!r} in index {index.name!r}",
+            code="item_not_found",
+        )
+    tag = entity_tag(document)
+    headers = f"ETag: {tag}\r\n".encode()
+    known = exchange.headers.get("If-None-Match")
+    if known is not None and (known.strip() == "*" or tag in known):
+        return Answer(b"", status=304, headers=headers)
+    return Answer(document, headers=headers)
+
+
+async def update_item(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/items/{id}/update`: the body is the whole new item."""
+    result = await services.ingest.replace_item(
+        exchange.index,
+        item_id(exchange),
+        exchange.body,
+        _deadline(services),
+        version=wanted_version(exchange),
+    )
+    return write_answer("updated", result)
+
+
+async def merge_item(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/items/{id}/partial`: the body has the fields to change."""
+    result = await services.ingest.merge_item(
+        exchange.index,
+        item_id(exchange),
+        exchange.body,
+        _deadline(services),
+        version=wanted_version(exchange),
+    )
+    return write_answer("updated", result)
+
+
+async def delete_item(services: Services, exchange: Exchange) -> Answer:
+    """Answer `DELETE /{index}/items/{id}`."""
+    canonical = item_id(exchange)
+    result = await services.ingest.delete_item(
+        exchange.index, canonical, _deadline(services), version=wanted_version(exchange)
+    )
+    return write_answer("deleted", result, id=shown_id(canonical))
+
+
+# --- many items
+
+
+async def put_items(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/items`: a JSON array, all or nothing."""
+    result = await services.ingest.put_items(exchange.index, exchange.body, _deadline(services))
+    return write_answer("indexed", result)
+
+
+async def load(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/index`: a body of any size, array or newline-delimited JSON."""
+    raw = query_parameters(exchange.query_string)
+    on_error = raw.pop("on_error", "fail")
+    if on_error not in ("fail", "skip"):
+        raise InvalidRequest(
+            'on_error must be "fail" or "skip"', code="invalid_on_error", param="on_error"
+        )
+    refuse_unknown(raw, ("on_error",))
+    limits = services.settings.limits
+    result = await services.ingest.bulk(
+        exchange.index,
+        exchange.body_chunks(limits.bulk_body_bytes_max, limits.body_timeout_ms),
+        skips_bad=on_error == "skip",
+    )
+    return write_answer("indexed", result)
+
+
+def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
+    """Refuse parameters that the page does not have.
+
+    Raises:
+        InvalidRequest: code unknown_parameter.
+    """
+    for name in raw:
+        if name not in known:
+            raise InvalidRequest(
+                f"unknown parameter {name[:100]!r}; known are {', '.join(known)}",
+                code="unknown_parameter",
+                param=name[:100],
+            )
+
+
+async def export(services: Services, exchange: Exchange) -> Stream:
+    """Answer `GET /{index}/items`: all items that match, one JSON object a line."""
+    raw = query_parameters(exchange.query_string)
+    known = _RESTRICTING | _ORDERING | _PROJECTING
+    refuse_unknown(raw, sorted(known))
+    search = narrowed(_whole_search(services, exchange.index, raw), exchange)
+    pages = matching_items(services, exchange.index, search)
+    # The first page decides between an error and a stream.
+    first: list[bytes] = await anext(pages, [])
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield _lines(first)
+        async for items in pages:
+            yield _lines(items)
+
+    return Stream(lines(), content_type=NDJSON)
+
+
+def _lines(items: list[bytes]) -> bytes:
+    return b"".join(b"%b\n" % _one_line(item) for item in items)
+
+
+def _one_line(item: bytes) -> bytes:
+    """Return an item without line breaks: between values they are only space."""
+    if b"\n" not in item and b"\r" not in item:
+        return item
+    return item.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _whole_search(services: Services, index: Index, raw: dict[str, Any]) -> SearchParameters:
+    """Return a search for all matching items, a page at a time, over one state of the index."""
+    search = parse_search(
+        {**raw, "facet_fields": [], "cursor": "*"}, index.configuration, services.settings.limits
+    )
+    return msgspec.structs.replace(search, per_page=EXPORT_PAGE)
+
+
+async def matching_items(
+    services: Services, index: Index, search: SearchParameters
+) -> AsyncIterator[list[bytes]]:
+    """Yield the items that match, page by page, all of one state of the index."""
+    with services.cluster.reading(index.number):  # the shards keep that state meanwhile
+        while True:
+            result = await services.search.search(index, search)
+            if result.items:
+                yield result.items
+            if result.cursor is None:
+                return
+            search = msgspec.structs.replace(search, cursor=result.cursor)
+
+
+# --- changes by ids or filter
+
+
+async def delete_items(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/items/delete`: by ids, or all that match."""
+    raw = decode_object(exchange.body)
+    refuse_unknown(raw, ("ids", *sorted(_RESTRICTING)))
+    result = WriteResult()
+    async for canonical_ids in _chosen_ids(services, exchange, raw, result):
+        _add(
+            result,
+            await services.ingest.delete_items(exchange.index, canonical_ids, _deadline(services)),
+        )
+    return write_answer("deleted", result)
+
+
+async def update_items(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
+    raw = decode_object(exchange.body)
+    refuse_unknown(raw, ("ids", "fields", *sorted(_RESTRICTING)))
+    fields = raw.pop("fields", None)
+    if not isinstance(fields, dict) or not fields or "id" in fields:
+        raise InvalidRequest(
+            "fields must be an object of the fields to set; the id cannot change",
+            code="invalid_fields",
+            param="fields",
+        )
+    change = orjson.dumps(fields)
+    mistake = scan_item(change, exchange.index.configuration.facets)
+    if isinstance(mistake, ItemError):
+        raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
+    result = WriteResult()
+    async for canonical_ids in _chosen_ids(services, exchange, raw, result):
+        operations = [
+            (Operation.MERGE, canonical, with_id(change, canonical)) for canonical in canonical_ids
+        ]
+        _add(
+            result,
+            await services.ingest.write_operations(exchange.index, operations, _deadline(services)),
+        )
+    return write_answer("updated", result)
+
+
+def _add(result: WriteResult, part: WriteResult) -> None:
+    """Add what one group of a larger change did."""
+    result.created += part.created
+    result.updated += part.updated
+    result.deleted += part.deleted
+    result.seq = max(result.seq, part.seq)
+
+
+async def _chosen_ids(
+    services: Services, exchange: Exchange, raw: dict[str, Any], result: WriteResult
+) -> AsyncIterator[list[bytes]]:
+    """Yield the canonical ids that a request names, or that its search finds, in groups.
+
+    Items without id cannot be addressed: they are counted as rejected.
+    """
+    ids = raw.pop("ids", None)
+    if (ids is None) == (not raw):
+        raise InvalidRequest(
+            'name either "ids" or a restriction such as "filter"; '
+            '{"filter": ""} stands for all items',
+            code="invalid_body",
+        )
+    if ids is not None:
+        yield _canonical_ids(ids, services.settings.limits.batch_items_max)
+        return
+    search = narrowed(_whole_search(services, exchange.index, raw), exchange)
+    async for items in matching_items(services, exchange.index, search):
+        found = [canonical_id(item) for item in items]
+        result.rejected += sum(canonical is None for canonical in found)
+        yield [canonical for canonical in found if canonical is not None]
+
+
+def _canonical_ids(ids: object, num_max: int) -> list[bytes]:
+    """Read a list of ids."""
+    if not isinstance(ids, list) or len(ids) > num_max:
+        raise InvalidRequest(
+            f"ids must be a list of up to {num_max} ids", code="invalid_ids", param="ids"
+        )
+    found = [canonical_id_of(one) if isinstance(one, (int, str)) else None for one in ids]
+    for i, canonical in enumerate(found):
+        if canonical is None:
+            raise InvalidRequest(
+                f"ids[{i}] must be an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
+                code="invalid_id",
+                param=f"ids[{i}]",
+            )
+    return [canonical for canonical in found if canonical is not None]
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/{index}/items/{id}",
+        get_item,
+        "One item, as it was stored.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="items",
+        document={"answer": "Item"},
+    ),
+    Route(
+        "POST",
+        "/{index}/items/{id}/update",
+        update_item,
+        "Replace one item.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="item_bytes_max",
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "Item", "answer": "WriteAnswer"},
+    ),
+    Route(
+        "POST",
+        "/{index}/items/{id}/partial",
+        merge_item,
+        "Change some fields of one item.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="item_bytes_max",
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "Item", "answer": "WriteAnswer"},
+    ),
+    Route(
+        "DELETE",
+        "/{index}/items/{id}",
+        delete_item,
+        "Remove one item.",
+        Action.WRITE,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"answer": "WriteAnswer"},
+    ),
+    Route(
+        "POST",
+        "/{index}/items",
+        put_items,
+        "Add items, or replace those whose id exists: all or nothing.",
+        Action.WRITE,
+        body=Body.JSON,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "Items", "answer": "WriteAnswer"},
+    ),
+    Route(
+        "POST",
+        "/{index}/index",
+        load,
+        "Load a JSON array or newline-delimited JSON of any size.",
+        Action.WRITE,
+        body=Body.STREAM,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="items",
+        document={"answer": "WriteAnswer", "query": {"on_error": {"enum": ["fail", "skip"]}}},
+    ),
+    Route(
+        "GET",
+        "/{index}/items",
+        export,
+        "Stream all items, or those that match, as newline-delimited JSON.",
+        Action.SEARCH,
+        needs_index=True,
+        is_admitted=False,
+        applies_filter=True,
+        tag="items",
+        parameters=tuple(
+            parameter
+            for parameter in SEARCH_PARAMETERS
+            if parameter.name in _RESTRICTING | _ORDERING | _PROJECTING
+        ),
+        document={"answer": "ItemLines"},
+    ),
+    Route(
+        "POST",
+        "/{index}/items/delete",
+        delete_items,
+        "Remove items by ids, or all that match.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        is_change=True,
+        applies_filter=True,
+        tag="items",
+        document={"body": "ChosenItems", "answer": "WriteAnswer"},
+    ),
+    Route(
+        "POST",
+        "/{index}/items/update",
+        update_items,
+        "Set fields in items by ids, or in all that match.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        is_change=True,
+        applies_filter=True,
+        tag="items",
+        document={"body": "ChangedItems", "answer": "WriteAnswer"},
+    ),
+)

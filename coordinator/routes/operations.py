@@ -1,0 +1,297 @@
+"""Operations: health, readiness, metrics, statistics, keys, documentation."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from common.errors import InvalidRequest, ServiceError, Unavailable
+from common.protocol.messages import ProcessStatistics
+from coordinator import openapi
+from coordinator.catalog import program_version
+from coordinator.requests import decode_object
+from coordinator.responses import Answer, json_answer
+from coordinator.routes.pages import PAGE_HEADERS
+from coordinator.routing import Body, Route
+from coordinator.security import (
+    Action,
+    add_key,
+    is_loopback,
+    remove_key,
+    shown_key,
+    stored_keys,
+)
+
+if TYPE_CHECKING:
+    from coordinator.exchange import Exchange
+    from coordinator.services import Services
+
+_METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
+_PAGE_BYTES: Final = resource.getpagesize()
+
+
+async def status(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /status`."""
+    return json_answer({"status": "ok"})
+
+
+async def health(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_health`: this process is alive, whatever the shards do."""
+    return json_answer(
+        {
+            "status": "ok",
+            "version": program_version(),
+            "uptime_s": int(time.time() - services.metrics.started),
+        }
+    )
+
+
+async def ready(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_ready`: 200 as soon as every shard serves."""
+    cluster = services.cluster
+    if not cluster.is_ready:
+        failed = cluster.failed_shards()
+        raise Unavailable(
+            f"shards {', '.join(map(str, failed))} of {cluster.num_shards} do not serve yet",
+            code="starting",
+            details={"shards": {"total": cluster.num_shards, "failed": failed}},
+        )
+    return json_answer(
+        {"status": "ready", "shards": {"total": cluster.num_shards, "ok": cluster.num_shards}}
+    )
+
+
+async def process_statistics(services: Services) -> list[ProcessStatistics | None]:
+    """Ask every shard process for its numbers; None for one that is away."""
+    timeout_ms = services.settings.limits.request_timeout_ms
+
+    async def ask(shard: Any) -> ProcessStatistics | None:
+        try:
+            answer: ProcessStatistics = await shard.call(
+                "process_statistics", None, ProcessStatistics, timeout_ms
+            )
+        except ServiceError:
+            return None
+        return answer
+
+    return list(await asyncio.gather(*(ask(shard) for shard in services.cluster.shards)))
+
+
+async def metrics(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_metrics` for Prometheus."""
+    names = {index.number: index.name for index in services.catalog.indexes.values()}
+    shards = await process_statistics(services)
+    return Answer(services.metrics.exposition(shards, names), content_type=_METRICS_TYPE)
+
+
+async def statistics(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_stats`: what the dashboard's health page shows."""
+    names = {index.number: index.name for index in services.catalog.indexes.values()}
+    shards = []
+    for shard, process in enumerate(await process_statistics(services)):
+        if process is None:
+            shards.append({"id": shard, "state": "away", "indexes": []})
+            continue
+        shards.append(
+            {
+                "id": shard,
+                "state": "ready" if process.is_ready else "starting",
+                "pid": process.pid,
+                "memory_bytes": process.resident_bytes,
+                "queue": process.queue_length,
+                "corrupt_items": process.num_corrupt,
+                "indexes": [
+                    {
+                        "name": names.get(number, str(number)),
+                        "items": index.num_docs,
+                        "segments": len(index.segments),
+                        "bytes": index.bytes_on_disk,
+                        "merging": index.is_merging,
+                    }
+                    for number, index in process.indexes
+                ],
+            }
+        )
+    return json_answer(
+        {
+            "version": program_version(),
+            "uptime_s": time.time() - services.metrics.started,
+            "requests": services.metrics.summary(),
+            "connections": services.metrics.num_connections,
+            "writes_waiting": services.ingest.num_waiting(),
+            "memory_bytes": resident_bytes(),
+            "shards": shards,
+            "slow_queries": list(reversed(services.slow_queries.latest)),
+        }
+    )
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+# --- keys
+
+
+async def list_keys(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_keys`: everything but the secrets."""
+    keys = stored_keys(services.catalog)
+    return json_answer({"keys": [shown_key(id_, key) for id_, key in sorted(keys.items())]})
+
+
+async def create_key(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /_keys`: the only answer that ever has the key itself."""
+    shown, token = await add_key(services.catalog, decode_object(exchange.body))
+    return json_answer({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
+
+
+async def delete_key(services: Services, exchange: Exchange) -> Answer:
+    """Answer `DELETE /_keys/{id}`."""
+    id_ = exchange.arguments[0]
+    settings = services.settings
+    is_last = set(stored_keys(services.catalog)) == {id_}
+    if is_last and not settings.insecure and not is_loopback(settings.host):
+        raise InvalidRequest(
+            "without this last key everybody on the network could do anything; listen on "
+            "127.0.0.1 or start with --insecure first",
+            code="invalid_key",
+        )
+    await remove_key(services.catalog, id_)
+    return json_answer({"status": "deleted", "id": id_})
+
+
+# --- documentation
+
+
+async def openapi_document(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_openapi.json`."""
+    return Answer(openapi.document_bytes(services.settings.limits))
+
+
+async def documentation(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_docs`: the same, to be read by people, without the internet."""
+    return Answer(
+        openapi.page_bytes(services.settings.limits),
+        content_type=b"text/html; charset=utf-8",
+        headers=PAGE_HEADERS,
+    )
+
+
+async def documentation_style(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_docs/style.css`."""
+    return Answer(openapi.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/status",
+        status,
+        "Whether the service answers.",
+        None,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Status"},
+    ),
+    Route(
+        "GET",
+        "/_health",
+        health,
+        "Whether the coordinator is alive.",
+        None,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_ready",
+        ready,
+        "Whether all shards serve.",
+        None,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_metrics",
+        metrics,
+        "Numbers for Prometheus.",
+        Action.ADMIN,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Text"},
+    ),
+    Route(
+        "GET",
+        "/_stats",
+        statistics,
+        "Requests, shards, segments, slow searches.",
+        Action.ADMIN,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_keys",
+        list_keys,
+        "All API keys, without their secrets.",
+        Action.ADMIN,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "POST",
+        "/_keys",
+        create_key,
+        "Make an API key; the answer is the only place where it can be read.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "NewKey", "answer": "Document"},
+    ),
+    Route(
+        "DELETE",
+        "/_keys/{id}",
+        delete_key,
+        "Remove an API key.",
+        Action.ADMIN,
+        is_change=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_openapi.json",
+        openapi_document,
+        "This interface as an OpenAPI document.",
+        None,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_docs",
+        documentation,
+        "This interface to be read by people.",
+        None,
+        tag="operations",
+        document={"answer": "Page"},
+    ),
+    Route(
+        "GET",
+        "/_docs/style.css",
+        documentation_style,
+        "How the documentation looks.",
+        None,
+        tag="operations",
+        document={"answer": "Text"},
+    ),
+)

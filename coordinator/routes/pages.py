@@ -1,0 +1,76 @@
+"""Pages: the dashboard's HTML and files, from a dict in memory, never from a path on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from common.errors import NotFound
+from coordinator.dashboard import ASSETS, PAGE
+from coordinator.responses import Answer
+from coordinator.routing import Route
+
+if TYPE_CHECKING:
+    from coordinator.exchange import Exchange
+    from coordinator.services import Services
+
+PAGE_HEADERS: Final = (
+    b"Content-Security-Policy: default-src 'self'; img-src 'self' data:; object-src 'none'; "
+    b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
+    b"Referrer-Policy: same-origin\r\nX-Frame-Options: DENY\r\nCache-Control: no-cache\r\n"
+)
+"""Only our own files run, and no page of others may frame ours; `no-cache` means: ask with ETag."""
+
+
+def _tag(content: bytes) -> str:
+    return f'"{hashlib.blake2b(content, digest_size=8).hexdigest()}"'
+
+
+_TAGS: Final = {name: _tag(content) for name, (_, content) in ASSETS.items()}
+
+
+async def root(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /`: people who type the address want the dashboard."""
+    return Answer(b"", status=302, headers=b"Location: /dashboard\r\n")
+
+
+async def dashboard(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /dashboard` and `GET /dashboard/{index}`: the page finds its index itself."""
+    return Answer(PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+
+async def asset(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /dashboard/assets/<name>`."""
+    name = "/".join(exchange.arguments)
+    found = ASSETS.get(name)
+    if found is None:
+        raise NotFound(f"there is no file {name[:100]!r}")
+    content_type, content = found
+    tag = _TAGS[name]
+    headers = PAGE_HEADERS + f"ETag: {tag}\r\n".encode()
+    if tag in exchange.headers.get("If-None-Match", ""):
+        return Answer(b"", status=304, headers=headers)
+    return Answer(content, content_type=content_type.encode(), headers=headers)
+
+
+ROUTES: Final = (
+    *(
+        Route(
+            "GET",
+            path,
+            handler,
+            summary,
+            None,
+            is_admitted=False,
+            tag="pages",
+            document={"answer": "Page"},
+        )
+        for path, handler, summary in (
+            ("/", root, "Redirects to the dashboard."),
+            ("/dashboard", dashboard, "The dashboard."),
+            ("/dashboard/{page}", dashboard, "The dashboard's page of one index."),
+            ("/dashboard/assets/{file}", asset, "A file of the dashboard."),
+            ("/dashboard/assets/{folder}/{file}", asset, "A file of the dashboard."),
+        )
+    ),
+)
