@@ -40,13 +40,22 @@ def sources() -> Iterator[Path]:
 def stamp_path() -> Path:
     """Return the file whose existence says that the cache is filled for just this program."""
     digest = hashlib.blake2b(digest_size=12)
-    machine = f"{platform.node()} {platform.machine()}"  # code is made for one processor
-    digest.update(f"{machine} {sys.version} {version('numba')} {version('numpy')}".encode())
+    digest.update(f"{sys.version} {version('numba')} {version('numpy')} {processor()}".encode())
     for path in sources():
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}".encode())
     folder = os.environ.get("NUMBA_CACHE_DIR")
     return (Path(folder) if folder else cache_directory()) / f"filled-{digest.hexdigest()}"
+
+
+def processor() -> str:
+    """Return what the processor is and can: machine code is made for one kind of it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    known = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    return f"{platform.machine()} {sorted(known)}"
 
 
 def is_warm() -> bool:
