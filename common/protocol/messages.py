@@ -414,3 +414,5 @@ class BackupRequest(Message, frozen=True, array_like=True):
     """Write a consistent copy of the shard's truth at a horizon into a directory."""
 
     directory: str
+    horizons: dict[int, int] = {}
+    """By index: groups behind it are left out of the copy; an index without one is copied whole."""

@@ -85,6 +85,8 @@ class ShardManifest(Struct, frozen=True):
     shard: int
     num_shards: int
     indexes: tuple[int, ...]
+    seq_max: int = 0
+    """At least the highest write sequence of indexes that were dropped: it is never given again."""
 
 
 class UnreadableManifest(Exception):

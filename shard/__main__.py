@@ -1,0 +1,59 @@
+"""`python -m shard`, also `facetd shard`: one shard process.
+
+The supervisor starts it with these flags; what concerns storage only comes from the environment
+(FACETD_SHARD_<NAME>, see `shard.settings`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from common import logs
+from shard.server import Identity, run
+from shard.settings import SettingError, ShardSettings
+
+
+@click.command(name="facetd shard")
+@click.option("--shard-id", type=click.IntRange(0), required=True, help="Ordinal of the shard.")
+@click.option("--shards", type=click.IntRange(1), required=True, help="Number of shards.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("facetd-data"),
+    envvar="FACETD_DATA_DIR",
+    show_default=True,
+    help="Where everything is stored.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; 0 takes a free one.")
+@click.option(
+    "--parent-pipe",
+    type=click.IntRange(0),
+    default=None,
+    help="Descriptor whose end means that the parent has ended.",
+)
+def main(
+    shard_id: int, shards: int, data_dir: Path, host: str, port: int, parent_pipe: int | None
+) -> None:
+    """Run one shard in the foreground."""
+    if shard_id >= shards:
+        raise click.BadParameter(f"must be below {shards}", param_hint="--shard-id")
+    logs.configure(
+        f"shard-{shard_id}",
+        level=os.environ.get("FACETD_LOG_LEVEL", "info"),
+        style=os.environ.get("FACETD_LOG_STYLE", "text"),
+    )
+    try:
+        settings = ShardSettings.from_environment()
+    except SettingError as error:
+        print(f"facetd: {error}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(run(Identity(data_dir, shard_id, shards, host, port, parent_pipe), settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The table of methods of a shard: method → function. Decode and encode are the connection's work.
+
+A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
+where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. What
+waits for the disk or may take long (writes, configuration, backup) is a coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from common.errors import InternalError, Unavailable
+from common.faults import fault
+from common.protocol.connection import Handler
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    BackupRequest,
+    Catalog,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    FetchRequest,
+    FetchResponse,
+    GetRequest,
+    GetResponse,
+    IndexStatisticsRequest,
+    IndexStatisticsResponse,
+    Pin,
+    PrepareConfiguration,
+    ProcessStatistics,
+    SearchRequest,
+    SearchResponse,
+    StatisticsRequest,
+    StatisticsResponse,
+)
+from shard import searcher
+from shard.backup import copy_truth
+from shard.index_statistics import index_statistics
+from shard.indexes import Indexes
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Handlers:
+    """Answers the calls of the coordinator.
+
+    Args:
+        indexes: of this shard.
+        queue_length: returns how many calls are in progress.
+    """
+
+    def __init__(self, indexes: Indexes, queue_length: Callable[[], int]) -> None:
+        self._indexes = indexes
+        self._queue_length = queue_length
+
+    def table(self) -> Mapping[str, Handler]:
+        """Return the handlers by method."""
+        return {
+            "ping": Handler(None, self.ping),
+            "catalog": Handler(Catalog, self.catalog),
+            "prepare": Handler(PrepareConfiguration, self.prepare),
+            "statistics": Handler(StatisticsRequest, self.statistics),
+            "search": Handler(SearchRequest, self.search),
+            "fetch": Handler(FetchRequest, self.fetch),
+            "get": Handler(GetRequest, self.get),
+            "apply": Handler(ApplyRequest, self.apply),
+            "facet_values": Handler(FacetValuesRequest, self.facet_values),
+            "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
+            "process_statistics": Handler(None, self.process_statistics),
+            "pin": Handler(Pin, self.pin),
+            "unpin": Handler(Pin, self.unpin),
+            "backup": Handler(BackupRequest, self.backup),
+        }
+
+    def ping(self, _: None) -> None:
+        """Say that the event loop runs."""
+
+    async def catalog(self, request: Catalog) -> None:
+        """Make the indexes those of the catalog."""
+        await self._indexes.take_catalog(request)
+
+    async def prepare(self, request: PrepareConfiguration) -> None:
+        """Build a configuration behind the running one."""
+        await self._indexes.prepare(request.entry)
+
+    def statistics(self, request: StatisticsRequest) -> StatisticsResponse:
+        """Answer what scoring needs to know of all live documents."""
+        return searcher.statistics(self._indexes.snapshot(request.index, request.horizon), request)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        """Search one state of an index."""
+        snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
+        if snapshot.revision != request.revision:
+            raise Unavailable("the index is being switched to another configuration; try again")
+        return searcher.search(snapshot, request)
+
+    def fetch(self, request: FetchRequest) -> FetchResponse:
+        """Return stored documents."""
+        return searcher.fetch(self._indexes.snapshot(request.index, request.horizon), request)
+
+    def get(self, request: GetRequest) -> GetResponse:
+        """Return one document by its id."""
+        return searcher.get(self._indexes.snapshot(request.index, request.horizon), request)
+
+    def facet_values(self, request: FacetValuesRequest) -> FacetValuesResponse:
+        """Return the tail of a facet dictionary."""
+        partition = self._indexes.index(request.index).partition
+        return searcher.facet_values(partition.history.newest, request)
+
+    async def apply(self, request: ApplyRequest) -> ApplyResponse:
+        """Apply a write group."""
+        response = await self._indexes.apply(request)
+        fault("writer.reply")
+        return response
+
+    def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
+        """Return sizes and shape of an index."""
+        index = self._indexes.index(request.index)
+        return index_statistics(
+            index.partition, is_merging=self._indexes.merger.is_merging(request.index)
+        )
+
+    def process_statistics(self, _: None) -> ProcessStatistics:
+        """Return what the process says of itself."""
+        merger = self._indexes.merger
+        return ProcessStatistics(
+            pid=os.getpid(),
+            resident_bytes=_resident_bytes(),
+            queue_length=self._queue_length(),
+            num_corrupt=sum(
+                one.partition.documents.num_corrupt for one in self._indexes.all_open()
+            ),
+            is_ready=self._indexes.is_ready,
+            indexes=tuple(
+                (
+                    one.partition.number,
+                    index_statistics(
+                        one.partition, is_merging=merger.is_merging(one.partition.number)
+                    ),
+                )
+                for one in self._indexes.all_open()
+            ),
+        )
+
+    def pin(self, request: Pin) -> None:
+        """Keep a state for a cursor."""
+        partition = self._indexes.index(request.index).partition
+        partition.snapshot_at(request.horizon)
+        with partition.lock:
+            partition.history.pin(request.horizon)
+
+    def unpin(self, request: Pin) -> None:
+        """Let go of a state that was kept."""
+        partition = self._indexes.index(request.index).partition
+        with partition.lock:
+            partition.history.unpin(request.horizon)
+
+    async def backup(self, request: BackupRequest) -> None:
+        """Copy the truth of all indexes into a folder."""
+        folder = Path(request.directory)
+        try:
+            for index in self._indexes.all_open():
+                number = index.partition.number
+                await asyncio.to_thread(
+                    copy_truth,
+                    index.partition,
+                    folder / f"index-{number}",
+                    request.horizons.get(number),
+                )
+        except OSError as error:
+            raise InternalError(
+                f"the copy could not be written: {error.strerror or error}"
+            ) from error
+
+
+def _resident_bytes() -> int:
+    """Return the resident size of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

@@ -1,0 +1,353 @@
+"""All indexes of this shard: opened at start, made to agree with the catalog, closed at stop.
+
+    <shard folder>/shard.json        the numbers of the indexes that this shard has made
+    <shard folder>/index-<number>/   one partition each
+
+An index is made in this order: folder, then its number in shard.json. It is dropped in the other:
+number out of shard.json, then the folder. So a folder without number is a leftover of a crash and
+is removed; a number without folder is a loss, and the shard refuses to start instead of serving an
+empty index.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from common.data_directory import DataDirectoryError
+from common.errors import InternalError, NotFound, StorageFull, Unavailable
+from common.logs import Log
+from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
+from shard.merger import Job, Merger, flush
+from shard.partition import Partition
+from shard.rebuild import Rebuild
+from shard.settings import ShardSettings
+from shard.snapshot import Snapshot
+from shard.storage.environment import DamagedEnvironment, Environment
+from shard.storage.group_log import read_state
+from shard.storage.manifest import (
+    FORMAT,
+    SHARD_FILE,
+    ShardManifest,
+    UnreadableManifest,
+    read_manifest,
+    write_manifest,
+)
+from shard.writer import Writer
+
+_log = Log("shard")
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class OpenIndex:
+    """An index that serves.
+
+    Attributes:
+        partition: its data.
+        writer: applies groups, on `thread`.
+        thread: one thread; also for maintenance that must not run beside a group.
+        prepared: a configuration that was built and waits for the catalog.
+    """
+
+    partition: Partition
+    writer: Writer
+    thread: ThreadPoolExecutor
+    prepared: Rebuild | None = field(default=None)
+
+    def submit(self, function: Callable[[], object]) -> Future[object]:
+        """Run a function on the writer's thread."""
+        return self.thread.submit(function)
+
+
+class Indexes:
+    """The indexes of one shard process.
+
+    Args:
+        folder: of the shard.
+        shard: its ordinal.
+        num_shards: number of shards.
+        settings: of the shard.
+        on_failure: called, on any thread, when the process must end.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        shard: int,
+        num_shards: int,
+        settings: ShardSettings,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._folder = folder
+        self._shard = shard
+        self._num_shards = num_shards
+        self._settings = settings
+        self._on_failure = on_failure
+        self._open: dict[int, OpenIndex] = {}
+        self._opening: dict[int, asyncio.Task[None]] = {}
+        self._known: set[int] = set()
+        self._changes = asyncio.Lock()
+        self._catalog_revision = -1
+        self._has_catalog = False
+        self._seq_on_disk = 0
+        self._opener = ThreadPoolExecutor(2, "opener")
+        self.merger = Merger(settings.resident_bytes_max)
+
+    # --- life
+
+    def start(self) -> None:
+        """Read what is there and begin to open it.
+
+        Raises:
+            DataDirectoryError: it was made for another shard, or by a newer program, or an index
+                is missing.
+            DamagedEnvironment: a data.mdb is damaged.
+        """
+        manifest = self._read_shard_manifest()
+        self._known = set(manifest.indexes)
+        self._seq_on_disk = manifest.seq_max
+        for path in self._folder.glob("index-*"):
+            if int(path.name.removeprefix("index-")) not in self._known:
+                _log.warning("leftover of an unfinished change removed", folder=path.name)
+                shutil.rmtree(path)
+        for number in sorted(self._known):
+            self._seq_on_disk = max(self._seq_on_disk, self._peek_seq(number))
+        self.merger.start()
+        for number in sorted(self._known):
+            self._opening[number] = asyncio.ensure_future(self._open_one(number))
+
+    def _read_shard_manifest(self) -> ShardManifest:
+        path = self._folder / SHARD_FILE
+        try:
+            manifest = read_manifest(path, ShardManifest)
+        except UnreadableManifest as error:
+            raise DataDirectoryError(
+                f"{path} cannot be read ({error}); restore it from a backup"
+            ) from error
+        if manifest is None:
+            if any(self._folder.glob("index-*/data.mdb")):
+                raise DataDirectoryError(
+                    f"{path} is missing, but there are indexes beside it; restore it from a backup"
+                )
+            manifest = ShardManifest(FORMAT, self._shard, self._num_shards, ())
+            write_manifest(path, manifest)
+        if (manifest.shard, manifest.num_shards) != (self._shard, self._num_shards):
+            raise DataDirectoryError(
+                f"{self._folder} is shard {manifest.shard} of {manifest.num_shards}, "
+                f"not shard {self._shard} of {self._num_shards}"
+            )
+        return manifest
+
+    def _write_shard_manifest(self) -> None:
+        write_manifest(
+            self._folder / SHARD_FILE,
+            ShardManifest(
+                FORMAT, self._shard, self._num_shards, tuple(sorted(self._known)), self.seq_max
+            ),
+        )
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"index-{number}"
+
+    def _peek_seq(self, number: int) -> int:
+        """Return the highest seq of an index without opening its derived data."""
+        path = self._path(number)
+        environment = Environment.open(path, self._settings.map_bytes_max)
+        try:
+            with environment.read() as txn:
+                return read_state(txn).seq_max
+        except InternalError as error:
+            raise DamagedEnvironment(
+                f"the counters in {path} are damaged: restore the index from a backup"
+            ) from error
+        finally:
+            environment.close()
+
+    async def _open_one(self, number: int) -> None:
+        try:
+            partition = await self._in_thread(
+                lambda: Partition.open(self._path(number), number, self._settings)
+            )
+        except Exception as error:
+            self._on_failure(error)
+            raise
+        self._take_up(partition)
+
+    def _take_up(self, partition: Partition) -> None:
+        number = partition.number
+        index = OpenIndex(
+            partition,
+            Writer(partition, self._on_failure),
+            ThreadPoolExecutor(1, f"writer-{number}"),
+        )
+        self._open[number] = index
+        self._opening.pop(number, None)
+        self.merger.add(Job(partition, index.writer, index.submit))
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._opener, function)
+
+    async def close(self) -> None:
+        """Finish what runs, write what is in memory, let go of everything."""
+        for task in self._opening.values():
+            task.cancel()
+        await self._in_thread(self.merger.stop)
+        for index in self._open.values():
+            await self._in_thread(lambda index=index: _close(index))  # type: ignore[misc]
+        self._open.clear()
+        self._opener.shutdown()
+
+    # --- the catalog
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the catalog is known and every index of it serves."""
+        return self._has_catalog and not self._opening
+
+    @property
+    def seq_max(self) -> int:
+        """The highest write sequence on disk, over all indexes."""
+        return max(
+            [self._seq_on_disk, *(one.partition.state.seq_max for one in self._open.values())]
+        )
+
+    async def take_catalog(self, catalog: Catalog) -> None:
+        """Create, drop and re-configure until the indexes are those of the catalog."""
+        async with self._changes:
+            if catalog.revision < self._catalog_revision:
+                return
+            wanted = {entry.number: entry for entry in catalog.indexes}
+            for number in self._known - wanted.keys():
+                await self._drop(number)
+            while self._opening:
+                await asyncio.gather(*self._opening.values())
+            for entry in wanted.values():
+                if entry.number not in self._known:
+                    await self._create(entry)
+                else:
+                    await self._configure(self._open[entry.number], entry)
+            self._catalog_revision = catalog.revision
+            self._has_catalog = True
+
+    async def _create(self, entry: IndexEntry) -> None:
+        path = self._path(entry.number)
+        shutil.rmtree(path, ignore_errors=True)
+        partition = await self._in_thread(lambda: Partition.create(path, entry, self._settings))
+        self._known.add(entry.number)
+        await self._in_thread(self._write_shard_manifest)
+        self._take_up(partition)
+
+    async def _drop(self, number: int) -> None:
+        if number in self._opening:
+            await asyncio.gather(self._opening[number], return_exceptions=True)
+        self._seq_on_disk = self.seq_max
+        self._known.discard(number)
+        await self._in_thread(self._write_shard_manifest)
+        index = self._open.pop(number, None)
+        await self._in_thread(lambda: self._remove(number, index))
+
+    def _remove(self, number: int, index: OpenIndex | None) -> None:
+        self.merger.remove(number)
+        if index is not None:
+            index.thread.shutdown()
+            index.writer.close()
+            index.partition.close()
+        shutil.rmtree(self._path(number), ignore_errors=True)
+
+    async def _configure(self, index: OpenIndex, entry: IndexEntry) -> None:
+        """Put a revision in force; throw a prepared one away that is not wanted."""
+        prepared, index.prepared = index.prepared, None
+        running = index.partition.generation.entry
+        if prepared is not None and prepared.entry.revision != entry.revision:
+            await self._in_thread(prepared.discard)
+            prepared = None
+        if running.revision == entry.revision and running.name == entry.name:
+            if prepared is not None:
+                await self._in_thread(prepared.discard)
+            return
+        if prepared is None:
+            prepared = await self._prepare(index, entry)
+        await asyncio.wrap_future(index.submit(prepared.finish))
+        self.merger.notify(entry.number)
+
+    async def prepare(self, entry: IndexEntry) -> None:
+        """Build a revision behind the running one; the catalog puts it in force.
+
+        Raises:
+            Unavailable: an index is not open yet.
+            StorageFull: there is no room to build it.
+        """
+        async with self._changes:
+            if entry.number not in self._known:
+                return
+            index = self.index(entry.number)
+            if index.prepared is not None:
+                await self._in_thread(index.prepared.discard)
+                index.prepared = None
+            index.prepared = await self._prepare(index, entry)
+
+    async def _prepare(self, index: OpenIndex, entry: IndexEntry) -> Rebuild:
+        # Paths of new facets get their numbers on the writer's thread: it alone may register.
+        made: Future[Rebuild] = index.thread.submit(Rebuild, index.partition, entry)
+        rebuild = await asyncio.wrap_future(made)
+        try:
+            await self._in_thread(rebuild.run)
+        except BaseException as error:
+            await self._in_thread(rebuild.discard)
+            if isinstance(error, OSError):
+                raise StorageFull(
+                    "there is no room on the disk to build the index again"
+                ) from error
+            raise
+        return rebuild
+
+    # --- use
+
+    def index(self, number: int) -> OpenIndex:
+        """Return an index that serves.
+
+        Raises:
+            Unavailable: `starting`, it is being opened.
+            NotFound: there is none of that number.
+        """
+        index = self._open.get(number)
+        if index is not None:
+            return index
+        if number in self._known or not self._has_catalog:
+            raise Unavailable("the shard is opening the index; try again soon", code="starting")
+        raise NotFound("there is no such index", code="index_not_found")
+
+    def all_open(self) -> list[OpenIndex]:
+        """Return all indexes that serve."""
+        return list(self._open.values())
+
+    def snapshot(self, number: int, horizon: int, revision: int | None = None) -> Snapshot:
+        """Return a state of an index."""
+        return self.index(number).partition.snapshot_at(horizon, revision)
+
+    async def apply(self, request: ApplyRequest) -> ApplyResponse:
+        """Apply a write group; cancelling the caller does not stop it."""
+        index = self.index(request.index)
+        done = index.thread.submit(index.writer.apply, request)
+        response = await asyncio.shield(asyncio.wrap_future(done))
+        self.merger.notify(request.index)
+        return response
+
+
+def _close(index: OpenIndex) -> None:
+    """Finish the writer, write what is in memory; the next open has nothing to index."""
+    index.thread.shutdown()
+    index.writer.close()
+    try:
+        flush(index.partition)
+    except OSError as error:
+        _log.warning("left for the next open", index=index.partition.number, reason=str(error))
+    index.partition.close()

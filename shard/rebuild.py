@@ -1,0 +1,103 @@
+"""Another configuration over the same documents, built behind the running one.
+
+    prepare   running generation ───────────── serves, is written to
+              Rebuild.run: LMDB → segments (files that no manifest names)
+    catalog   Rebuild.finish, on the writer's thread: what was written since, then the switch
+
+If only what acts at query time has changed (weights, language, synonyms, sizes), nothing is built:
+the new generation shares dictionaries and segments with the running one.
+
+Before the switch nothing durable names the new files, so a crash, or a catalog that does not name
+the revision, leaves the index as it was. The switch is the manifest that names them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pyroaring import BitMap64
+
+from common.logs import Log
+from common.protocol.messages import IndexEntry
+from shard.index.segment import Segment
+from shard.partition import Generation, Partition, delete_records
+from shard.snapshot import SegmentView
+from shard.storage.group_log import read_groups, read_tombstones
+from shard.writer import has_room
+
+_log = Log("shard")
+
+
+class Rebuild:
+    """A configuration that is being prepared for one partition.
+
+    Args:
+        partition: the running index.
+        entry: the new revision.
+    """
+
+    def __init__(self, partition: Partition, entry: IndexEntry) -> None:
+        self.entry = entry
+        self._partition = partition
+        running = partition.generation
+        self._generation = Generation.make(entry, running.registry, running.dictionaries)
+        self._is_shared = not running.needs_rebuild(self._generation.configuration)
+        if not self._is_shared:
+            # New numbers for all: a value that no item has any more is left behind.
+            self._generation = Generation.make(entry, running.registry)
+        self._segments: list[Segment] = []
+        self._next_record = 0
+
+    def run(self) -> None:
+        """Build what the revision needs of the documents that are there now; any thread.
+
+        Raises:
+            OSError: no room, or the device failed; `discard` what was written.
+        """
+        if self._is_shared:
+            return
+        partition = self._partition
+        with partition.lock:
+            end = partition.state.next_record
+            size = sum(view.segment.size for view in partition.history.newest.views)
+        if not has_room(partition, size):
+            raise OSError(f"no room on the disk to build an index of {size} bytes again")
+        self._build_up_to(end)
+
+    def _build_up_to(self, end: int) -> None:
+        partition = self._partition
+        for batch in partition.read_batches(self._next_record, end, self._dead()):
+            segment = partition.build_batch(self._generation, batch)
+            if segment.num_docs >= partition.settings.flush_docs:
+                segment = partition.derived.write(segment)
+            self._segments.append(segment)
+        self._next_record = end
+
+    def _dead(self) -> BitMap64:
+        """Return the records that no state shows any more, or that are dead as of now.
+
+        Older states are those of the running generation, so nobody needs a dead record here.
+        """
+        return BitMap64(self._dead_records().tolist())
+
+    def _dead_records(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        with self._partition.environment.read() as txn:
+            folded = read_tombstones(txn)
+            groups = read_groups(txn)
+        return np.concatenate([folded, *(group.deleted for group in groups)])
+
+    def finish(self) -> None:
+        """Catch up with what was written since, and switch; on the writer's thread."""
+        partition = self._partition
+        if self._is_shared:
+            views = list(partition.history.newest.views)
+        else:
+            self._build_up_to(partition.state.next_record)
+            views = delete_records(
+                [SegmentView(segment) for segment in self._segments], self._dead_records()
+            )
+        partition.switch_generation(self._generation, views)
+        _log.info("configured", index=partition.number, revision=self.entry.revision)
+
+    def discard(self) -> None:
+        """Remove what was written; the revision does not come."""
+        self._partition.derived.discard(self._segments)
