@@ -44,15 +44,35 @@ export function choiceOf(state, field) {
   return state.choices[field] ?? NO_CHOICE;
 }
 
-/** The state with some of one facet's choice replaced; hits start again at page 1. */
+/**
+ * The state with some of one facet's choice replaced. The hits change, so they start again at page
+ * 1, and so do the values of the other facets.
+ */
 export function withChoice(state, field, change) {
-  const choice = { ...choiceOf(state, field), ...change };
-  return { ...state, page: 1, choices: { ...state.choices, [field]: choice } };
+  const first = { ...withFirstPages(state), page: 1 };
+  return put(first, field, { ...choiceOf(state, field), ...change });
 }
 
 /** The same hits, with another page of, or another search within, one facet's values. */
 export function withFacetView(state, field, change) {
-  return { ...withChoice(state, field, change), page: state.page };
+  return put(state, field, { ...choiceOf(state, field), ...change });
+}
+
+/** Another text to search for. */
+export function withQuery(state, query) {
+  return { ...withFirstPages(state), query, page: 1 };
+}
+
+function put(state, field, choice) {
+  return { ...state, choices: { ...state.choices, [field]: choice } };
+}
+
+function withFirstPages(state) {
+  const choices = Object.entries(state.choices).map(([field, choice]) => [
+    field,
+    choice.page === 1 ? choice : { ...choice, page: 1 },
+  ]);
+  return { ...state, choices: Object.fromEntries(choices) };
 }
 
 /** A click on a value: off -> selected -> excluded -> off. */
@@ -106,7 +126,7 @@ export function readState(search) {
   };
   for (const [name, value] of parameters) {
     const [, kind, field] = /^(is|not|range|join|at|find)\.(.+)$/.exec(name) ?? [];
-    if (kind) state = withChoice(state, field, readChoice(choiceOf(state, field), kind, value));
+    if (kind) state = withFacetView(state, field, readChoice(choiceOf(state, field), kind, value));
   }
   return { ...state, page: positive("page", 1) };
 }
@@ -128,12 +148,12 @@ function readBound(text) {
 
 export function writeState(state) {
   const parameters = new URLSearchParams();
-  const put = (name, value, usual) => value !== usual && parameters.append(name, value);
-  put("q", state.query, "");
-  put("sort", state.sort, "");
-  put("page", state.page, 1);
-  put("per_page", state.perPage, PER_PAGE);
-  put("view", state.view, "cards");
+  const append = (name, value, usual) => value !== usual && parameters.append(name, value);
+  append("q", state.query, "");
+  append("sort", state.sort, "");
+  append("page", state.page, 1);
+  append("per_page", state.perPage, PER_PAGE);
+  append("view", state.view, "cards");
   if (state.explains) parameters.append("explain", "1");
   if (state.allowsPartial) parameters.append("partial", "1");
   for (const [field, choice] of Object.entries(state.choices)) {
@@ -141,9 +161,9 @@ export function writeState(state) {
     for (const key of choice.excluded) parameters.append(`not.${field}`, key);
     if (hasRange(choice))
       parameters.append(`range.${field}`, `${choice.low ?? ""}..${choice.high ?? ""}`);
-    put(`join.${field}`, choice.join, null);
-    put(`at.${field}`, choice.page, 1);
-    put(`find.${field}`, choice.find, "");
+    append(`join.${field}`, choice.join, null);
+    append(`at.${field}`, choice.page, 1);
+    append(`find.${field}`, choice.find, "");
   }
   const text = parameters.toString();
   return text ? `?${text}` : "";
@@ -164,11 +184,10 @@ export function filtersOf(state, except = null) {
     if (choice.excluded.length > 0) notFilters[field] = choice.excluded;
     if (field === except) continue;
     const range = rangeOf(choice);
-    if (range && choice.selected.length > 0) {
-      filters[field] = { ...range, [choice.join === "any" ? "any" : "all"]: choice.selected };
-    } else if (range ?? choice.selected.length > 0) {
-      filters[field] = range ?? choice.selected;
-    }
+    const isJoined = choice.selected.length > 0 && (range !== null || choice.join !== null);
+    if (isJoined) filters[field] = { ...range, [choice.join ?? "all"]: choice.selected };
+    else if (range) filters[field] = range;
+    else if (choice.selected.length > 0) filters[field] = choice.selected;
   }
   return { filters, not_filters: notFilters };
 }
@@ -209,7 +228,9 @@ export function searchRequest(state, schema, openFacets) {
   if (histograms.length > 0) {
     request.facet_ranges = Object.fromEntries(histograms.map((facet) => [facet.field, facet.bins]));
   }
-  if (state.sort) [request.sort_field, request.order] = splitSort(state.sort);
+  const [sortField, order] = splitSort(state.sort);
+  if (sortField) request.sort_field = sortField;
+  if (sortField || (order === "desc" && !state.query)) request.order = order;
   if (state.query.trim() && schema.textFields.length > 0) {
     request.highlight = { fields: schema.textFields, pre: HIGHLIGHT_OPEN, post: HIGHLIGHT_CLOSE };
   }
@@ -218,7 +239,7 @@ export function searchRequest(state, schema, openFacets) {
   return request;
 }
 
-/** "release.date:desc" -> ["release.date", "desc"]. */
+/** "release.date:desc" -> ["release.date", "desc"]; ":desc" is the newest item first. */
 export function splitSort(sort) {
   const colon = sort.lastIndexOf(":");
   return colon < 0 ? [sort, "asc"] : [sort.slice(0, colon), sort.slice(colon + 1)];
@@ -235,6 +256,7 @@ export function facetRequest(state, facet) {
     search_query: state.query,
     ...filtersOf(state, isAny ? facet.field : null),
   };
+  if (!isAny) request.facet_mode = "strict";
   if (choice.find) request.facet_query = choice.find;
   return request;
 }

@@ -36,6 +36,36 @@ def test_a_url_without_meaning_is_the_empty_state(run: Any, url: str) -> None:
     assert run("state.js", "return m.writeState(m.readState(x))", url) == ""
 
 
+def test_a_new_choice_starts_again_at_first_pages(run: Any) -> None:
+    """All but those of the facet itself, in which the user may be choosing on."""
+    body = "return m.writeState(m.withNextMark(m.readState(x), 'f', 'new'))"
+
+    assert run("state.js", body, "?page=3&at.f=4&at.g=5") == "?is.f=new&at.f=4"
+
+
+def test_request_says_what_differs_from_the_configuration(run: Any) -> None:
+    body = """
+        const schema = { textFields: ["name"] };
+        const facet = { field: "f", isConjunctive: true, size: 10 };
+        return m.searchRequest(m.readState(x), schema, [facet]);
+    """
+    url = "?q=a&is.f=1&is.f=2&not.g=3&range.h=1..&join.f=any&sort=h:desc"
+    request = run("state.js", body, url)
+
+    assert request == {
+        "query": "a",
+        "page": 1,
+        "per_page": 20,
+        "filters": {"f": {"any": ["1", "2"]}, "h": {"gte": 1}},
+        "not_filters": {"g": ["3"]},
+        "facet_fields": ["f"],
+        "facets": {"f": {"size": 12, "conjunction": False}},
+        "sort_field": "h",
+        "order": "desc",
+        "highlight": {"fields": ["name"], "pre": "\ue000", "post": "\ue001"},
+    }
+
+
 def test_indent_json_changes_only_white_space(run: Any) -> None:
     text = '{"id":9223372036854775807,"a":[],"b":{},"c":[1,{"d":"x, {y}: \\"z\\""}],"e":1.0}'
     indented = run("format.js", "return m.indentJson(x)", text)

@@ -104,15 +104,19 @@ export function createConfigurationForm(original, fields) {
       const [field, options] = row.readFacet();
       if (field) result.aggregations[field] = options;
     }
-    put(result, "searchable_fields", splitList(searchable.value));
-    put(result, "stop_words", splitList(stopWords.value));
-    put(result, "language", language.value.trim());
+    putChanged(result, searchable, splitList);
+    putChanged(result, stopWords, splitList);
+    putChanged(result, language, (text) => text.trim());
     return result;
   }
 
-  function put(result, key, value) {
+  /** What nobody touched stays as it is, whatever form it has. */
+  function putChanged(result, input, parse) {
+    const key = input.dataset.path;
+    if (input.value === list(original[key])) return;
+    const value = parse(input.value);
     if (value.length > 0) result[key] = value;
-    else if (original[key] === undefined || original[key]?.length > 0) delete result[key];
+    else delete result[key];
   }
 
   return { element, read };

@@ -14,6 +14,7 @@ const EXCERPT_LENGTH = 320;
 const EXCERPT_LEAD = 80;
 const LIST_LENGTH = 8;
 const FIELDS_SHOWN = 12;
+const ADDED_FIELDS = new Set(["_highlight", "_snippet", "_score", "_score_details"]);
 const ENTITIES = {
   "&amp;": "&",
   "&lt;": "<",
@@ -35,7 +36,7 @@ export function createItem(item, page) {
   const title = textOf(stored[titleField]) || (hasId ? String(stored.id) : "Item without id");
   const heading = h(
     "h2",
-    {},
+    { dir: "auto" },
     marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH),
   );
   return h(
@@ -61,8 +62,7 @@ export function createItem(item, page) {
 
 /** The item without what the search added to it. */
 function storedFields(item) {
-  const { _highlight, _snippet, _score, _score_details, ...stored } = item;
-  return stored;
+  return Object.fromEntries(Object.entries(item).filter(([field]) => !ADDED_FIELDS.has(field)));
 }
 
 // --- card ----------------------------------------------------------------------------------------
@@ -81,7 +81,8 @@ function card(stored, marks, titleField) {
     .sort(([one], [other]) => Number(other in marks) - Number(one in marks));
   const rest = [...properties.slice(FIELDS_SHOWN), ...texts.slice(1)];
   return [
-    texts.length > 0 && h("p", { class: "item-text" }, valueNodes(texts[0][1], marks[texts[0][0]])),
+    texts.length > 0 &&
+      h("p", { class: "item-text", dir: "auto" }, valueNodes(texts[0][1], marks[texts[0][0]])),
     fieldList(properties.slice(0, FIELDS_SHOWN), marks),
     rest.length > 0 &&
       h(
@@ -110,7 +111,7 @@ function valueNodes(value, mark) {
     const nodes = texts.map((text, place) =>
       h(
         "span",
-        { class: "tag" },
+        { class: "tag", dir: "auto" },
         Array.isArray(mark) && typeof mark[place] === "string"
           ? marked(mark[place], EXCERPT_LENGTH)
           : cut(text, TEXT_LENGTH * 2),

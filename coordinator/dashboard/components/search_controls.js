@@ -32,7 +32,8 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     onclick: () =>
       apply((state) => {
         const [field, order] = states.splitSort(state.sort);
-        return { ...state, page: 1, sort: `${field}:${order === "asc" ? "desc" : "asc"}` };
+        const sort = order === "asc" ? `${field}:desc` : field && `${field}:asc`;
+        return { ...state, page: 1, sort };
       }),
   });
   const perPage = h(
@@ -77,7 +78,7 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     sort.value = field;
     sort.firstElementChild.textContent = state.query.trim() ? "Best match" : "Order of loading";
     fill(direction, icon(order === "asc" ? "up" : "down"));
-    direction.disabled = field === "";
+    direction.disabled = field === "" && state.query.trim() !== "";
     direction.setAttribute(
       "aria-label",
       order === "asc" ? "Ascending; switch to descending" : "Descending; switch to ascending",

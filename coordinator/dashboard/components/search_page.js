@@ -195,7 +195,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     if (state.query)
       actions.push(
         button("Clear the search", {
-          onclick: () => apply((old) => ({ ...old, query: "", page: 1 })),
+          onclick: () => apply((old) => states.withQuery(old, "")),
         }),
       );
     return emptyState(

@@ -181,7 +181,7 @@ export function createValueList(facet, { index, apply }) {
           },
         },
         h("span", { class: "value-mark", "aria-hidden": "true" }),
-        h("span", { class: "value-key", title: key }, key),
+        h("span", { class: "value-key", dir: "auto", title: key }, key),
         h("span", { class: "value-count" }),
         hiddenText(""),
       ),

@@ -45,7 +45,7 @@ export function searchView({ index, search: initialSearch, go }) {
   function type(text) {
     const isSameBurst = performance.now() - lastTyped < TYPING_PAUSE_MS;
     lastTyped = performance.now();
-    state = { ...state, query: text, page: 1 };
+    state = states.withQuery(state, text);
     history[isSameBurst ? "replaceState" : "pushState"](
       null,
       "",
@@ -56,8 +56,8 @@ export function searchView({ index, search: initialSearch, go }) {
   }
 
   /** The browser went back or forward within this page. */
-  function navigate(search) {
-    state = states.readState(search);
+  function navigate(parameters) {
+    state = states.readState(parameters);
     if (!page) return;
     page.show();
     ask();
