@@ -1,0 +1,92 @@
+"""Languages: stemming of single words, and which language a field has.
+
+Terms are stored folded, without stems; a stem is computed for terms that a query looks at. So a
+change of language applies to the data that is already there.
+
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+import Stemmer
+
+from common.analysis.stop_words import stop_words
+
+__all__ = ["LANGUAGES", "Languages", "stem", "stem_all", "stem_beginning", "stop_words"]
+
+LANGUAGES: Final = tuple(sorted(Stemmer.algorithms()))
+"""Snowball names of all languages that have a stemmer."""
+
+_KEEPS_BEGINNING: Final = frozenset(
+    ("armenian", "basque", "catalan", "czech", "danish", "dutch_porter", "english", "french")
+    + ("greek", "hindi", "hungarian", "italian", "lithuanian", "nepali", "norwegian", "polish")
+    + ("porter", "portuguese", "romanian", "russian", "spanish", "swedish", "turkish")
+)
+"""Stemmers that only change a word's end; the others also take off or rewrite what is before."""
+
+
+class _Stemmers(threading.local):
+    """One stemmer a language and thread: they are not safe to share."""
+
+    def __init__(self) -> None:
+        self.by_language: dict[str, Stemmer.Stemmer] = {}
+
+    def get(self, language: str) -> Stemmer.Stemmer:
+        stemmer = self.by_language.get(language)
+        if stemmer is None:
+            stemmer = self.by_language[language] = Stemmer.Stemmer(language, 0)
+        return stemmer
+
+
+_stemmers = _Stemmers()
+
+
+def stem_all(words: Sequence[str], language: str) -> list[str]:
+    """Return the stem of each folded word; about 0.5 µs a word."""
+    stems: list[str] = _stemmers.get(language).stemWords(words)
+    return stems
+
+
+def stem(word: str, language: str) -> str:
+    """Return the stem of one folded word."""
+    return stem_all([word], language)[0]
+
+
+def stem_beginning(stem: str, language: str) -> str | None:
+    """Return letters that every word of a stem begins with.
+
+    Suffix rules change at most the last two letters of what they leave (happy, happi; relational,
+    relate). So the other words of a stem stand in one range of the vocabulary.
+
+    Returns:
+        The letters; "" where words of one stem may begin differently, so that all words have to be
+        stemmed; None where the stem is too short to have other forms.
+    """
+    if language not in _KEEPS_BEGINNING:
+        return ""
+    if len(stem) < 2:
+        return None
+    return stem[: max(2, len(stem) - 2)]
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """The language of every field of an index; made once per configuration."""
+
+    default: str | None = None
+    """Of fields that name no own; None: no stemming."""
+    by_path: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, path: str) -> str | None:
+        """Return the language of a field."""
+        return self.by_path.get(path, self.default)
+
+    def used(self) -> tuple[str, ...]:
+        """Return the languages that some field may have, each once, the default first."""
+        named = [self.default, *sorted(set(filter(None, self.by_path.values())))]
+        return tuple(dict.fromkeys(filter(None, named)))

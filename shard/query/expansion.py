@@ -1,0 +1,211 @@
+"""Expansion: the vocabulary terms of one segment that stand for a word of the query.
+
+    run, is_prefix, typos 0, English  ──▶  run      EXACT
+                                           runs     STEM       same stem
+                                           running  STEM       (not PREFIX: its best kind counts)
+                                           runway   PREFIX
+    shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
+                                           shewsbury   no: "shewsb", "shews" … are 2 edits away
+
+Exhaustive: every term of the vocabulary that matches is there, each in its best kind; so the result
+over all segments and shards together does not depend on how items are spread.
+
+With languages by field a stem counts only in the fields of its language: each term carries a bit
+mask of languages, each field has the bit of its own (`language_bits`).
+
+Costs: see vocabulary for exact, prefix, typos. Stems: the words of a stem share their beginning, so
+a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are, once
+per segment. The result is kept with the segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xxhash
+
+from common.analysis.languages import Languages, stem, stem_all, stem_beginning
+from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from shard.index.text_index import text_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.index.segment import Segment
+    from shard.index.vocabulary import Vocabulary
+
+EXPANSIONS_MAX: Final = 4_096
+"""Expansions kept per segment; when there are more, all are dropped."""
+ALL_LANGUAGES: Final = (1 << 64) - 1
+_NO_LANGUAGE_BIT: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Terms of one segment that match a word."""
+
+    terms: NDArray[np.uint32]
+    """Ordinals, by kind, then ascending."""
+    kinds: NDArray[np.uint8]
+    """`MatchKind` of each."""
+    languages: NDArray[np.uint64]
+    """Mask of the languages in whose fields each counts."""
+    phrases: tuple[tuple[str, ...], ...]
+    """Synonyms of several words, which match as kind STEM where they stand adjacent, in order."""
+    num_entries: int
+    """Posting entries of all terms."""
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+
+def language_bits(languages: Languages) -> dict[str | None, int]:
+    """Return the mask of each language that fields may have."""
+    bits: dict[str | None, int] = {
+        language: 1 << min(i, _NO_LANGUAGE_BIT - 1) for i, language in enumerate(languages.used())
+    }
+    bits[None] = 1 << _NO_LANGUAGE_BIT
+    return bits
+
+
+def expand_word(segment: Segment, word: Word, languages: Languages) -> Expansion:
+    """Return the terms that match a word, from the segment's memo if it was asked before."""
+    used = languages.used()
+    memo: dict[tuple[Word, tuple[str, ...], bool], Expansion] = segment.caches.setdefault(
+        "expansions", {}
+    )
+    key = (word, used, bool(languages.by_path))
+    expansion = memo.get(key)
+    if expansion is None:
+        expansion = _expand(segment, word, languages)
+        if len(memo) >= EXPANSIONS_MAX:
+            memo.clear()
+        memo[key] = expansion
+    return expansion
+
+
+def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
+    index = text_index(segment)
+    vocabulary = index.vocabulary
+    exact = vocabulary.find(word.text)
+    masks = _other_forms(segment, vocabulary, word, languages)
+    if exact is not None:
+        masks.pop(exact, None)
+    pieces = [] if exact is None else [_piece([exact], MatchKind.EXACT, ALL_LANGUAGES)]
+    if masks:
+        forms = sorted(masks)
+        pieces.append(_piece(forms, MatchKind.STEM, [masks[form] for form in forms]))
+    similar, kinds = _similar(vocabulary, word)
+    if exact is not None:
+        is_other = similar != exact
+        similar, kinds = similar[is_other], kinds[is_other]
+    if len(similar):
+        remaining = np.full(len(similar), ALL_LANGUAGES, np.uint64)
+        if masks:
+            # A form that counts in some languages only counts as prefix or typo in the others.
+            forms_array = np.array(sorted(masks), np.uint32)
+            places = np.searchsorted(similar, forms_array)
+            for form, place in zip(forms_array.tolist(), places.tolist(), strict=True):
+                if place < len(similar) and similar[place] == form:
+                    remaining[place] = ~np.uint64(masks[form])
+        order = np.argsort(kinds, kind="stable")
+        order = order[remaining[order] != 0]
+        pieces.append((similar[order], kinds[order], remaining[order]))
+    terms, all_kinds, all_masks = (
+        (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        if pieces
+        else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
+    )
+    return Expansion(
+        terms,
+        all_kinds,
+        all_masks,
+        tuple(alternative for alternative in word.synonyms if len(alternative) > 1),
+        int(index.entry_counts[terms].sum()),
+    )
+
+
+def _piece(
+    terms: list[int], kind: MatchKind, masks: int | list[int]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint64]]:
+    return (
+        np.array(terms, np.uint32),
+        np.full(len(terms), kind, np.uint8),
+        np.array(masks, np.uint64) + np.zeros(len(terms), np.uint64),
+    )
+
+
+def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Return the terms that match as prefix or with typos, ascending, and their kinds."""
+    if word.typos > 0:
+        terms, distances = vocabulary.similar(word.text, word.typos, is_prefix=word.is_prefix)
+        return terms, distances + np.uint8(MatchKind.PREFIX)
+    if word.is_prefix:
+        first, last = vocabulary.prefix_range(word.text)
+        return (
+            np.arange(first, last, dtype=np.uint32),
+            np.full(last - first, MatchKind.PREFIX, np.uint8),
+        )
+    return np.zeros(0, np.uint32), np.zeros(0, np.uint8)
+
+
+def _other_forms(
+    segment: Segment, vocabulary: Vocabulary, word: Word, languages: Languages
+) -> dict[int, int]:
+    """Return the terms of kind STEM: one-word synonyms and words of the same stem, with masks."""
+    masks: dict[int, int] = {}
+    for alternative in word.synonyms:
+        if len(alternative) == 1:
+            ordinal = vocabulary.find(alternative[0])
+            if ordinal is not None:
+                masks[ordinal] = ALL_LANGUAGES
+    if word.is_stemmed:
+        is_only_language = not languages.by_path
+        for language, bit in language_bits(languages).items():
+            if language is not None:
+                mask = ALL_LANGUAGES if is_only_language else bit
+                for ordinal in _stem_class(segment, vocabulary, word.text, language):
+                    masks[ordinal] = masks.get(ordinal, 0) | mask
+    return masks
+
+
+def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: str) -> list[int]:
+    """Return the ordinals of all terms with the same stem as a word, itself included."""
+    wanted = stem(text, language)
+    beginning = stem_beginning(wanted, language)
+    if beginning is None:
+        return []
+    if beginning:
+        first, last = vocabulary.prefix_range(beginning)
+        if first == last:
+            return []
+        stems = stem_all(vocabulary.terms(first, last), language)
+        return [first + i for i, one in enumerate(stems) if one == wanted]
+    hashes, ordinals = _stem_table(segment, vocabulary, language)
+    digest = np.uint64(xxhash.xxh3_64_intdigest(wanted.encode()))
+    first, last = np.searchsorted(hashes, digest, "left"), np.searchsorted(hashes, digest, "right")
+    return sorted(ordinals[first:last].tolist())
+
+
+def _stem_table(
+    segment: Segment, vocabulary: Vocabulary, language: str
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Return the hashes of all terms' stems, sorted, with the terms' ordinals; made once."""
+    key = ("stems", language)
+    table: tuple[NDArray[np.uint64], NDArray[np.uint32]] | None = segment.caches.get(key)
+    if table is None:
+        digest = xxhash.xxh3_64_intdigest
+        stems = stem_all(vocabulary.terms(0, len(vocabulary)), language)
+        hashes = np.fromiter((digest(one.encode()) for one in stems), np.uint64, len(stems))
+        order = np.argsort(hashes)
+        table = segment.caches[key] = (hashes[order], order.astype(np.uint32))
+    return table
+
+
+def count_by_kind(expansion: Expansion, doc_freqs: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the sum of the terms' document frequencies by `MatchKind`."""
+    counts = np.zeros(NUM_MATCH_KINDS, np.int64)
+    np.add.at(counts, expansion.kinds, doc_freqs)
+    return counts

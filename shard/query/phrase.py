@@ -1,0 +1,300 @@
+"""Phrases: in which fields of which documents do words stand next to each other, in order?
+
+    "green mile"       green  doc 3 title 0, 9      rarest word: every place is a seed
+                       mile   doc 3 title 1         a seed lives if mile stands one behind it
+                       ──▶    doc 3 title, once
+
+The rarest word's places are listed; each other word is then walked along these entries only (blocks
+without them are left out) and must have a place at the right distance. What lives is counted by
+entry: it is scored like a term that occurs so often.
+
+A last word that may be half typed is any of its terms, so a seed lives if one of them fits.
+
+Cost: the rarest word's entries and positions, and of the others the blocks that meet them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from common.kernels import kernel
+from shard.index.positions import decode_varint, skip_varints
+from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.query.bm25f import NO_DOCS, NO_FIELDS, gallop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shard.index.text_index import TextIndex
+
+_ONE: Final = np.uint64(1)
+_S32: Final = np.uint64(32)
+_LISTS: Final = (
+    "uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
+    " uint8[::1], int64[::1], uint32[::1]"
+)
+
+
+class PhraseEntries(NamedTuple):
+    """Where a phrase occurs: entries as of a term, by document, then field."""
+
+    docs: NDArray[np.uint32]
+    fields: NDArray[np.uint16]
+    freqs: NDArray[np.uint32]
+
+
+NO_ENTRIES: Final = PhraseEntries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
+
+
+@kernel(f"({_LISTS}, int64, uint64[::1])")
+def _list_places(  # type: ignore[no-untyped-def]
+    postings,
+    posting_starts,
+    entry_counts,
+    skip_starts,
+    skip_docs,
+    skip_postings,
+    positions,
+    position_starts,
+    skip_positions,
+    term,
+    allowed,
+):
+    """Return documents and fields of a term's entries, and all places: entry << 32 | position."""
+    num_entries = np.int64(entry_counts[term])
+    entry_docs = np.empty(num_entries, np.uint32)
+    entry_fields = np.empty(num_entries, np.uint16)
+    size = num_entries * 2
+    places = np.empty(size, np.uint64)
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    has_allowed = len(allowed) > 0
+    at = posting_starts[term]
+    cursor = position_starts[term]
+    left = num_entries
+    num_found = 0
+    num_places = 0
+    while left > 0:
+        count = min(left, BLOCK_ENTRIES)
+        left -= count
+        at = decode_block(postings, at, count, docs, fields, freqs)
+        for i in range(count):
+            doc = np.int64(docs[i])
+            freq = np.int64(freqs[i])
+            if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
+                cursor = skip_varints(positions, cursor, freq)
+                continue
+            entry_docs[num_found] = docs[i]
+            entry_fields[num_found] = fields[i]
+            if num_places + freq > size:
+                size = 2 * (num_places + freq)
+                more_places = np.empty(size, np.uint64)
+                more_places[:num_places] = places[:num_places]
+                places = more_places
+            position = np.int64(0)
+            for _ in range(freq):
+                delta, cursor = decode_varint(positions, cursor)
+                position += delta
+                places[num_places] = np.uint64(num_found) << _S32 | np.uint64(position)
+                num_places += 1
+            num_found += 1
+    return entry_docs[:num_found], entry_fields[:num_found], places[:num_places]
+
+
+@kernel(
+    f"void({_LISTS}, uint32[::1], uint32[::1], uint16[::1], int64[::1], uint64[::1], int64, uint8,"
+    " uint8[::1], uint32[::1], uint16[::1], uint32[::1])",
+    allocates=False,
+)
+def _follow(  # type: ignore[no-untyped-def]
+    postings,
+    posting_starts,
+    entry_counts,
+    skip_starts,
+    skip_docs,
+    skip_postings,
+    positions,
+    position_starts,
+    skip_positions,
+    terms,
+    entry_docs,
+    entry_fields,
+    place_starts,
+    places,
+    distance,
+    level,
+    levels,
+    docs,
+    fields,
+    freqs,
+):
+    """Raise seeds from `level` to level + 1 for which one of the terms stands `distance` behind."""
+    num_entries = len(entry_docs)
+    for term_32 in terms:
+        term = np.int64(term_32)
+        row_first = np.int64(skip_starts[term])
+        num_rows = np.int64(skip_starts[term + 1]) - row_first
+        left = np.int64(entry_counts[term])
+        at = posting_starts[term]
+        num_blocks = max(num_rows, 1)
+        entry = np.int64(0)
+        for block in range(num_blocks):
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            cursor = position_starts[term]
+            if num_rows > 0:
+                row = row_first + block
+                entry = gallop(entry_docs, entry, np.int64(skip_docs[row]))
+                if entry == num_entries:
+                    break
+                if block + 1 < num_blocks and entry_docs[entry] > skip_docs[row + 1]:
+                    continue
+                at = posting_starts[term] + np.int64(skip_postings[row])
+                cursor += np.int64(skip_positions[row])
+            decode_block(postings, at, count, docs, fields, freqs)
+            num_skipped = np.int64(0)
+            for i in range(count):
+                freq = np.int64(freqs[i])
+                if entry < num_entries and entry_docs[entry] < docs[i]:
+                    entry = gallop(entry_docs, entry, np.int64(docs[i]))
+                while (
+                    entry < num_entries
+                    and entry_docs[entry] == docs[i]
+                    and entry_fields[entry] < fields[i]
+                ):
+                    entry += 1
+                if entry == num_entries:
+                    break
+                if entry_docs[entry] != docs[i] or entry_fields[entry] != fields[i]:
+                    num_skipped += freq
+                    continue
+                cursor = skip_varints(positions, cursor, num_skipped)
+                num_skipped = 0
+                place = place_starts[entry]
+                stop = place_starts[entry + 1]
+                position = np.int64(0)
+                for _ in range(freq):
+                    delta, cursor = decode_varint(positions, cursor)
+                    position += delta
+                    wanted = position - distance
+                    while place < stop and np.int64(places[place] & np.uint64(0xFFFFFFFF)) < wanted:
+                        place += 1
+                    if (
+                        place < stop
+                        and np.int64(places[place] & np.uint64(0xFFFFFFFF)) == wanted
+                        and levels[place] == level
+                    ):
+                        levels[place] = level + 1
+
+
+@kernel(
+    f"void({_LISTS}, uint32[::1], uint32[::1], uint16[::1], int64[::1], uint64[::1], int64, uint8, uint8[::1])"
+)
+def _follow_terms(  # type: ignore[no-untyped-def]
+    postings,
+    posting_starts,
+    entry_counts,
+    skip_starts,
+    skip_docs,
+    skip_postings,
+    positions,
+    position_starts,
+    skip_positions,
+    terms,
+    entry_docs,
+    entry_fields,
+    place_starts,
+    places,
+    distance,
+    level,
+    levels,
+):
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    _follow(
+        postings,
+        posting_starts,
+        entry_counts,
+        skip_starts,
+        skip_docs,
+        skip_postings,
+        positions,
+        position_starts,
+        skip_positions,
+        terms,
+        entry_docs,
+        entry_fields,
+        place_starts,
+        places,
+        distance,
+        level,
+        levels,
+        docs,
+        fields,
+        freqs,
+    )
+
+
+def lists_of(index: TextIndex) -> tuple[NDArray[np.generic], ...]:
+    """Return the arrays of lists and positions in the order in which kernels take them."""
+    return (
+        index.postings,
+        index.posting_starts,
+        index.entry_counts,
+        index.skip_starts,
+        index.skip_docs,
+        index.skip_postings,
+        index.positions,
+        index.position_starts,
+        index.skip_positions,
+    )
+
+
+def find_phrase(
+    index: TextIndex,
+    words: Sequence[str],
+    *,
+    is_prefix: bool,
+    allowed: NDArray[np.uint64],
+) -> PhraseEntries:
+    """Find where words stand next to each other, in order.
+
+    Args:
+        index: the segment's text structures.
+        words: folded words, at least two; queries have at most some dozens.
+        is_prefix: whether the last word may be half typed.
+        allowed: bitset of documents; empty: all.
+    """
+    vocabulary = index.vocabulary
+    terms: list[NDArray[np.uint32]] = []
+    for i, word in enumerate(words):
+        if is_prefix and i + 1 == len(words):
+            first, last = vocabulary.prefix_range(word)
+            found = np.arange(first, last, dtype=np.uint32)
+        else:
+            ordinal = vocabulary.find(word)
+            found = np.array([] if ordinal is None else [ordinal], np.uint32)
+        if len(found) == 0:
+            return NO_ENTRIES
+        terms.append(found)
+    lists = lists_of(index)
+    costs = [int(index.entry_counts[one].sum()) for one in terms]
+    # The last word cannot be the seed if it is many terms; there is another one before it.
+    order = sorted(range(len(words)), key=lambda i: (len(terms[i]) > 1, costs[i]))
+    seed = order[0]
+    docs, fields, places = _list_places(*lists, int(terms[seed][0]), allowed)
+    entries = (places >> _S32).astype(np.int64)
+    place_starts = np.searchsorted(entries, np.arange(len(docs) + 1)).astype(np.int64)
+    levels = np.zeros(len(places), np.uint8)
+    for level, i in enumerate(order[1:]):
+        _follow_terms(*lists, terms[i], docs, fields, place_starts, places, i - seed, level, levels)
+    is_alive = levels == len(words) - 1
+    freqs = np.bincount(entries[is_alive], minlength=len(docs)).astype(np.uint32)
+    is_found = freqs > 0
+    return PhraseEntries(docs[is_found], fields[is_found], freqs[is_found])

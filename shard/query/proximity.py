@@ -1,0 +1,226 @@
+"""Proximity: a bonus for documents in which the query's words stand together.
+
+    query    green mile house
+    pairs    (green, mile) (mile, house)              neighbours in the query
+    text     the green mile, a prison house
+                 1     2        4      5
+    close    green → mile: 1 step, 1.0      mile → house: 3 steps, 1/3
+
+The closeness of a pair in a document is its best one in any field: 1 / distance in order, half of it
+in the other order, 0 beyond `WINDOW` words. The document's closeness is the mean over the pairs,
+each weighted by the lesser weight of its two words, so between 0 and 1; the score is multiplied by
+``1 + query.proximity * closeness``.
+
+As the bonus is bounded, most documents need not be looked at: of the k best by score without it,
+the worst has at least that score with it; whoever cannot reach this even with the whole bonus stays
+below. Only the others' positions are read, and the order of the k best is exact.
+
+Costs: reading the positions of the documents that can still get there, 50-100 ns each and word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from common.kernels import kernel
+from shard.index.positions import POSITION_GAP, decode_varint, skip_varints
+from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.query.bm25f import gallop
+from shard.query.phrase import _LISTS, lists_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shard.index.text_index import TextIndex
+    from shard.query.expansion import Expansion
+
+WINDOW: Final = 8
+"""Words further apart than this are not near; must be less than the gap between values."""
+assert WINDOW < POSITION_GAP
+WORDS_MAX: Final = 64
+"""Words of a query that proximity looks at (six bits of an occurrence)."""
+_POSITION_MAX: Final = (1 << 22) - 1
+_DOCS_MAX: Final = 1 << 20
+"""Documents looked at in one go (twenty bits of an occurrence)."""
+
+
+@kernel(
+    f"uint64[::1]({_LISTS}, uint32[::1], uint64[::1], int64, uint32[::1], uint64[::1], int32[::1],"
+    " boolean[::1])"
+)
+def _list_occurrences(  # type: ignore[no-untyped-def]
+    postings,
+    posting_starts,
+    entry_counts,
+    skip_starts,
+    skip_docs,
+    skip_postings,
+    positions,
+    position_starts,
+    skip_positions,
+    terms,
+    languages,
+    word,
+    wanted,
+    row_languages,
+    field_rows,
+    is_searched,
+):
+    """Return the places of a word's terms in the wanted documents.
+
+    An occurrence is: number in `wanted` (20 bits), field (16), position (22), word (6).
+    """
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    size = np.int64(256)
+    found = np.empty(size, np.uint64)
+    num_found = 0
+    num_wanted = len(wanted)
+    for i_term in range(len(terms)):
+        term = np.int64(terms[i_term])
+        row_first = np.int64(skip_starts[term])
+        num_rows = np.int64(skip_starts[term + 1]) - row_first
+        left = np.int64(entry_counts[term])
+        at = posting_starts[term]
+        num_blocks = max(num_rows, 1)
+        place = np.int64(0)
+        for block in range(num_blocks):
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            cursor = position_starts[term]
+            if num_rows > 0:
+                row = row_first + block
+                place = gallop(wanted, place, np.int64(skip_docs[row]))
+                if place == num_wanted:
+                    break
+                if block + 1 < num_blocks and wanted[place] > skip_docs[row + 1]:
+                    continue
+                at = posting_starts[term] + np.int64(skip_postings[row])
+                cursor += np.int64(skip_positions[row])
+            decode_block(postings, at, count, docs, fields, freqs)
+            num_skipped = np.int64(0)
+            for i in range(count):
+                freq = np.int64(freqs[i])
+                if place < num_wanted and wanted[place] < docs[i]:
+                    place = gallop(wanted, place, np.int64(docs[i]))
+                if place == num_wanted:
+                    break
+                field_row = field_rows[fields[i]]
+                if (
+                    wanted[place] != docs[i]
+                    or not is_searched[field_row]
+                    or not row_languages[field_row] & languages[i_term]
+                ):
+                    num_skipped += freq
+                    continue
+                cursor = skip_varints(positions, cursor, num_skipped)
+                num_skipped = 0
+                if num_found + freq > size:
+                    size = 2 * (num_found + freq)
+                    more_found = np.empty(size, np.uint64)
+                    more_found[:num_found] = found[:num_found]
+                    found = more_found
+                upper = (
+                    np.uint64(place) << np.uint64(44)
+                    | np.uint64(fields[i]) << np.uint64(28)
+                    | np.uint64(word)
+                )
+                position = np.int64(0)
+                for _ in range(freq):
+                    delta, cursor = decode_varint(positions, cursor)
+                    position += delta
+                    found[num_found] = upper | np.uint64(min(position, _POSITION_MAX)) << np.uint64(
+                        6
+                    )
+                    num_found += 1
+    return found[:num_found]
+
+
+@kernel("float64[::1](uint64[::1], int64, float64[::1])")
+def _measure(occurrences, num_docs, pair_weights):  # type: ignore[no-untyped-def]
+    """Return the closeness of each document from its sorted occurrences.
+
+    ``pair_weights[w]`` is the weight of the pair of words w and w + 1.
+    """
+    num_words = len(pair_weights) + 1
+    closeness = np.zeros(num_docs, np.float64)
+    total = 0.0
+    for weight in pair_weights:
+        total += weight
+    if total <= 0.0:
+        return closeness
+    last = np.empty(num_words, np.int64)
+    best = np.zeros(num_words, np.float64)
+    i = 0
+    size = len(occurrences)
+    while i < size:
+        doc = occurrences[i] >> np.uint64(44)
+        best[:] = 0.0
+        while i < size and occurrences[i] >> np.uint64(44) == doc:
+            text = occurrences[i] >> np.uint64(28)
+            last[:] = -1
+            while i < size and occurrences[i] >> np.uint64(28) == text:
+                word = np.int64(occurrences[i] & np.uint64(63))
+                position = np.int64(occurrences[i] >> np.uint64(6) & np.uint64(_POSITION_MAX))
+                i += 1
+                if word > 0 and last[word - 1] >= 0:
+                    distance = position - last[word - 1]
+                    if 0 < distance <= WINDOW:
+                        best[word - 1] = max(best[word - 1], 1.0 / distance)
+                if word + 1 < num_words and last[word + 1] >= 0:
+                    distance = position - last[word + 1]
+                    if 0 < distance <= WINDOW:
+                        best[word] = max(best[word], 0.5 / distance)
+                last[word] = position
+        measured = 0.0
+        for pair in range(num_words - 1):
+            measured += pair_weights[pair] * best[pair]
+        closeness[doc] = measured / total
+    return closeness
+
+
+def measure_closeness(
+    index: TextIndex,
+    expansions: Sequence[Expansion],
+    pair_weights: NDArray[np.float64],
+    docs: NDArray[np.uint32],
+    *,
+    row_languages: NDArray[np.uint64],
+    is_searched: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return the closeness (0 to 1) of the query's words in documents.
+
+    Args:
+        index: the segment's text structures.
+        expansions: of the query's words, in order; at most `WORDS_MAX`.
+        pair_weights: of each word and the next.
+        docs: ascending documents.
+        row_languages: language bit by field row.
+        is_searched: by field row.
+    """
+    closeness = np.zeros(len(docs))
+    for start in range(0, len(docs), _DOCS_MAX):
+        wanted = docs[start : start + _DOCS_MAX]
+        occurrences = np.concatenate(
+            [
+                _list_occurrences(
+                    *lists_of(index),
+                    expansion.terms,
+                    expansion.languages,
+                    word,
+                    wanted,
+                    row_languages,
+                    index.field_rows,
+                    is_searched,
+                )
+                for word, expansion in enumerate(expansions)
+            ]
+        )
+        occurrences.sort()
+        closeness[start : start + _DOCS_MAX] = _measure(occurrences, len(wanted), pair_weights)
+    return closeness
