@@ -127,19 +127,18 @@ class RpcServer:
     """Accepts connections and answers their calls.
 
     A new connection that was accepted ends all older ones: there is one coordinator, and what it
-    opened before is what it has given up.
+    opened before is what it has given up. It is welcomed when the calls of the older ones are
+    finished, so what the welcome says about writes (`seq_max`) is the last word.
 
     Args:
         handlers: by method name, without `hello`.
         authenticate: checks the first frame of every connection; raises `ServiceError` to refuse.
-            May return a coroutine of the `Welcome`: a shard welcomes only when the writes of former
-            connections are finished, so that `seq_max` is the last word.
     """
 
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        authenticate: Callable[[Hello], Welcome | Awaitable[Welcome]],
+        authenticate: Callable[[Hello], Welcome],
     ) -> None:
         self.authenticate = authenticate
         self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
@@ -153,7 +152,7 @@ class RpcServer:
         }
         self.connections: set[ServerConnection] = set()
         self.num_in_flight = 0
-        self._idle: asyncio.Event | None = None
+        self._idle: list[asyncio.Future[None]] = []
         self._server: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int = 0) -> int:
@@ -166,21 +165,35 @@ class RpcServer:
         """Accept nothing new, let calls in flight finish for a while, close all connections."""
         if self._server is not None:
             self._server.close()
-        if self.num_in_flight and grace_seconds > 0:
-            self._idle = asyncio.Event()
-            try:
-                async with asyncio.timeout(grace_seconds):
-                    await self._idle.wait()
-            except TimeoutError:
-                _log.warning("calls given up at stop", num_calls=self.num_in_flight)
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self.wait_idle()
+        except TimeoutError:
+            _log.warning("calls given up at stop", num_calls=self.num_in_flight)
         for connection in list(self.connections):
             connection.close()
+
+    async def wait_idle(self) -> None:
+        """Return when no call is in flight."""
+        while self.num_in_flight:
+            idle = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
 
     def finish_call(self) -> None:
         """Count one answered call."""
         self.num_in_flight -= 1
-        if self.num_in_flight == 0 and self._idle is not None:
-            self._idle.set()
+        if self.num_in_flight == 0 and self._idle:
+            waiting, self._idle = self._idle, []
+            for idle in waiting:
+                if not idle.done():
+                    idle.set_result(None)
+
+    def end_others(self, current: ServerConnection) -> None:
+        """End all connections that were accepted before."""
+        for connection in list(self.connections):
+            if connection is not current and connection.is_known:
+                connection.close()
 
 
 class ServerConnection(asyncio.Protocol):
@@ -190,7 +203,7 @@ class ServerConnection(asyncio.Protocol):
         self._server = server
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._is_known = False
+        self.is_known = False
         self._is_greeting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -222,7 +235,7 @@ class ServerConnection(asyncio.Protocol):
         """Answer every call that is complete."""
         try:
             for body in self._reader.feed(data):
-                if self._is_known:
+                if self.is_known:
                     self._dispatch(body)
                 else:
                     self._greet(body)
@@ -241,38 +254,27 @@ class ServerConnection(asyncio.Protocol):
             hello = msgspec.msgpack.decode(request.params, type=Hello)
         except msgspec.DecodeError as error:
             raise FrameError(f"undecodable hello: {error}") from error
+        server = self._server
         try:
-            welcome = self._server.authenticate(hello)
+            welcome = server.authenticate(hello)
         except ServiceError as error:
             self._refuse(request.msgid, error)
             return
-        if isinstance(welcome, Welcome):
-            self._welcome(request.msgid, welcome)
-            return
-        task = asyncio.ensure_future(welcome)
-        task.add_done_callback(partial(self._welcome_later, request.msgid))
-
-    def _welcome_later(self, msgid: int, task: asyncio.Future[Welcome]) -> None:
-        """Complete a handshake whose answer took its time."""
-        error = None if task.cancelled() else task.exception()
-        if task.cancelled():
-            self._refuse(msgid, Unavailable("the shard is stopping"))
-        elif isinstance(error, ServiceError):
-            self._refuse(msgid, error)
-        elif error is not None:
-            _log.error("handshake failed", cause=error)
-            self._refuse(msgid, InternalError("internal error in a shard; its log has the cause"))
+        server.end_others(self)
+        if server.num_in_flight:
+            task = asyncio.ensure_future(self._welcome_when_idle(request.msgid, hello))
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
         else:
-            self._welcome(msgid, task.result())
+            self._welcome(request.msgid, welcome)
+
+    async def _welcome_when_idle(self, msgid: int, hello: Hello) -> None:
+        """Complete the handshake when the calls of former connections are finished."""
+        await self._server.wait_idle()
+        self._welcome(msgid, self._server.authenticate(hello))
 
     def _welcome(self, msgid: int, welcome: Welcome) -> None:
-        """Accept the peer, end what it opened before."""
-        if self._transport is None:
-            return
-        for connection in list(self._server.connections):
-            if connection is not self and connection._is_known:
-                connection.close()
-        self._is_known = True
+        """Accept the peer."""
+        self.is_known = True
         self._reader.max_bytes = MAX_FRAME_BYTES
         self._write(encode_response(msgid, None, welcome))
 

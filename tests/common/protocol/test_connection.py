@@ -211,14 +211,19 @@ async def test_undecodable_params_close_only_that_connection() -> None:
     assert (await again.call("get", _get(b"5"), GetResponse)).document == b"5"
 
 
-async def test_a_new_connection_ends_the_former_one() -> None:
+async def test_a_new_connection_ends_the_former_one_and_waits_for_its_calls() -> None:
     shard = Shard()
     former, _ = await connect(shard.server, HELLO)
     call = former.call("wait", None, GetResponse)
-    current, _ = await connect(shard.server, HELLO)
+    await asyncio.sleep(0)
+    current, _ = open_link(shard.server)
+    greeting = asyncio.ensure_future(current.greet(HELLO))
     with pytest.raises(Unavailable):
         await call
     assert not former.is_open
+    assert not greeting.done()
+    shard.gate.set_result(GetResponse(None))
+    assert await greeting == Welcome(4711, 12)
     assert (await current.call("get", _get(b"5"), GetResponse)).document == b"5"
 
 
@@ -242,21 +247,6 @@ async def test_stopping_waits_for_calls_in_flight() -> None:
     await stopping
     await asyncio.sleep(0)
     assert not shard.server.connections
-
-
-async def test_a_server_may_take_its_time_to_welcome() -> None:
-    ready = asyncio.Event()
-
-    async def authenticate(_: Hello) -> Welcome:
-        await ready.wait()
-        return Welcome(1, 99)
-
-    client, _ = open_link(RpcServer({}, authenticate))
-    greeting = asyncio.ensure_future(client.greet(HELLO))
-    await asyncio.sleep(0)
-    assert not greeting.done()
-    ready.set()
-    assert (await greeting).seq_max == 99
 
 
 async def test_the_same_over_a_real_socket() -> None:
