@@ -1,15 +1,17 @@
 """The table of methods of a shard: method → function. Decode and encode are the connection's work.
 
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
-where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. What
-waits for the disk or may take long (writes, configuration, backup) is a coroutine.
+where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. A
+search that is known to take longer (`searcher.is_slow`) goes to a reader thread; what waits for the
+disk (writes, configuration, backup) is a coroutine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common.errors import InternalError, Unavailable
@@ -40,6 +42,10 @@ from shard import searcher
 from shard.backup import copy_truth
 from shard.index_statistics import index_statistics
 from shard.indexes import Indexes
+from shard.snapshot import Snapshot
+
+READERS = 2
+"""Threads for slow searches."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -55,6 +61,7 @@ class Handlers:
     def __init__(self, indexes: Indexes, queue_length: Callable[[], int]) -> None:
         self._indexes = indexes
         self._queue_length = queue_length
+        self._readers = ThreadPoolExecutor(READERS, "reader")
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers by method."""
@@ -90,12 +97,20 @@ class Handlers:
         """Answer what scoring needs to know of all live documents."""
         return searcher.statistics(self._indexes.snapshot(request.index, request.horizon), request)
 
-    def search(self, request: SearchRequest) -> SearchResponse:
+    def search(
+        self, request: SearchRequest
+    ) -> SearchResponse | Coroutine[None, None, SearchResponse]:
         """Search one state of an index."""
         snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
         if snapshot.revision != request.revision:
             raise Unavailable("the index is being switched to another configuration; try again")
+        if searcher.is_slow(snapshot, request):
+            return self._search_slowly(snapshot, request)
         return searcher.search(snapshot, request)
+
+    async def _search_slowly(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, searcher.search, snapshot, request)
 
     def fetch(self, request: FetchRequest) -> FetchResponse:
         """Return stored documents."""

@@ -89,12 +89,16 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
         loop.add_signal_handler(number, stop.set)
     if identity.parent_pipe is not None:
         watch_parent(identity.parent_pipe)
+
+    def on_failure(error: BaseException) -> None:
+        loop.call_soon_threadsafe(_fail, error)
+
     indexes = Indexes(
         folder,
         shard=identity.shard,
         num_shards=identity.num_shards,
         settings=settings,
-        on_failure=lambda error: loop.call_soon_threadsafe(_fail, error),
+        on_failure=on_failure,
     )
     indexes.start()
     server = _make_server(identity, indexes)
