@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common import data_directory
+from common.data_directory import (
+    DataDirectoryError,
+    Endpoint,
+    acquire_lock,
+    read_endpoint,
+    read_or_create_secret,
+    shard_folder,
+    write_atomically,
+    write_endpoint,
+)
+
+
+def test_a_folder_has_one_owner_and_says_who(tmp_path: Path) -> None:
+    lock = acquire_lock(tmp_path)
+    with pytest.raises(DataDirectoryError, match=f"process {os.getpid()}"):
+        acquire_lock(tmp_path, wait_seconds=0)
+    os.close(lock)
+    os.close(acquire_lock(tmp_path, wait_seconds=0))
+
+
+def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    lock = acquire_lock(tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    )
+    os.close(lock)
+    os.close(acquire_lock(tmp_path, wait_seconds=0))
+    child.communicate()
+
+
+def test_a_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = acquire_lock(tmp_path)
+    pauses: list[float] = []
+
+    def release(seconds: float) -> None:
+        pauses.append(seconds)
+        os.close(lock)
+
+    monkeypatch.setattr("common.data_directory.time.sleep", release)
+    os.close(acquire_lock(tmp_path, wait_seconds=5))
+    assert len(pauses) == 1
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old", mode=0o600)
+    write_atomically(path, b"new", mode=0o600)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_all_get_the_same_secret_and_nobody_else_can_read_it(tmp_path: Path) -> None:
+    secret = read_or_create_secret(tmp_path)
+    assert len(secret) == 64
+    assert read_or_create_secret(tmp_path) == secret
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
+
+
+def test_an_endpoint_is_found_until_it_is_forgotten(tmp_path: Path) -> None:
+    assert read_endpoint(tmp_path, 0) is None
+    shard_folder(tmp_path, 0).mkdir()
+    write_endpoint(tmp_path, 0, Endpoint("127.0.0.1", 4711, 12))
+    assert read_endpoint(tmp_path, 0) == Endpoint("127.0.0.1", 4711, 12)
+    data_directory.forget_endpoints(tmp_path, 2)
+    assert read_endpoint(tmp_path, 0) is None
+
+
+def test_a_directory_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataDirectoryError, match="--data-dir"):
+        data_directory.create(tmp_path / "file" / "data")

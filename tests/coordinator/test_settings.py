@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coordinator import settings as settings_module
+from coordinator.settings import SettingError, load
+
+
+def test_defaults_need_nothing() -> None:
+    settings, origins = load({}, {})
+    assert settings.port == 3000
+    assert settings.host == "127.0.0.1"
+    assert {origin.origin for origin in origins} == {"default"}
+
+
+def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "facetd.toml"
+    file.write_text('port = 1\nshards = 2\nlog_level = "debug"\n[limits]\nper_page_max = 7\n')
+    environment = {"FACETD_PORT": "3", "FACETD_SHARDS": "4"}
+    settings, origins = load({"port": "5"}, environment, file)
+    assert (settings.port, settings.shards, settings.log_level) == (5, 4, "debug")
+    assert settings.limits.per_page_max == 7
+    by_name = {origin.name: origin.origin for origin in origins}
+    assert by_name["port"] == "--port"
+    assert by_name["shards"] == "FACETD_SHARDS"
+    assert by_name["log_level"] == str(file)
+    assert by_name["limits.per_page_max"] == str(file)
+    assert by_name["host"] == "default"
+
+
+def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> None:
+    file = tmp_path / "facetd.toml"
+    file.write_text("port = 1\n")
+    settings, _ = load({}, {"FACETD_CONFIG_FILE": str(file), "FACETD_LIMIT_PER_PAGE_MAX": "9"})
+    assert (settings.port, settings.limits.per_page_max) == (1, 9)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"FACETD_PORT": "x"}, "FACETD_PORT: port must be an integer from 0 to 65535"),
+        ({"FACETD_PORT": "70000"}, "from 0 to 65535"),
+        ({"FACETD_PORT": "1_0"}, "integer"),
+        ({"FACETD_PORT": "３"}, "integer"),
+        ({"FACETD_SHARDS": "0"}, "from 1 to 64"),
+        ({"FACETD_SHARDS": "1.5"}, "integer"),
+        ({"FACETD_INSECURE": "maybe"}, "true or false"),
+        ({"FACETD_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
+        ({"FACETD_STOP_GRACE_SECONDS": "nan"}, "a number of at least 0.0"),
+        ({"FACETD_LIMIT_PER_PAGE_MAX": "0"}, "positive integer"),
+        ({"FACETD_LIMIT_PER_PAGE_MAX": "x"}, "positive integer"),
+        ({"FACETD_LIMIT_NONSENSE": "1"}, "unknown limit 'nonsense'"),
+    ],
+)
+def test_a_wrong_value_says_what_would_be_valid(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingError, match=message.replace("(", r"\(")):
+        load({}, environment)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "did you mean port?"),
+        ("port = true", "integer"),
+        ("port =", "not valid TOML"),
+        ("limits = 1", "must be a table"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "facetd.toml"
+    file.write_text(text)
+    with pytest.raises(SettingError) as caught:
+        load({}, {}, file)
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="cannot read"):
+        load({}, {}, tmp_path / "none.toml")
+
+
+def test_lists_are_split_at_commas() -> None:
+    settings, _ = load({}, {"FACETD_ALLOWED_HOSTS": "a.org, b.org"})
+    assert settings.allowed_hosts == ("a.org", "b.org")
+
+
+def test_every_setting_has_unit_and_meaning() -> None:
+    for name, _, unit, doc in settings_module.describe():
+        assert unit, name
+        assert doc, name
+        assert doc[0].islower(), name
