@@ -751,7 +751,7 @@ class ItemScanner:
     def _break_off(self, items: ScannedItems, fault: int) -> None:
         """Give up on an array whose last item is incomplete."""
         self.is_broken = True
-        items.errors.append(_error(fault, self._position, self.num_bytes, "item"))
+        items.errors.append(_error(fault, self._position, self.num_bytes + 1, "item"))
 
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -774,14 +774,13 @@ def scan_item(item: Buffer, limited_fields: Iterable[str] = ()) -> ItemError | b
     *_, num_rows = _scan_array(buffer, 0, 0, _BETWEEN_AFTER_COMMA, *limits, rows, hashes)
     if num_rows == 0:
         return _error(INCOMPLETE, 0, 1, "")
-    fault, fault_at = rows[0, [_FAULT, _FAULT_AT]].tolist()
-    if fault:
-        return _error(fault, 0, fault_at + 1, "", _id_text(buffer, rows[0]))
-    rest = buffer[rows[0, _END] :].tobytes()
-    if rest.strip(b" \t\r\n"):
-        at = len(buffer) - len(rest.lstrip(b" \t\r\n"))
-        return _error(TRAILING_CONTENT, 0, at + 1, "")
+    end, fault, fault_at = rows[0, [_END, _FAULT, _FAULT_AT]].tolist()
     text = _id_text(buffer, rows[0])
+    rest = b"" if end == FAULT else buffer[end:].tobytes().lstrip(b" \t\r\n")
+    if rest:
+        fault, fault_at = TRAILING_CONTENT, len(buffer) - len(rest)
+    if fault:
+        return _error(fault, 0, min(fault_at, len(buffer) - 1) + 1, "", text)
     return None if text is None else text.encode()
 
 
