@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+import msgspec
+
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from coordinator.cluster import Cluster
 
 T = TypeVar("T")
+
+_NIL = msgspec.Raw(b"\xc0")
+"""What a method without params gets; None would leave the shard out."""
 
 
 @overload
@@ -59,7 +64,7 @@ async def gather(
     Args:
         cluster: the shards.
         method: name of a reading method.
-        params: its struct.
+        params: its struct, or None for a method without.
         result_type: struct of the results.
         deadline: by which all must have answered.
         is_partial: whether a shard that is away leaves None instead of failing the whole.
@@ -74,7 +79,7 @@ async def gather(
     return await gather_each(
         cluster,
         method,
-        [params] * len(cluster.shards),
+        [_NIL if params is None else params] * len(cluster.shards),
         result_type,
         deadline,
         is_partial=is_partial,
