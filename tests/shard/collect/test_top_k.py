@@ -1,0 +1,200 @@
+"""Hits come in the exact order, for any keys, segments, depth and cursor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.messages import SearchRequest, SortKey, TextQuery
+from shard.collect.matches import Matches
+from shard.collect.top_k import Hits, select_hits, sort_values
+from shard.index.sort_columns import PERMUTATION_USES_MIN
+from tests.shard.columns_model import Item, World, sort_value, worlds
+
+QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)
+
+sort_keys = st.lists(
+    st.builds(
+        SortKey,
+        st.sampled_from(["year", "name", "flag", "tags", "box.in", "unknown", None]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=3,
+).map(tuple)
+
+
+def request(
+    sort: tuple[SortKey, ...] = (), *, with_query: bool = False, **changes: Any
+) -> SearchRequest:
+    settings: dict[str, Any] = {
+        "index": 1,
+        "horizon": 1,
+        "revision": 1,
+        "query": QUERY if with_query else None,
+        "filters": (),
+        "facets": (),
+        "ranges": (),
+        "sort": sort,
+        "is_place_descending": False,
+        "num_hits": 10,
+        "num_documents": 0,
+    }
+    return SearchRequest(**(settings | changes))
+
+
+def all_matches(world: World, scores: dict[int, float] | None) -> list[Matches]:
+    """Every live item, as words or as scored documents."""
+    parts = []
+    for view in world.snapshot.views:
+        if scores is None:
+            parts.append(Matches(view, is_all=True))
+            continue
+        docs = Matches(view, is_all=True).docs
+        records = view.segment["docs.record"][docs].tolist()
+        values = np.array([scores[record] for record in records], np.float64)
+        parts.append(Matches(view, docs=docs, scores=values))
+    return parts
+
+
+def type_rank(value: Any) -> int:
+    return 2 if isinstance(value, bool) else 1 if isinstance(value, str) else 0
+
+
+def compare_key(item: Item, record: int, scores: dict[int, float] | None, key: SortKey) -> Any:
+    """A pair per key, smaller first: numbers and ranks only, so that all compare."""
+    if key.field is None:
+        score = 0.0 if scores is None else scores[record]
+        return (1, -score if key.is_descending else score)
+    return sort_value(item, key.field)
+
+
+def expected_order(
+    world: World, sort: tuple[SortKey, ...], scores: dict[int, float] | None, descending: bool
+) -> list[tuple[int, int, Item]]:
+    """Order items by stable sorts, from the last criterion to the first."""
+    rows = sorted(world.live, key=lambda row: row[0], reverse=descending)
+    if scores is not None:
+        rows.sort(key=lambda row: -scores[row[1]])
+    for key in reversed(sort):
+        if key.field is None:
+            if scores is not None:
+                sign = -1 if key.is_descending else 1
+                rows.sort(key=lambda row: sign * scores[row[1]])
+            continue
+        field = key.field
+        missing = [row for row in rows if sort_value(row[2], field) is None]
+        present = [row for row in rows if sort_value(row[2], field) is not None]
+        present.sort(
+            key=lambda row: (
+                type_rank(sort_value(row[2], field)),
+                sort_value(row[2], field),
+            ),
+            reverse=key.is_descending,
+        )
+        rows = missing + present if key.is_missing_first else present + missing
+    return rows
+
+
+def records(hits: Hits) -> list[int]:
+    return hits.records.tolist()
+
+
+@given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(1, 50), st.data())
+def test_hits_are_in_the_naive_order(
+    world: World,
+    sort: tuple[SortKey, ...],
+    with_query: bool,
+    descending: bool,
+    num_hits: int,
+    data: st.DataObject,
+) -> None:
+    scores = None
+    if with_query:
+        drawn = st.sampled_from([0.0, 1.5, 2.0, 1e9, 3.25])
+        scores = {record: data.draw(drawn) for _, record, _ in world.live}
+    is_descending = descending and not sort and not with_query
+    asked = request(sort, with_query=with_query, is_place_descending=descending, num_hits=num_hits)
+    expected = expected_order(world, sort, scores, is_descending)
+    hits = select_hits(world.snapshot, all_matches(world, scores), asked, num_hits)
+    assert records(hits) == [record for _, record, _ in expected[:num_hits]]
+    assert hits.places.tolist() == [place for place, _, _ in expected[:num_hits]]
+    if scores is not None:
+        assert hits.scores is not None
+        assert hits.scores.tolist() == [scores[record] for record in records(hits)]
+    for key in sort:
+        values = sort_values(world.snapshot, hits, key)
+        if key.field is None:
+            assert values == ()
+        else:
+            field = key.field
+            assert list(values) == [sort_value(item, field) for _, _, item in expected[:num_hits]]
+            assert all(
+                isinstance(value, bool) == isinstance(sort_value(item, field), bool)
+                for value, (_, _, item) in zip(values, expected, strict=False)
+            )
+
+
+@given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(1, 7), st.data())
+def test_cursors_visit_every_hit_once_in_order(
+    world: World,
+    sort: tuple[SortKey, ...],
+    with_query: bool,
+    descending: bool,
+    page: int,
+    data: st.DataObject,
+) -> None:
+    scores = None
+    if with_query:
+        drawn = st.sampled_from([0.0, 1.5, 2.0])
+        scores = {record: data.draw(drawn) for _, record, _ in world.live}
+    is_descending = descending and not sort and not with_query
+    expected = expected_order(world, sort, scores, is_descending)
+    seen: list[int] = []
+    after = None
+    while True:
+        asked = request(
+            sort, with_query=with_query, is_place_descending=descending, num_hits=page, after=after
+        )
+        hits = select_hits(world.snapshot, all_matches(world, scores), asked, page)
+        seen += records(hits)
+        if len(hits.docs) < page:
+            break
+        values = [sort_values(world.snapshot, hits, key) for key in sort]
+        last = tuple(column[-1] if column else None for column in values)
+        score = None if hits.scores is None else float(hits.scores[-1])
+        after = (*last, score, int(hits.places[-1]))
+    assert seen == [record for _, record, _ in expected]
+
+
+def large_world() -> World:
+    rng = np.random.default_rng(9)
+    rows: list[Item] = [
+        {"year": int(year), "price": float(price) if price else None}
+        for year, price in zip(
+            rng.integers(1900, 1990, 20_000), rng.integers(0, 5_000, 20_000) / 4, strict=True
+        )
+    ]
+    return World(rows, cuts=[12_000], deleted=frozenset(range(0, 20_000, 37)))
+
+
+def test_large_segments_give_the_same_with_and_without_their_permutation() -> None:
+    world = large_world()
+    for field in ("year", "price"):
+        for is_descending in (False, True):
+            key = SortKey(field, is_descending)
+            expected = [row[1] for row in expected_order(world, (key,), None, False)]
+            for _ in range(PERMUTATION_USES_MIN + 2):
+                for num_hits in (1, 10, 200, 5_000):
+                    hits = select_hits(
+                        world.snapshot, all_matches(world, None), request((key,)), num_hits
+                    )
+                    assert records(hits) == expected[:num_hits]
+
+
+def test_an_empty_snapshot_has_no_hits() -> None:
+    world = World([{"year": 1}], deleted=frozenset({0}))
+    assert records(select_hits(world.snapshot, all_matches(world, None), request(), 10)) == []

@@ -1,0 +1,169 @@
+"""Filters give, for every segment layout, the items that a naive look at each item gives."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.query import (
+    AllOf,
+    And,
+    AnyOf,
+    Contains,
+    Exists,
+    Filter,
+    IsEmpty,
+    IsNull,
+    Not,
+    Or,
+    Range,
+    StartsWith,
+)
+from common.values import Shape, facet_key
+from shard.query.filters import fold_key, is_slow, resolve
+from tests.shard.columns_model import (
+    FACETS,
+    PATHS,
+    Item,
+    World,
+    keys_of,
+    leaves,
+    numbers,
+    numbers_of,
+    scalars,
+    texts,
+    texts_of,
+    worlds,
+)
+
+paths = st.sampled_from(PATHS)
+keys = scalars.map(facet_key).filter(lambda key: key is not None) | texts
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Range:
+    bound = st.none() | draw(st.sampled_from([numbers, texts]))
+    lower, upper = draw(bound), draw(bound)
+    return Range(draw(paths), lower, draw(st.booleans()), upper, draw(st.booleans()))
+
+
+leaf_filters = (
+    st.builds(AnyOf, paths, st.lists(keys, max_size=7).map(tuple))
+    | st.builds(AllOf, paths, st.lists(keys, max_size=3).map(tuple))
+    | ranges()
+    | st.builds(Exists, paths)
+    | st.builds(IsNull, paths)
+    | st.builds(IsEmpty, paths)
+    | st.builds(StartsWith, paths, texts)
+    | st.builds(Contains, paths, texts)
+)
+conditions = st.recursive(
+    leaf_filters,
+    lambda inner: (
+        st.builds(And, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Or, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Not, inner)
+    ),
+    max_leaves=5,
+)
+
+
+def passes(item: Item, condition: Filter) -> bool:
+    """Return whether an item passes, the naive way."""
+    match condition:
+        case And(children=children):
+            return all(passes(item, child) for child in children)
+        case Or(children=children):
+            return any(passes(item, child) for child in children)
+        case Not(child=child):
+            return not passes(item, child)
+        case AnyOf(field=path, values=wanted):
+            return not keys_of(item, path).isdisjoint(wanted)
+        case AllOf(field=path, values=wanted):
+            return keys_of(item, path).issuperset(wanted)
+        case Range(field=path, lower=lower, upper=upper):
+            of_texts = isinstance(lower, str) or isinstance(upper, str)
+            values: list[Any] = list(texts_of(item, path) if of_texts else numbers_of(item, path))
+            above = operator.gt if condition.is_lower_open else operator.ge
+            below = operator.lt if condition.is_upper_open else operator.le
+            return any(
+                (lower is None or above(value, lower)) and (upper is None or below(value, upper))
+                for value in values
+            )
+        case Exists(field=path):
+            found = leaves(item, path)
+            inside = any(leaves(item, inner) for inner in PATHS if inner.startswith(path + "."))
+            return inside or any(value is not None or shape for value, shape in found)
+        case IsNull(field=path):
+            return (None, Shape.SCALAR) in leaves(item, path)
+        case IsEmpty(field=path):
+            return any(
+                shape == Shape.SCALAR and value in ("", [], {})
+                for value, shape in leaves(item, path)
+            )
+        case StartsWith(field=path, text=text):
+            return any(fold_key(key).startswith(fold_key(text)) for key in keys_of(item, path))
+        case Contains(field=path, text=text):
+            return any(fold_key(text) in fold_key(key) for key in keys_of(item, path))
+
+
+def found(world: World, condition: Filter) -> set[int]:
+    snapshot = world.snapshot
+    return world.records([resolve(snapshot, view, condition) for view in snapshot.views])
+
+
+def expected(world: World, condition: Filter) -> set[int]:
+    return {record for _, record, item in world.live if passes(item, condition)}
+
+
+@given(worlds(), conditions)
+def test_filters_agree_with_a_naive_look_at_each_item(world: World, condition: Filter) -> None:
+    assert found(world, condition) == expected(world, condition)
+    assert found(world, condition) == expected(world, condition), "remembered result differs"
+
+
+@given(worlds(facets=()), leaf_filters)
+def test_fields_that_are_no_facets_are_filtered_alike(world: World, condition: Filter) -> None:
+    assert found(world, condition) == expected(world, condition)
+
+
+def test_texts_are_read_again_for_an_older_snapshot_with_more_live_documents() -> None:
+    items = [{"name": "a"}, {"name": "b"}, {"name": "a"}]
+    newer = World(items, deleted=frozenset({0}), facets=())
+    older = World(items, facets=())
+    object.__setattr__(older.snapshot, "views", ())
+    older.snapshot.views = tuple(type(view)(view.segment, None) for view in newer.snapshot.views)
+    condition = AnyOf("name", ("a",))
+    assert found(newer, condition) == {2}
+    assert found(older, condition) == {0, 2}
+    assert found(newer, condition) == {2}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected_slow"),
+    [
+        (AnyOf("name", ("a",)), True),
+        (And((AnyOf("tags", ("a",)), Not(AnyOf("name", ("a",))))), True),
+        (AnyOf("tags", ("a",)), False),
+        (Range("name", 1, False, 2, False), False),
+        (Range("name", "a", False, None, False), True),
+        (Exists("name"), False),
+        (AnyOf("unknown", ("a",)), False),
+    ],
+)
+def test_only_texts_that_are_not_columns_yet_are_slow(
+    condition: Filter, expected_slow: bool
+) -> None:
+    world = World([{"name": "a", "tags": "a"}], facets=FACETS)
+    (view,) = world.snapshot.views
+    assert is_slow(world.snapshot, view, condition) == expected_slow
+    resolve(world.snapshot, view, condition)
+    assert not is_slow(world.snapshot, view, condition)
+
+
+def test_folding_keeps_punctuation() -> None:
+    assert fold_key("C++ É") == "c++ e"

@@ -1,0 +1,310 @@
+"""A search over a snapshot gives what a naive look at every live item gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.protocol.messages import (
+    Distinct,
+    FacetCounts,
+    FacetRequest,
+    FacetValuesRequest,
+    FetchRequest,
+    FilterClause,
+    GetRequest,
+    RangeRequest,
+    SearchRequest,
+    SearchResponse,
+    SortKey,
+)
+from common.query import AnyOf
+from shard import searcher
+from shard.collect import facet_counts
+from tests.shard.collect.test_top_k import expected_order, request
+from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
+from tests.shard.query.test_filters import conditions, keys, passes, ranges
+
+clauses = st.lists(
+    st.builds(
+        FilterClause,
+        conditions | st.builds(AnyOf, st.sampled_from(FACETS), st.lists(keys).map(tuple)),
+        st.none() | st.sampled_from((*FACETS, "year")),
+    ),
+    max_size=4,
+).map(tuple)
+
+
+def surviving(world: World, asked: SearchRequest, without: str | None) -> list[Item]:
+    """Items that pass all clauses but those marked with a facet."""
+    return [
+        item
+        for _, _, item in world.live
+        if all(
+            passes(item, clause.filter)
+            for clause in asked.filters
+            if without is None or clause.facet != without
+        )
+    ]
+
+
+def decode(world: World, counts: FacetCounts) -> tuple[dict[str, int], set[str] | None]:
+    """Return counts by key, and the keys that are alive if that was sent."""
+    dictionary = world.snapshot.dictionaries[counts.field]
+    assert counts.epoch == dictionary.epoch
+    assert counts.num_values == len(dictionary)
+    names = dictionary.values()
+    values = np.frombuffer(counts.counts, np.uint32).tolist()
+    numbers = np.frombuffer(counts.numbers, np.uint32).tolist() or range(len(values))
+    alive = None
+    if counts.alive is not None:
+        bits = np.unpackbits(np.frombuffer(counts.alive, np.uint8), bitorder="little")
+        alive = {names[number] for number in np.flatnonzero(bits).tolist()}
+    pairs = zip(numbers, values, strict=True)
+    return {names[number]: count for number, count in pairs if count}, alive
+
+
+@given(worlds(), clauses, st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 12))
+def test_hits_totals_and_facets_are_those_of_a_naive_search(
+    world: World, filters: tuple[FilterClause, ...], leaves_out: list[bool], wanted: int
+) -> None:
+    asked = request(
+        filters=filters,
+        facets=tuple(map(FacetRequest, FACETS, leaves_out, [wanted] * 3)),
+        num_documents=5,
+    )
+    found = searcher.search(world.snapshot, asked)
+    # A clause whose facet is not counted without it narrows everything; so it does when it is.
+    hits = [
+        row
+        for row in expected_order(world, (), None, False)
+        if row[2] in surviving(world, asked, None)
+    ]
+    assert found.total == len(hits)
+    assert np.frombuffer(found.records, np.uint64).tolist() == [row[1] for row in hits[:10]]
+    assert [orjson.loads(one) for one in found.documents] == [
+        orjson.loads(orjson.dumps(row[2])) if _fits_orjson(row[2]) else orjson.loads(one)
+        for one, row in zip(found.documents, hits, strict=False)
+    ]
+    for path, leaves_out_own, counts in zip(FACETS, leaves_out, found.facets, strict=True):
+        counted = surviving(world, asked, path if leaves_out_own else None)
+        expected = Counter(key for item in counted for key in keys_of(item, path))
+        given_counts, alive = decode(world, counts)
+        assert given_counts == dict(expected)
+        assert (alive is not None) == (len(expected) < wanted)
+        if alive is not None:
+            assert alive == {key for _, _, item in world.live for key in keys_of(item, path)}
+
+
+def _fits_orjson(item: Any) -> bool:
+    try:
+        orjson.dumps(item)
+    except TypeError:
+        return False
+    return True
+
+
+@given(worlds(), clauses, ranges(), st.lists(st.tuples(st.integers(-5, 10), st.integers(-5, 3000))))
+def test_ranges_count_items(
+    world: World, filters: tuple[FilterClause, ...], condition: Any, bounds: list[tuple[int, int]]
+) -> None:
+    mixed = (*bounds, (condition.lower, condition.upper))
+    asked = request(
+        filters=filters,
+        ranges=tuple(
+            RangeRequest(path, bounds=mixed, leaves_out_own=own)
+            for path in PATHS
+            for own in (False, True)
+        ),
+    )
+    found = searcher.search(world.snapshot, asked)
+    for one, counts in zip(asked.ranges, found.ranges, strict=True):
+        items = surviving(world, asked, one.field if one.leaves_out_own else None)
+        assert counts.keys == tuple(range(len(mixed)))
+        for (lower, upper), count in zip(one.bounds, counts.counts, strict=True):
+            within = type(condition)(one.field, lower, False, upper, True)
+            assert count == sum(passes(item, within) for item in items)
+
+
+@given(worlds(), st.sampled_from([1.0, 2.5, 1000.0]))
+def test_histograms_count_items_once_per_bucket(world: World, interval: float) -> None:
+    asked = request(ranges=tuple(RangeRequest(path, interval=interval) for path in PATHS))
+    found = searcher.search(world.snapshot, asked)
+    for path, counts in zip(PATHS, found.ranges, strict=True):
+        expected = Counter(
+            bucket
+            for _, _, item in world.live
+            for bucket in {int(np.floor(float(n) / interval)) for n in numbers_of(item, path)}
+        )
+        assert dict(zip(counts.keys, counts.counts, strict=True)) == dict(expected)
+        assert list(counts.keys) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("calendar", "expected"),
+    [
+        ("year", {"2020": 3, "2021": 1, "0044": 1}),
+        ("month", {"2020-01": 2, "2020-02": 2, "0044-03": 1}),
+        ("day", {"2020-01-31": 2, "2020-02-01": 1, "0044-03-15": 1}),
+    ],
+)
+@pytest.mark.parametrize("facets", [(), ("date",)])
+def test_calendars_count_iso_dates(
+    calendar: str, expected: dict[str, int], facets: tuple[str, ...]
+) -> None:
+    dates: list[Any] = [
+        "2020-01-31",
+        ["2020-01-31T10:00:00Z", "2020-02-01", "2020-02"],
+        "2020-02-3",
+        "2021-13-01",
+        "0044-03-15",
+        "20201-01-01",
+        2020,
+        None,
+    ]
+    world = World([{"date": date} for date in dates], cuts=[3], facets=facets)
+    asked = request(ranges=(RangeRequest("date", calendar=calendar),))
+    (counts,) = searcher.search(world.snapshot, asked).ranges
+    assert dict(zip(counts.keys, counts.counts, strict=True)) == expected
+
+
+def _large_world() -> World:
+    rng = np.random.default_rng(2)
+    rows: list[Item] = [
+        {
+            "id": number,
+            "brand": f"b{brand}",
+            "tags": [f"t{tag}" for tag in set(tags)],
+            "few": int(few),
+            "unique": f"u{number}",
+        }
+        for number, (brand, tags, few) in enumerate(
+            zip(
+                rng.integers(0, 300, 40_000).tolist(),
+                rng.integers(0, 50, (40_000, 3)).tolist(),
+                rng.integers(0, 4, 40_000).tolist(),
+                strict=True,
+            )
+        )
+    ]
+    return World(
+        rows,
+        cuts=[30_000, 39_990],
+        deleted=frozenset(range(7, 40_000, 53)),
+        facets=("brand", "tags", "few", "unique"),
+    )
+
+
+def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _large_world()
+    facets = ("brand", "tags", "few", "unique")
+    for wanted in (("b7",), tuple(f"b{n}" for n in range(100)), tuple(f"b{n}" for n in range(280))):
+        asked = request(
+            filters=(FilterClause(AnyOf("brand", wanted)),),
+            facets=tuple(FacetRequest(field, False, 0) for field in facets),
+        )
+        items = surviving(world, asked, None)
+        expected = [Counter(key for item in items for key in keys_of(item, f)) for f in facets]
+        for settings in (
+            {},
+            {"_CODE_NS": 0.0, "_CODES_NS": 0.0},  # always by codes
+            {"_SET_UNIT_NS": 0.0, "_SET_DOC_NS": 0.0},  # always by stored sets
+            {"SPARSE_VALUES_MIN": 0, "SPARSE_SHARE": 0},  # always sparsely
+            {"SPARSE_VALUES_MIN": 10**9},
+        ):
+            with monkeypatch.context() as patch:
+                for name, value in settings.items():
+                    patch.setattr(facet_counts, name, value)
+                found = searcher.search(world.snapshot, asked)
+            for counts, one in zip(found.facets, expected, strict=True):
+                assert decode(world, counts)[0] == dict(one)
+
+
+def test_everything_is_answered_from_stored_totals() -> None:
+    world = _large_world()
+    asked = request(facets=(FacetRequest("tags", False, 100),))
+    found = searcher.search(world.snapshot, asked)
+    assert found.total == len(world.live)
+    expected = Counter(key for _, _, item in world.live for key in keys_of(item, "tags"))
+    counts, alive = decode(world, found.facets[0])
+    assert counts == dict(expected)
+    assert alive == set(expected)
+
+
+def test_distinct_keeps_the_best_hits_of_each_value() -> None:
+    items: list[Item] = [{"brand": f"b{n % 3}" if n % 5 else None, "n": n} for n in range(100)]
+    world = World(items, cuts=[40], facets=("brand",))
+    asked = request((SortKey("n", True),), distinct=Distinct("brand", 2), num_documents=10)
+    found = searcher.search(world.snapshot, asked)
+    seen: Counter[str] = Counter()
+    expected = []
+    for item in reversed(items):
+        brand = item["brand"]
+        if brand is None or seen[brand] < 2:
+            expected.append(item["n"])
+            seen[brand] += brand is not None
+    assert [orjson.loads(one)["n"] for one in found.documents] == expected[:10]
+    assert found.total == 100
+
+
+def test_get_finds_the_live_item_of_an_id_only() -> None:
+    world = World(
+        [{"id": 5, "v": 1}, {"id": "x"}, {"id": "5", "v": 2}, {}], cuts=[2], deleted=frozenset({0})
+    )
+
+    def get(identifier: bytes) -> Any:
+        document = searcher.get(world.snapshot, GetRequest(1, 1, identifier)).document
+        return None if document is None else orjson.loads(document)
+
+    assert get(b"5") == {"id": "5", "v": 2}
+    assert get(b"x") == {"id": "x"}
+    assert get(b"y") is None
+
+
+def test_fetch_returns_documents_in_the_order_asked_for() -> None:
+    world = World([{"id": n} for n in range(5)], cuts=[2])
+    records = np.array([4, 0, 3], np.uint64).tobytes()
+    found = searcher.fetch(world.snapshot, FetchRequest(1, 1, records))
+    assert [orjson.loads(one)["id"] for one in found.documents] == [4, 0, 3]
+    assert found.marks == ()
+
+
+def test_facet_values_are_the_tail_of_the_dictionary() -> None:
+    world = World([{"tags": ["a", "b"]}, {"tags": "c"}])
+    epoch = world.snapshot.dictionaries["tags"].epoch
+    ask = searcher.facet_values
+    tail = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 1))
+    assert (tail.epoch, tail.start, tail.values) == (epoch, 1, ("b", "c"))
+    other = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch + 1, 2))
+    assert (other.epoch, other.start, other.values) == (epoch, 0, ("a", "b", "c"))
+    assert ask(world.snapshot, FacetValuesRequest(1, "no", 0, 0)).values == ()
+
+
+def test_a_field_that_is_no_facet_counts_nothing() -> None:
+    world = World([{"name": "a"}])
+    found = searcher.search(world.snapshot, request(facets=(FacetRequest("name", False, 5),)))
+    assert found.facets == (FacetCounts("name", 0, 0, b"", b"", None),)
+
+
+def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:
+    world = World([{"a": 1}, {"a": [None, "x"]}, {"b": {"c": 1.5}}], cuts=[1])
+    assert searcher.fields_of(world.snapshot) == (
+        {"path": "a", "num_docs": 2, "kinds": ["string", "integer", "null"]},
+        {"path": "b.c", "num_docs": 1, "kinds": ["float"]},
+    )
+
+
+def test_slow_searches_are_told_beforehand() -> None:
+    world = World([{"name": "a", "year": 1}])
+    assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert searcher.is_slow(world.snapshot, request((SortKey("name"),)))
+    assert searcher.is_slow(world.snapshot, request(num_hits=10**6))
+    assert searcher.is_slow(world.snapshot, request(filters=(FilterClause(AnyOf("name", ("a",))),)))
+    searcher.search(world.snapshot, request((SortKey("name"),)))
+    assert not searcher.is_slow(world.snapshot, request((SortKey("name"),)))
