@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from common.errors import InvalidRequest, ServiceError
 from common.logs import Log
@@ -84,9 +84,34 @@ class RequestIds:
 
 
 class Connection(RequestHandler):
-    """One client connection; answers in the error envelope where aiohttp would send a text."""
+    """One client connection.
 
-    __slots__ = ()
+    Answers in the error envelope where aiohttp would send a text. And lets a client close its
+    sending side before it has its answer, as simple clients do; aiohttp would hang up on them.
+
+    Attributes:
+        exchange: the newest request.
+    """
+
+    __slots__ = ("exchange",)
+
+    exchange: Exchange | None
+
+    def __init__(self, manager: web.Server, **kwargs: Any) -> None:
+        super().__init__(manager, **kwargs)
+        self.exchange = None
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
+        """Note that the client sends nothing more."""
+        if self.is_idle:
+            return False
+        if self.exchange is not None:
+            self.exchange.cut_off()
+        for _, payload in self._messages:
+            if not payload.is_eof():
+                payload.set_exception(RequestPayloadError("cut off"))
+        self.close()
+        return True
 
     def handle_error(
         self,
@@ -108,7 +133,7 @@ class Connection(RequestHandler):
     @property
     def is_idle(self) -> bool:
         """Whether no request is being read or answered."""
-        return not self._request_in_progress
+        return self._waiter is not None and not self._messages
 
 
 def _refusal(status: int, exc: BaseException | None, line_bytes_max: int) -> ServiceError:
@@ -172,7 +197,10 @@ class Server(web.Server):
         writer: AbstractStreamWriter,
         task: asyncio.Task[None],
     ) -> Exchange:
-        return Exchange(message, payload, protocol, task, self._request_ids(message))
+        exchange = Exchange(message, payload, protocol, task, self._request_ids(message))
+        if isinstance(protocol, Connection):
+            protocol.exchange = exchange
+        return exchange
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Take in a connection; at the bound, the longest idle one makes room."""

@@ -135,6 +135,11 @@ class Exchange:
         """Wake up who waits for the body: the connection is lost."""
         self._payload.set_exception(cause)
 
+    def cut_off(self) -> None:
+        """Note that the client sends nothing more: a body that is not complete never will be."""
+        if not self._payload.is_eof():
+            self._payload.set_exception(RequestPayloadError("cut off"))
+
     # --- the head
 
     def split_target(self) -> tuple[list[str], str]:

@@ -262,7 +262,8 @@ class Guard:
 def host_name(host: str) -> str:
     """Return the name or address of a Host header, without port and brackets, lower case."""
     if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
+        address, bracket, _ = host[1:].partition("]")
+        return address.lower() if bracket else ""
     return host.rpartition(":")[0].lower() if ":" in host else host.lower()
 
 

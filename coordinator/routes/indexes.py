@@ -194,7 +194,7 @@ async def change_aliases(services: Services, exchange: Exchange) -> Answer:
             if target is None:
                 if alias not in state.aliases:
                     raise NotFound(f"there is no alias {alias!r}", code="alias_not_found")
-            elif target not in names:
+            elif not isinstance(target, str) or target not in names:
                 raise NotFound(
                     f"there is no index {str(target)[:100]!r} for alias {alias!r}",
                     code="index_not_found",

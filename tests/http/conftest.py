@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from coordinator import shard_client
+from coordinator.app import HttpApp, create_app
+from coordinator.catalog import Catalog
+from coordinator.cluster import Cluster
+from coordinator.ingest import Ingest
+from coordinator.metrics import Metrics, SlowQueries
+from coordinator.security import Guard
+from coordinator.services import Services
+from coordinator.settings import Settings
+from coordinator.shard_client import locate_in
+from tests.coordinator.model_shard import SECRET, ModelShard
+from tests.http.catalogue import get, post
+from tests.http.fakes import CONFIGURATION, FakeSearch
+from tests.http.raw_client import RawConnection, Reply, exchange
+
+
+@dataclass
+class Web:
+    """The real HTTP side and write path, on model shards; searches are answered by a fake."""
+
+    port: int
+    app: HttpApp
+    services: Services
+    shards: list[ModelShard]
+    search: FakeSearch
+
+    async def send(self, data: bytes, *, half_closes: bool = False) -> Reply:
+        """Send the bytes of one request on a connection of its own."""
+        return await exchange(self.port, data, half_closes=half_closes)
+
+    async def get(self, target: str, **parameters: Any) -> Reply:
+        return await self.send(get(target, **parameters))
+
+    async def post(self, target: str, document: Any, *headers: str) -> Reply:
+        return await self.send(post(target, document, *headers))
+
+    async def connect(self) -> RawConnection:
+        return await RawConnection.open(self.port)
+
+
+MakeWeb = Callable[..., Awaitable[Web]]
+
+
+@pytest_asyncio.fixture
+async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeWeb]:
+    """Start services; `changes` are settings, `limits` single limits."""
+    monkeypatch.setattr(shard_client, "RETRY_MIN_SECONDS", 0.001)
+    monkeypatch.setattr(shard_client, "RETRY_MAX_SECONDS", 0.002)
+    running: list[Web] = []
+
+    async def make(*, limits: dict[str, int] | None = None, **changes: Any) -> Web:
+        settings = Settings(data_dir=tmp_path, shards=2)
+        settings = replace(settings, limits=replace(settings.limits, **(limits or {})), **changes)
+        catalog = Catalog.open(tmp_path, 2)
+        shards = [ModelShard(shard, 2) for shard in range(2)]
+        for shard in shards:
+            await shard.announce(tmp_path)
+        cluster = Cluster(catalog, tuple(locate_in(tmp_path, i) for i in range(2)), SECRET)
+        search = FakeSearch()
+        services: Any = Services(
+            settings=settings,
+            catalog=catalog,
+            cluster=cluster,
+            ingest=Ingest(cluster, catalog, settings),
+            search=search,  # type: ignore[arg-type]
+            guard=Guard(settings, catalog),
+            metrics=Metrics(),
+            slow_queries=SlowQueries(settings.slow_query_ms),
+        )
+        cluster.start()
+        await cluster.wait_ready()
+        await services.ingest.configure("films", CONFIGURATION)
+        app = create_app(services)
+        web = Web(await app.start(settings.host, 0), app, services, shards, search)
+        running.append(web)
+        reply = await web.post("/films/items", [{"id": 1, "name": "one"}])
+        assert reply.status == 200, reply.body
+        return web
+
+    yield make
+    for web in running:
+        await web.app.stop(1.0)
+        await web.services.cluster.stop()
+        for shard in web.shards:
+            await shard.die()
+
+
+@pytest_asyncio.fixture
+async def web(make_web: MakeWeb) -> Web:
+    return await make_web()
