@@ -24,7 +24,9 @@ PEERS = {
 
 
 def make(name: str, num_items: int) -> Peer:
-    """Return the adapter of a peer for a corpus of some size."""
+    """Return the adapter of a peer for a corpus of some size; "facetd:4" has four shards."""
+    name, _, num_shards = name.partition(":")
     module = import_module(f"benchmarks.peers.{name}")
-    peer: Peer = getattr(module, PEERS[name])(num_items)
+    settings = {"num_shards": int(num_shards)} if num_shards else {}
+    peer: Peer = getattr(module, PEERS[name])(num_items, **settings)
     return peer

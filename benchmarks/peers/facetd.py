@@ -29,7 +29,11 @@ class Facetd(Peer):
 
     name: ClassVar[str] = "facetd"
     title: ClassVar[str] = "facetd, its own HTTP server"
-    num_shards = 2
+
+    def __init__(self, num_items: int, home: Path | None = None, *, num_shards: int = 2) -> None:
+        super().__init__(num_items, home)
+        self.num_shards = num_shards
+        self.folder = self.folder.with_name(f"{self.folder.name}-{num_shards}")
 
     def start_service(self) -> None:
         """Start the service on the folder, whatever is in it."""

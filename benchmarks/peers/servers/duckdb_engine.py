@@ -83,7 +83,8 @@ class Engine:
         page = f"(select id from hit {order} limit {search.per_page} offset {search.offset})"
         named = ", ".join(f"{name} := {name}" for name in COLUMNS)
         rows = execute(
-            f"select to_json(struct_pack({named}))::varchar from item where id in {page} {_again(order)}"
+            f"select to_json(struct_pack({named}))::varchar from item "
+            f"where id in {page} {_again(order)}"
         ).fetchall()
         facets = {}
         for name in search.facets:

