@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     """Start services; `changes` are settings, `limits` single limits."""
     monkeypatch.setattr(shard_client, "RETRY_MIN_SECONDS", 0.001)
     monkeypatch.setattr(shard_client, "RETRY_MAX_SECONDS", 0.002)
-    running: list[Web] = []
+    stack = AsyncExitStack()
 
     async def make(*, limits: dict[str, int] | None = None, **changes: Any) -> Web:
         settings = Settings(data_dir=tmp_path, shards=2)
@@ -65,6 +66,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         shards = [ModelShard(shard, 2) for shard in range(2)]
         for shard in shards:
             await shard.announce(tmp_path)
+            stack.push_async_callback(shard.die)
         cluster = Cluster(catalog, tuple(locate_in(tmp_path, i) for i in range(2)), SECRET)
         search = FakeSearch()
         services: Any = Services(
@@ -77,22 +79,19 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             metrics=Metrics(),
             slow_queries=SlowQueries(settings.slow_query_ms),
         )
+        stack.push_async_callback(cluster.stop)
         cluster.start()
         await cluster.wait_ready()
         await services.ingest.configure("films", CONFIGURATION)
         app = create_app(services)
+        stack.push_async_callback(app.stop, 1.0)
         web = Web(await app.start(settings.host, 0), app, services, shards, search)
-        running.append(web)
         reply = await web.post("/films/items", [{"id": 1, "name": "one"}])
         assert reply.status == 200, reply.body
         return web
 
-    yield make
-    for web in running:
-        await web.app.stop(1.0)
-        await web.services.cluster.stop()
-        for shard in web.shards:
-            await shard.die()
+    async with stack:
+        yield make
 
 
 @pytest_asyncio.fixture

@@ -1,0 +1,181 @@
+"""Who may do what: keys, their reach and filters, hosts, origins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.protocol.messages import FilterClause
+from coordinator.filter_parser import parse_filter
+from coordinator.security import UnsafeAddress
+from tests.http.catalogue import request
+from tests.http.conftest import MakeWeb, Web
+
+
+async def make_key(web: Web, token: str | None = None, **document: Any) -> str:
+    """Create a key; returns its token."""
+    headers = [f"X-API-Key: {token}"] if token else []
+    reply = await web.post("/_keys", document, *headers)
+    assert reply.status == 200, reply.body
+    key: str = reply.json["key"]
+    return key
+
+
+async def status(
+    web: Web, method: str, target: str, token: str | None, body: bytes | None = None
+) -> int:
+    headers = [f"Authorization: Bearer {token}"] if token else []
+    return (await web.send(request(method, target, body, *headers))).status
+
+
+async def test_first_key_closes_the_service(web: Web) -> None:
+    assert await status(web, "GET", "/films/search", None) == 200
+
+    admin = await make_key(web, actions=["admin"])
+
+    assert await status(web, "GET", "/films/search", None) == 401
+    assert await status(web, "GET", "/films/search", "fk_000000000000_" + "x" * 43) == 401
+    assert await status(web, "GET", "/films/search", admin[:-1] + "?") == 401
+    assert await status(web, "GET", "/films/search", admin) == 403  # admin is not search
+    assert await status(web, "GET", "/_keys", admin) == 200
+    for target in ("/_health", "/_ready", "/status", "/dashboard", "/_openapi.json"):
+        assert await status(web, "GET", target, None) == 200
+
+
+async def test_first_key_must_be_able_to_make_others(web: Web) -> None:
+    reply = await web.post("/_keys", {"actions": ["search"]})
+
+    assert (reply.status, reply.code) == (400, "invalid_key")
+
+
+async def test_key_reaches_its_actions_and_indexes_only(web: Web) -> None:
+    for name in ("films-2", "books"):
+        assert (await web.post(f"/{name}/configuration", {})).status == 200
+    assert (await web.post("/_aliases", {"aliases": {"library": "books"}})).status == 200
+    admin = await make_key(web, actions=["admin"])
+    reader = await make_key(web, admin, actions=["search"], indexes=["films*", "library"])
+
+    assert await status(web, "GET", "/films/search", reader) == 200
+    assert await status(web, "GET", "/films-2/search", reader) == 200
+    assert await status(web, "GET", "/library/search", reader) == 200
+    assert await status(web, "GET", "/books/search", reader) == 403
+    assert await status(web, "GET", "/nope/search", reader) == 403
+    assert await status(web, "POST", "/films/items", reader, b"[]") == 403
+    assert await status(web, "DELETE", "/films", reader) == 403
+    assert await status(web, "GET", "/_stats", reader) == 403
+    searches = b'{"searches":[{"index":"films"},{"index":"books"}]}'
+    assert await status(web, "POST", "/_search", reader, searches) == 403
+
+
+async def test_filter_of_a_key_narrows_every_search(web: Web) -> None:
+    admin = await make_key(web, actions=["admin"])
+    tenant = await make_key(
+        web, admin, actions=["search", "write"], filter="tenant = 7 AND NOT tags = secret"
+    )
+    forced = FilterClause(parse_filter("tenant = 7 AND NOT tags = secret"))
+
+    for target in ("/films/search?filter=year%20>%201", "/films/facet?name=tags", "/films/items"):
+        assert await status(web, "GET", target, tenant) == 200
+        asked: Any = web.search.asked[-1]
+        search = getattr(asked, "search", asked)
+        assert search.filters[-1] == forced
+    assert await status(web, "GET", "/films/items/1", tenant) == 403
+    assert await status(web, "POST", "/films/items", tenant, b"[]") == 403
+    assert await status(web, "GET", "/films/stats", tenant) == 403
+
+
+async def test_expired_key_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = await make_key(web, actions=["admin"])
+    short = await make_key(web, admin, actions=["search"], expires_at="2026-01-01T00:00:00Z")
+
+    reply = await web.send(request("GET", "/films/search", None, f"X-API-Key: {short}"))
+
+    assert reply.status == 401
+    assert "expired" in reply.json["error"]["message"]
+    assert reply.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_keys_are_hashed_at_rest_and_never_shown_again(web: Web) -> None:
+    admin = await make_key(web, actions=["admin"], description="for operators")
+    secret = admin.split("_")[2]
+
+    stored = (web.services.settings.data_dir / "catalog.json").read_bytes()
+    listed = await web.send(request("GET", "/_keys", None, f"X-API-Key: {admin}"))
+
+    assert secret.encode() not in stored
+    assert secret.encode() not in listed.body
+    assert listed.json["keys"][0]["description"] == "for operators"
+
+
+async def test_last_admin_key_goes_last(web: Web) -> None:
+    admin = await make_key(web, actions=["admin"])
+    reader = await make_key(web, admin, actions=["search"])
+
+    assert await status(web, "DELETE", f"/_keys/{admin.split('_')[1]}", admin) == 400
+    assert await status(web, "DELETE", f"/_keys/{reader.split('_')[1]}", admin) == 200
+    assert await status(web, "DELETE", f"/_keys/{admin.split('_')[1]}", admin) == 200
+    assert await status(web, "GET", "/films/search", None) == 200
+
+
+async def test_network_address_needs_a_key_or_a_word(make_web: MakeWeb) -> None:
+    with pytest.raises(UnsafeAddress, match="--insecure"):
+        await make_web(host="0.0.0.0")
+
+
+async def test_insecure_is_a_word(make_web: MakeWeb) -> None:
+    web = await make_web(host="0.0.0.0", insecure=True)
+
+    assert await status(web, "GET", "/films/search", None) == 200
+
+
+async def test_key_holder_may_use_any_host_name(web: Web) -> None:
+    host = b"Host: search.example\r\n"
+    assert (await web.send(request("GET", "/films/search", host=host))).status == 403
+
+    admin = await make_key(web, actions=["admin", "search"])
+    reply = await web.send(request("GET", "/films/search", None, f"X-API-Key: {admin}", host=host))
+
+    assert reply.status == 200
+
+
+async def test_allowed_hosts_are_a_setting(make_web: MakeWeb) -> None:
+    web = await make_web(allowed_hosts=("search.example",))
+
+    reply = await web.send(request("GET", "/status", host=b"Host: SEARCH.example:80\r\n"))
+
+    assert reply.status == 200
+
+
+async def test_pages_of_other_origins_get_no_cors_by_default(web: Web) -> None:
+    reply = await web.send(request("GET", "/films/search", None, "Origin: https://shop.example"))
+
+    assert "access-control-allow-origin" not in reply.headers
+
+
+async def test_configured_origin_may_read_and_write(make_web: MakeWeb) -> None:
+    web = await make_web(allowed_origins=("https://shop.example",))
+    origin = "Origin: https://shop.example"
+
+    read = await web.send(request("GET", "/films/search", None, origin))
+    write = await web.send(request("POST", "/films/items", b"[]", origin))
+    preflight = await web.send(
+        request("OPTIONS", "/films/items", None, origin, "Access-Control-Request-Method: POST")
+    )
+    stranger = await web.send(
+        request(
+            "OPTIONS",
+            "/films/items",
+            None,
+            "Origin: https://x.example",
+            "Access-Control-Request-Method: POST",
+        )
+    )
+    failed = await web.send(request("GET", "/nope/search", None, origin))
+
+    for reply in (read, write, preflight, failed):
+        assert reply.headers["access-control-allow-origin"] == "https://shop.example"
+    assert preflight.status == 204
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert "access-control-allow-origin" not in stranger.headers
+    assert "access-control-allow-methods" not in stranger.headers

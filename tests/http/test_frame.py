@@ -1,0 +1,327 @@
+"""The HTTP frame: connections, bodies, limits, streams, and what one client does to another."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+
+import pytest
+
+from common.errors import Unavailable
+from tests.http.catalogue import get, post, request
+from tests.http.conftest import MakeWeb, Web
+
+SEARCH = request("GET", "/films/search")
+
+
+async def test_connection_is_kept_and_pipelined_requests_are_answered_in_order(web: Web) -> None:
+    connection = await web.connect()
+    await connection.send(b"".join(get("/films/search", page=str(page)) for page in range(1, 51)))
+
+    pages = [(await connection.read()).json["pagination"]["page"] for _ in range(50)]
+
+    assert pages == list(range(1, 51))
+    await connection.close()
+
+
+async def test_connection_header_is_obeyed(web: Web) -> None:
+    connection = await web.connect()
+    await connection.send(request("GET", "/status", None, "Connection: close"))
+
+    reply = await connection.read()
+
+    assert reply.headers["connection"] == "close"
+    assert await connection.reader.read() == b""
+    await connection.close()
+
+
+async def test_old_client_may_keep_its_connection(web: Web) -> None:
+    connection = await web.connect()
+    for _ in range(2):
+        await connection.send(
+            request("GET", "/status", None, "Connection: keep-alive", version="1.0")
+        )
+        assert (await connection.read()).headers["connection"] == "keep-alive"
+    await connection.close()
+
+
+async def test_head_has_the_length_but_no_body(web: Web) -> None:
+    connection = await web.connect()
+    await connection.send(request("HEAD", "/films/search"))
+    head = await connection.read(is_head=True)
+    await connection.send(SEARCH)
+    whole = await connection.read()
+
+    assert head.status == 200
+    assert int(head.headers["content-length"]) > 1000
+    assert whole.status == 200
+    await connection.close()
+
+
+async def test_half_sent_body_times_out_and_holds_nobody_up(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"body_timeout_ms": 200})
+    slow = await web.connect()
+    await slow.send(request("POST", "/films/search", b'{"que', "Content-Length: 50"))
+
+    assert (await web.send(SEARCH)).status == 200
+    assert web.services.metrics.requests_in_flight == 0
+    reply = await slow.read()
+
+    assert (reply.status, reply.code) == (408, "request_timeout")
+    assert reply.headers["connection"] == "close"
+    await slow.close()
+
+
+async def test_stalled_bulk_changes_nothing(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"body_timeout_ms": 200})
+    slow = await web.connect()
+    await slow.send(
+        request(
+            "POST", "/films/index", b'{"id":5}\n', "Content-Length: 500", content_type="text/plain"
+        )
+    )
+
+    reply = await slow.read()
+
+    assert (reply.status, reply.code) == (408, "request_timeout")
+    assert (await web.get("/films/items/5")).status == 404
+    await slow.close()
+
+
+async def test_large_body_is_refused_before_it_is_sent(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"json_body_bytes_max": 1000})
+    connection = await web.connect()
+    await connection.send(
+        request("POST", "/films/items", b"", "Content-Length: 100000000000", "Expect: 100-continue")
+    )
+
+    reply = await connection.read()
+
+    assert (reply.status, reply.code) == (413, "payload_too_large")
+    await connection.close()
+
+
+@pytest.mark.parametrize("is_chunked", [True, False])
+async def test_body_limit_at_its_edge(make_web: MakeWeb, is_chunked: bool) -> None:
+    web = await make_web(limits={"search_body_bytes_max": 20})
+    for size, status in ((20, 200), (21, 413)):
+        body = b'{"query":"' + b"x" * (size - 12) + b'"}'
+        assert len(body) == size
+        if is_chunked:
+            data = b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+            raw = request("POST", "/films/search", data, "Transfer-Encoding: chunked")
+        else:
+            raw = request("POST", "/films/search", body)
+        assert (await web.send(raw)).status == status
+
+
+async def test_too_many_requests_at_once_are_told_to_come_back(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"requests_in_flight_max": 1})
+    web.services.metrics.requests_in_flight = 1
+
+    reply = await web.send(SEARCH)
+    health = await web.get("/_health")
+
+    assert (reply.status, reply.code) == (503, "overloaded")
+    assert reply.headers["retry-after"] == "1"
+    assert health.status == 200
+
+
+async def test_bodies_share_a_budget_of_memory(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"bytes_in_flight_max": 1000})
+    body = b'[{"a":"' + b"x" * 2000 + b'"}]'
+
+    reply = await web.send(request("POST", "/films/items", body))
+
+    assert (reply.status, reply.code) == (503, "overloaded")
+    assert web.services.metrics.body_bytes() == 0
+    assert (await web.post("/films/search", {})).status == 200
+
+
+async def test_idle_connection_makes_room_at_the_bound(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"connections_max": 3})
+    idle = [await web.connect() for _ in range(3)]
+    for connection in idle:
+        await connection.send(SEARCH)
+        assert (await connection.read()).status == 200
+
+    newcomer = await web.connect()
+    await newcomer.send(SEARCH)
+
+    assert (await newcomer.read()).status == 200
+    assert await idle[0].reader.read() == b""
+    for connection in (*idle, newcomer):
+        await connection.close()
+
+
+async def test_client_that_closes_its_sending_side_still_gets_its_answer(web: Web) -> None:
+    reply = await web.send(SEARCH, half_closes=True)
+
+    assert reply.status == 200
+
+
+async def test_client_that_leaves_does_not_disturb(web: Web) -> None:
+    for data in (SEARCH, request("POST", "/films/search", b"{", "Content-Length: 9"), b"GET / HT"):
+        connection = await web.connect()
+        await connection.send(data)
+        connection.writer.transport.abort()
+        await connection.close()
+
+    assert (await web.send(SEARCH)).status == 200
+
+
+async def test_client_names_its_request(web: Web) -> None:
+    reply = await web.send(request("GET", "/nope/search", None, "X-Request-Id: order-66"))
+    other = await web.send(request("GET", "/nope/search"))
+
+    assert reply.headers["x-request-id"] == reply.json["error"]["request_id"] == "order-66"
+    assert other.headers["x-request-id"] == other.json["error"]["request_id"] != "order-66"
+
+
+async def test_bug_is_answered_without_its_text(web: Web, caplog: pytest.LogCaptureFixture) -> None:
+    web.search.error = RuntimeError("secret detail")  # type: ignore[assignment]
+
+    reply = await web.send(SEARCH)
+
+    assert (reply.status, reply.code) == (500, "internal")
+    assert b"secret" not in reply.body
+    assert "request failed" in caplog.text
+
+
+async def test_shard_that_is_away_gives_503_with_retry_after(web: Web) -> None:
+    web.search.error = Unavailable("shard 1 is away; try again shortly")
+
+    reply = await web.send(SEARCH)
+
+    assert (reply.status, reply.code) == (503, "shard_unavailable")
+    assert reply.headers["retry-after"] == "2"
+
+
+async def test_export_is_a_stream_of_lines(web: Web) -> None:
+    web.search.items = [b'{"id":%d,\n"a":1}' % i for i in range(3)]
+
+    reply = await web.get("/films/items", query="x")
+    old = await web.connect()
+    await old.send(request("GET", "/films/items", version="1.0"))
+    head, _, lines = (await old.reader.read()).partition(b"\r\n\r\n")
+
+    assert reply.headers["content-type"] == "application/x-ndjson"
+    assert [json.loads(line)["id"] for line in reply.body.splitlines()] == [0, 1, 2]
+    assert b"chunked" not in head
+    assert lines == reply.body
+    await old.close()
+
+
+async def test_compressed_bulk_is_inflated_in_bounded_parts(web: Web) -> None:
+    lines = b"".join(b'{"id":%d,"text":"%b"}\n' % (i, b"x" * 1000) for i in range(5_000))
+
+    reply = await web.send(
+        request(
+            "POST",
+            "/films/index",
+            gzip.compress(lines),
+            "Content-Encoding: gzip",
+            content_type="text/plain",
+        )
+    )
+
+    assert reply.json["status"] == "indexed"
+    assert reply.json["created"] + reply.json["updated"] == 5_000
+
+
+async def test_stop_lets_running_requests_finish(make_web: MakeWeb) -> None:
+    web = await make_web()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    answer = web.search.search
+
+    async def slow_search(*arguments: object) -> object:
+        begun.set()
+        await go_on.wait()
+        return await answer(*arguments)  # type: ignore[arg-type]
+
+    web.search.search = slow_search  # type: ignore[method-assign, assignment]
+    connection = await web.connect()
+    idle = await web.connect()
+    await connection.send(SEARCH)
+    await begun.wait()
+
+    stopping = asyncio.create_task(web.app.stop(5.0))
+    await asyncio.sleep(0)
+    go_on.set()
+    reply = await connection.read()
+    await stopping
+
+    assert reply.status == 200
+    assert await idle.reader.read() == b""
+    with pytest.raises(ConnectionError):
+        await web.connect()
+    await connection.close()
+    await idle.close()
+
+
+async def test_a_thousand_slow_clients_leave_the_others_alone(make_web: MakeWeb) -> None:
+    web = await make_web()
+    slow = []
+    for i in range(600):
+        connection = await web.connect()
+        half = (b"", b"GET /films/sea", request("POST", "/films/search", b"{", "Content-Length: 9"))
+        await connection.send(half[i % 3])
+        slow.append(connection)
+
+    durations = []
+    loop = asyncio.get_running_loop()
+    for _ in range(50):
+        started = loop.time()
+        assert (await web.send(SEARCH)).status == 200
+        durations.append(loop.time() - started)
+
+    assert sorted(durations)[45] < 0.25
+    for connection in slow:
+        connection.writer.transport.abort()
+
+
+async def test_server_timing_and_body_agree(web: Web) -> None:
+    reply = await web.post("/films/search", {"show": ["timings"]})
+
+    assert reply.headers["server-timing"].startswith("total;dur=")
+    assert reply.json["meta"]["timings_us"]["search"] == 101
+    assert reply.json["timings"] == {
+        "total": reply.json["meta"]["took_us"] // 1000,
+        "search": 0,
+        "facets": 0,
+        "sort": 0,
+        "sorting": 0,
+    }
+
+
+async def test_get_and_post_are_the_same_search(web: Web) -> None:
+    await web.get(
+        "/films/search",
+        query="star wars",
+        filters={"tags": ["a", "b"], "year": {"gte": 1990}},
+        facet_fields="tags,year",
+        sort="year:desc,name",
+        page="2",
+        highlight={"fields": ["name"]},
+    )
+    await web.post(
+        "/films/search",
+        {
+            "query": "star wars",
+            "filters": {"tags": ["a", "b"], "year": {"gte": 1990}},
+            "facet_fields": ["tags", "year"],
+            "sort": ["year:desc", "name"],
+            "page": 2,
+            "highlight": {"fields": ["name"]},
+        },
+    )
+
+    assert web.search.asked[-1] == web.search.asked[-2]
+
+
+async def test_body_wins_over_query_string(web: Web) -> None:
+    await web.send(post("/films/search?page=3&per_page=7", {"page": 2}))
+
+    asked = web.search.asked[-1]
+    assert (asked.page, asked.per_page) == (2, 7)

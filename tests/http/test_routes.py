@@ -1,0 +1,274 @@
+"""The pages of the interface, on model shards: what each answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator.routes import ROUTES
+from tests.http.catalogue import request
+from tests.http.conftest import MakeWeb, Web
+
+
+async def test_item_comes_back_byte_for_byte(web: Web) -> None:
+    body = b'[ {"id": 7 , "name":"caf\\u00e9",\n "n": 1.50} ]'
+    stored = await web.send(request("POST", "/films/items", body))
+
+    reply = await web.get("/films/items/7")
+
+    assert stored.json["created"] == 1
+    assert reply.body == b'{"id": 7 , "name":"caf\\u00e9",\n "n": 1.50}'
+
+
+async def test_write_answers_have_one_shape(web: Web) -> None:
+    indexed = await web.post("/films/items", [{"id": 5}, {"id": "6"}, {"id": 1}])
+    updated = await web.post("/films/items/5/update", {"a": 1})
+    merged = await web.post("/films/items/5/partial", {"b": None})
+    deleted = await web.send(request("DELETE", "/films/items/5"))
+
+    assert indexed.json | {"seq": 0} == {
+        "status": "indexed",
+        "created": 2,
+        "updated": 1,
+        "deleted": 0,
+        "rejected": 0,
+        "errors": [],
+        "seq": 0,
+    }
+    assert (updated.json["status"], updated.json["updated"]) == ("updated", 1)
+    assert (merged.json["status"], merged.json["updated"]) == ("updated", 1)
+    assert (deleted.json["status"], deleted.json["id"]) == ("deleted", 5)
+    assert deleted.json["seq"] > merged.json["seq"] > updated.json["seq"] > indexed.json["seq"]
+
+
+async def test_deleted_id_keeps_its_kind(web: Web) -> None:
+    await web.post("/films/items", [{"id": "007"}, {"id": "é/x"}])
+
+    assert (await web.send(request("DELETE", "/films/items/007"))).json["id"] == "007"
+    assert (await web.send(request("DELETE", "/films/items/%C3%A9%2Fx"))).json["id"] == "é/x"
+
+
+async def test_refused_batch_names_every_bad_item(web: Web) -> None:
+    reply = await web.post("/films/items", [{"id": 20}, {"id": -1}, {"id": 21}, {"id": 1.5}])
+
+    error = reply.json["error"]
+    assert (reply.status, error["code"]) == (400, "invalid_id")
+    assert [one["index"] for one in error["errors"]] == [1, 3]
+    assert (await web.get("/films/items/20")).status == 404
+
+
+async def test_bulk_reports_lines_and_skips_them_when_asked(web: Web) -> None:
+    body = b'{"id":30}\n{"id":-1}\n\nnope\n{"id":31}\n'
+    refused = await web.send(request("POST", "/films/index", body, content_type="text/plain"))
+    skipped = await web.send(
+        request("POST", "/films/index?on_error=skip", body, content_type="text/plain")
+    )
+
+    assert [one["line"] for one in refused.json["error"]["errors"]] == [2, 4]
+    assert (skipped.json["created"], skipped.json["rejected"]) == (2, 2)
+    assert [one["line"] for one in skipped.json["errors"]] == [2, 4]
+
+
+async def test_item_named_like_a_page_is_an_item(web: Web) -> None:
+    await web.post("/films/items", [{"id": "delete"}, {"id": "update"}, {"id": "search"}])
+
+    for name in ("delete", "update", "search"):
+        assert (await web.get(f"/films/items/{name}")).json == {"id": name}
+        assert (await web.post(f"/films/items/{name}/update", {"a": 1})).status == 200
+        assert (await web.send(request("DELETE", f"/films/items/{name}"))).status == 200
+
+
+async def test_etag_of_an_item(web: Web) -> None:
+    first = await web.get("/films/items/1")
+    tag = first.headers["etag"]
+
+    known = await web.send(request("GET", "/films/items/1", None, f"If-None-Match: {tag}"))
+    await web.post("/films/items/1/update", {"name": "other"})
+    changed = await web.send(request("GET", "/films/items/1", None, f"If-None-Match: {tag}"))
+
+    assert (known.status, known.body) == (304, b"")
+    assert changed.status == 200
+    assert changed.headers["etag"] != tag
+
+
+async def test_if_match_reaches_the_shard(web: Web) -> None:
+    tag = (await web.get("/films/items/1")).headers["etag"]
+
+    await web.post("/films/items/1/update", {"a": 1}, f"If-Match: {tag}")
+
+    versions = [
+        version
+        for shard in web.shards
+        for one in shard.applied
+        for version in one.versions.values()
+    ]
+    assert [version.hex() for version in versions] == [tag.strip('"')]
+
+
+async def test_items_by_ids_and_by_filter(web: Web) -> None:
+    await web.post("/films/items", [{"id": i} for i in range(40, 45)])
+    by_ids = await web.post("/films/items/delete", {"ids": [40, "41", "nope"]})
+    web.search.items = [b'{"id":42}', b'{"name":"no id"}']
+    by_filter = await web.post("/films/items/delete", {"filter": "year > 1"})
+    updated = await web.post("/films/items/update", {"ids": [43], "fields": {"seen": True}})
+
+    assert by_ids.json["deleted"] == 2
+    assert (by_filter.json["deleted"], by_filter.json["rejected"]) == (1, 1)
+    assert updated.json["updated"] == 1
+    assert (await web.get("/films/items/44")).status == 200
+
+
+async def test_configuration_comes_back_as_posted(web: Web) -> None:
+    document = {"zzz": 1, "aggregations": {"b": {"size": 3}, "a": {}}, "searchable_fields": ["x^2"]}
+
+    accepted = await web.post("/books/configuration", document)
+    posted = await web.get("/books/configuration")
+    full = await web.get("/books/configuration", effective="true")
+
+    assert accepted.json == {
+        "status": "configuration accepted",
+        "warnings": ["zzz is unknown and has no effect"],
+    }
+    assert list(posted.json) == list(document)
+    assert posted.json == document
+    assert full.json["aggregations"]["b"]["size"] == 3
+    assert full.json["typo"] == "auto"
+
+
+async def test_unknown_index_says_how_to_create_it(web: Web) -> None:
+    for method, target in (
+        ("GET", "/nope/search"),
+        ("POST", "/nope/items"),
+        ("POST", "/nope/index"),
+        ("GET", "/nope/items/1"),
+        ("DELETE", "/nope"),
+        ("GET", "/nope/configuration"),
+        ("GET", "/nope/status"),
+        ("GET", "/nope/facet?name=x"),
+    ):
+        reply = await web.send(request(method, target, b"{nonsense" if method == "POST" else None))
+        assert (reply.status, reply.code) == (404, "index_not_found"), target
+        assert "configuration" in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize(("method", "target"), [("DELETE", "/films"), ("POST", "/films/reset")])
+async def test_index_is_removed(web: Web, method: str, target: str) -> None:
+    assert (await web.send(request(method, target))).json["status"] == "deleted"
+    assert (await web.get("/films/search")).code == "index_not_found"
+
+
+async def test_aliases_change_all_at_once(web: Web) -> None:
+    await web.post("/films-2/configuration", {})
+    await web.post("/_aliases", {"aliases": {"movies": "films"}})
+    assert (await web.get("/movies/items/1")).status == 200
+
+    swapped = await web.post("/_aliases", {"aliases": {"movies": "films-2", "old": "films"}})
+    failed = await web.post("/_aliases", {"aliases": {"movies": "films", "x": "nope"}})
+
+    assert swapped.json["aliases"] == {"movies": "films-2", "old": "films"}
+    assert failed.status == 404
+    assert (await web.get("/_aliases")).json["aliases"] == swapped.json["aliases"]
+    assert (await web.get("/movies/items/1")).status == 404
+    assert (await web.send(request("DELETE", "/old"))).code == "invalid_index_name"
+
+
+async def test_ready_only_when_all_shards_serve(web: Web) -> None:
+    assert (await web.get("/_ready")).json == {"status": "ready", "shards": {"total": 2, "ok": 2}}
+
+    gone = asyncio.Event()
+    web.services.cluster.on_state(lambda _: gone.set())
+    await web.shards[1].die()
+    await gone.wait()
+    reply = await web.get("/_ready")
+
+    assert (reply.status, reply.code) == (503, "starting")
+    assert reply.json["error"]["shards"] == {"total": 2, "failed": [1]}
+    assert (await web.get("/_health")).status == 200
+
+
+async def test_dashboard_is_served_from_memory_under_a_strict_policy(web: Web) -> None:
+    for target in (
+        "/dashboard",
+        "/dashboard/films",
+        "/dashboard/_health",
+        "/dashboard/%F0%9F%8E%AC",
+    ):
+        page = await web.get(target)
+        assert page.status == 200
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    asset = await web.get("/dashboard/assets/app.js")
+    again = await web.send(
+        request("GET", "/dashboard/assets/app.js", None, f"If-None-Match: {asset.headers['etag']}")
+    )
+    assert asset.headers["content-type"].startswith("text/javascript")
+    assert again.status == 304
+    assert (await web.get("/dashboard/assets/nope.js")).status == 404
+    root = await web.get("/")
+    assert (root.status, root.headers["location"]) == (302, "/dashboard")
+
+
+async def test_metrics_count_requests_by_route_and_status(web: Web) -> None:
+    for _ in range(3):
+        await web.get("/films/search")
+    await web.get("/films/search", page="x")
+
+    text = (await web.get("/_metrics")).body.decode()
+
+    route = 'route="GET /{index}/search"'
+    assert f'facetd_http_requests_total{{{route},status="200"}} 3.0' in text
+    assert f'facetd_http_requests_total{{{route},status="400"}} 1.0' in text
+    assert f"facetd_http_request_seconds_count{{{route}}} 4.0" in text
+    assert 'facetd_search_phase_seconds_bucket{le="0.0002",phase="search"} 3.0' in text
+    assert "process_resident_memory_bytes" in text
+
+
+async def test_stats_for_people(web: Web) -> None:
+    await web.get("/films/search")
+
+    stats: dict[str, Any] = (await web.get("/_stats")).json
+
+    assert stats["requests"]["total"] >= 2
+    assert stats["requests"]["per_second"] > 0
+    assert stats["requests"]["p50_ms"] is not None
+    assert stats["memory_bytes"] > 1_000_000
+    assert [shard["id"] for shard in stats["shards"]] == [0, 1]
+
+
+async def test_slow_searches_are_kept_and_logged(
+    make_web: MakeWeb, caplog: pytest.LogCaptureFixture
+) -> None:
+    web = await make_web(slow_query_ms=1)
+    answer = web.search.search
+
+    async def slow_search(*arguments: Any) -> Any:
+        result = await answer(*arguments)
+        started = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - started < 0.002:
+            pass
+        return result
+
+    web.search.search = slow_search  # type: ignore[method-assign, assignment]
+    await web.get("/films/search", query="star\nwars")
+
+    (slow,) = (await web.get("/_stats")).json["slow_queries"]
+    assert slow["index"] == "films"
+    assert slow["request"] == {"query": "star\nwars"}
+    assert slow["took_ms"] >= 1
+    assert "slow query" in caplog.text
+
+
+async def test_openapi_document_has_every_route(web: Web) -> None:
+    document = (await web.get("/_openapi.json")).json
+
+    assert document["openapi"].startswith("3.1")
+    for route in ROUTES:
+        if route.tag != "pages":
+            assert route.method.lower() in document["paths"][route.path]
+    page = (await web.get("/_docs")).body.decode()
+    assert "<script" not in page
+    assert "style=" not in page
+    assert "facet_fields" in page
