@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from common.kernels import kernel
 from common.protocol.messages import FacetCounts, FacetRequest
 from shard.index.facets import FacetColumn, count_codes, count_codes_noting, facet_column
 
@@ -45,6 +46,18 @@ _SET_UNIT_NS: Final = 0.06
 """One uint16 of a stored bitset, intersected and counted."""
 _SET_DOC_NS: Final = 1.0
 """One document of a stored list, looked up."""
+
+
+@kernel("int64(uint32[::1], uint32[::1], uint32[::1])")
+def _list_present(counts: Any, numbers: Any, positive: Any) -> Any:
+    """Write the values with a count and their counts, given counts by number + 1."""
+    num_present = 0
+    for number in range(len(counts) - 1):
+        count = counts[number + 1]
+        numbers[num_present] = number
+        positive[num_present] = count
+        num_present += 1 if count != 0 else 0
+    return num_present
 
 
 class SnapshotTotals:
@@ -117,14 +130,12 @@ class FacetCounter:
         for part, column in zip(matches, self._columns, strict=True):
             if column is not None and part.count:
                 _add_counts(part, column, counts)
-        counts = counts[1:]
-        num_present = int(np.count_nonzero(counts))
+        present = np.empty((2, self.num_values), np.uint32)
+        num_present = _list_present(counts, present[0], present[1])
         if 2 * num_present >= self.num_values:
-            return self._answer(request, b"", counts.tobytes(), num_present)
-        numbers = np.flatnonzero(counts)
-        return self._answer(
-            request, numbers.astype(np.uint32).tobytes(), counts[numbers].tobytes(), num_present
-        )
+            return self._answer(request, b"", counts[1:].tobytes(), num_present)
+        numbers, positive = present[0, :num_present], present[1, :num_present]
+        return self._answer(request, numbers.tobytes(), positive.tobytes(), num_present)
 
     def _everything(self, request: FacetRequest) -> FacetCounts:
         totals = self.totals

@@ -49,6 +49,8 @@ _HEAP_MAX = 128
 _WALK_SHARE = 8
 """A permutation is walked if that is expected to look at fewer documents than matches / this."""
 _WALK_MATCHES_MIN = 4_096
+_LEXSORT_MAX = 256
+"""Fewer rows are sorted by one call of `lexsort`."""
 _ALL_ONES = np.uint64(MISSING_KEY)
 _MINOR_OFFSET = 1 << 15
 
@@ -180,18 +182,20 @@ class _ScoreLevel:
 
     def __init__(self, matches: Matches, *, is_descending: bool) -> None:
         self._matches = matches
-        self._flip = np.uint64(MISSING_KEY if is_descending else 0)
+        self._is_descending = is_descending
 
     def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
         scores = self._matches.scores
         if scores is None:
             return np.zeros(self._matches.count if positions is None else len(positions), np.uint64)
-        return ordered_keys(scores if positions is None else scores[positions]) ^ self._flip
+        chosen = scores if positions is None else scores[positions]
+        return ordered_keys(chosen, is_descending=self._is_descending)
 
     def bounds(self, value: Any) -> tuple[int, int]:
         if value is None or self._matches.scores is None:
             return 0, 1
-        key = int(ordered_keys(np.array([float(value)]))[0] ^ self._flip)
+        scores = np.array([float(value)])
+        key = int(ordered_keys(scores, is_descending=self._is_descending)[0])
         return key, key + 1
 
 
@@ -289,10 +293,10 @@ def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]
     number = snapshot.registry.number(key.field)
     if number is None:
         return tuple(values)
+    if len(snapshot.views) == 1:
+        return tuple(sort_column(snapshot, snapshot.views[0], number).values(hits.docs))
     for ordinal in np.unique(hits.views).tolist():
         column = sort_column(snapshot, snapshot.views[ordinal], number)
-        if len(snapshot.views) == 1:
-            return tuple(column.values(hits.docs))
         at = np.flatnonzero(hits.views == ordinal)
         for position, value in zip(at.tolist(), column.values(hits.docs[at]), strict=True):
             values[position] = value
@@ -472,7 +476,36 @@ def _merge(parts: Sequence[_Best]) -> NDArray[np.int64]:
         if isinstance(first, _FieldLevel) and len(parts) > 1:
             keys = _comparable([best.levels[at] for best in parts], parts, keys)
         columns.append(keys[0] if len(keys) == 1 else np.concatenate(keys))
-    return np.lexsort(columns[::-1])
+    return _sort_rows(columns)
+
+
+def _sort_rows(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
+    """Return the order of rows by several columns, the first one first.
+
+    Column by column, and no further than it takes to tell all rows apart, since the fast sort of
+    numpy (80 µs for 10,000 keys) is not stable and its stable one, as in `lexsort`, takes 450 µs.
+    """
+    if len(columns[0]) <= _LEXSORT_MAX:
+        return np.lexsort(columns[::-1])
+    order, ranks, num_ranks = _rank(columns[0])
+    for column in columns[1:]:
+        if num_ranks == len(column):
+            break
+        _, minor_ranks, num_minor = _rank(column)
+        order, ranks, num_ranks = _rank(ranks * np.uint64(num_minor) + minor_ranks)
+    return order
+
+
+def _rank(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint64], int]:
+    """Return the order of keys, the rank of each among the distinct ones, and their number."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    steps = np.zeros(len(keys), np.uint64)
+    np.not_equal(ordered[1:], ordered[:-1], out=steps[1:], casting="unsafe")
+    np.cumsum(steps, out=steps)
+    ranks = np.empty(len(keys), np.uint64)
+    ranks[order] = steps
+    return order, ranks, int(steps[-1]) + 1
 
 
 def _comparable(

@@ -63,10 +63,9 @@ PERMUTATION_USES_MIN: Final = 3
 
 _SIGN: Final = np.uint64(1 << 63)
 _MISSING: Final = np.uint64(MISSING_KEY)
+_NO_FLIP: Final = np.uint64(0)
 _CHUNK_DOCS: Final = 4_096
 """Documents read at a time to make a column of texts; bounds the memory for their bytes."""
-_INT_MIN: Final = -(2**63)
-_INT_MAX: Final = 2**64 - 1
 _BOOLEAN_KINDS: Final = (1 << ValueKind.TRUE) | (1 << ValueKind.FALSE)
 
 
@@ -116,10 +115,17 @@ def _arrange_keys(keys: Any, offsets: Any, order: Any, out: Any, out_offsets: An
         out_offsets[i + 1] = at + length
 
 
-def ordered_keys(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+@kernel("void(float64[::1], uint64, uint64[::1])")
+def _fill_keys(values: Any, flip: Any, keys: Any) -> None:
+    for i in range(len(values)):
+        keys[i] = _ordered_bits(values[i]) ^ flip
+
+
+def ordered_keys(values: NDArray[np.float64], *, is_descending: bool = False) -> NDArray[np.uint64]:
     """Return the keys of doubles."""
-    bits = values.view(np.uint64)
-    return np.where(bits >> np.uint64(63) != 0, ~bits, bits | _SIGN)
+    keys = np.empty(len(values), np.uint64)
+    _fill_keys(values, _MISSING if is_descending else _NO_FLIP, keys)
+    return keys
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -362,11 +368,16 @@ class SortColumn:
         return keys
 
     def values(self, docs: NDArray[np.uint32]) -> list[Any]:
-        """Return the values of some documents: int, float, str, bool, or None where missing."""
+        """Return the values of some documents: float, str, bool, or None where missing.
+
+        A number is an int only where no double is exact.
+        """
         keys = self.keys(docs, is_descending=False, is_missing_first=False)
-        minors = [0] * len(docs) if self.minor_keys is None else self.minor_keys[docs].tolist()
         bits = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)
-        doubles = bits.view(np.float64).tolist()
+        doubles: list[float] = bits.view(np.float64).tolist()
+        if self.minor_keys is None and int(keys.max(initial=0)) < EMPTY_TEXT_KEY:
+            return doubles
+        minors = [0] * len(docs) if self.minor_keys is None else self.minor_keys[docs].tolist()
         return [
             plain_number(double, minor) if key < EMPTY_TEXT_KEY else self._other_value(key)
             for key, double, minor in zip(keys.tolist(), doubles, minors, strict=True)
@@ -425,12 +436,8 @@ class SortColumn:
 
 
 def plain_number(double: float, residual: int) -> int | float:
-    """Return a number as an int where it is whole, so that it does not tell how it was stored."""
-    if double.is_integer() and _INT_MIN <= double <= _INT_MAX + 1:
-        whole = int(double) + residual
-        if _INT_MIN <= whole <= _INT_MAX:
-            return whole
-    return double
+    """Return a number as a double wherever that is exact, so that storage does not show."""
+    return double if residual == 0 else int(double) + residual
 
 
 def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn:
