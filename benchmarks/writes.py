@@ -1,0 +1,133 @@
+"""Writing: single durable items by many writers, and searching while a load runs.
+
+python -m benchmarks.writes --items 100000 --seconds 10
+
+single items     16 clients, each POST has one item; answered when on disk, visible, counted
+bulk             the corpus in one request
+Q2 idle, loading p99 of full text + 4 facets with one client, before and during a bulk load
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import corpus, processes, results, wrk
+from benchmarks.compare import Workload
+from benchmarks.corpus import Shape
+from benchmarks.http_client import JSON, HttpRequest
+from benchmarks.peers.facetd import INDEX, Facetd
+
+NUM_WRITERS = 16
+SINGLE_ITEMS = 200_000
+OTHER_SEED = 77
+
+
+def other_items(num_items: int) -> Iterator[str]:
+    """Yield items that the corpus does not have, with ids of their own ("w7")."""
+    shape = Shape(seed=OTHER_SEED)
+    for items in corpus.generate(shape, num_items):
+        for line in corpus.lines(shape, items):
+            yield line.replace('{"id":', '{"id":"w', 1).replace(',"title"', '","title"', 1)
+
+
+def write_other_items(path: Path, num_items: int) -> Path:
+    """Write such items as newline-delimited JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="ascii") as file:
+        file.writelines(item + "\n" for item in other_items(num_items))
+    return path
+
+
+def measure_single_items(service: Facetd, seconds: float, num_items: int) -> wrk.Load:
+    """Let sixteen writers add single items (replace them, where wrk comes round again)."""
+    file = service.home / "requests" / "facetd-single-items.txt"
+    target = f"/{INDEX}/items"
+    wrk.write_requests(
+        file, (HttpRequest(target, "POST", JSON, f"[{item}]") for item in other_items(num_items))
+    )
+    return wrk.run(service.port, file, connections=NUM_WRITERS, seconds=seconds)
+
+
+class Loading:
+    """Loads items into the searched index at full speed, again and again, until it is enough."""
+
+    def __init__(self, service: Facetd, items: Path) -> None:
+        self.service = service
+        self.items = items
+        self.num_loads = 0
+        self.failure: Exception | None = None
+        self._is_ended = threading.Event()
+        self._thread = threading.Thread(target=self._load)
+
+    def _load(self) -> None:
+        loader = Facetd(self.service.num_items, self.service.home)
+        loader.port = loader.client.port = self.service.port
+        try:
+            while not self._is_ended.is_set():
+                loader.load_file(self.items)
+                self.num_loads += 1
+        except Exception as error:  # told to who waits for the thread
+            self.failure = error
+
+    def __enter__(self) -> Loading:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_ended.set()
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Measure, print, save."""
+    parser = argparse.ArgumentParser(prog="benchmarks.writes")
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--shards", type=int, default=2)
+    options = parser.parse_args(arguments)
+    machine = processes.machine()
+    workload = Workload(options.items, seed=7)
+    service = Facetd(options.items, num_shards=options.shards)
+    requests = service.home / "requests" / "facetd-writes-Q2.txt"
+    wrk.write_requests(requests, (service.request(query) for query in workload.queries["Q2"]))
+    try:
+        service.load(workload.file)
+        others = write_other_items(service.home / "corpus" / "others.ndjson", options.items)
+        idle = wrk.run(service.port, requests, connections=1, seconds=options.seconds)
+        with Loading(service, others) as loading:
+            busy = wrk.run(service.port, requests, connections=1, seconds=options.seconds)
+        singles = measure_single_items(
+            service, options.seconds, min(SINGLE_ITEMS, 2 * options.items)
+        )
+    finally:
+        service.close()
+    rows: list[list[results.Cell]] = [
+        ["Q2 idle", idle.median_ms, idle.p99_ms, idle.max_ms, idle.per_second],
+        ["Q2 while loading", busy.median_ms, busy.p99_ms, busy.max_ms, busy.per_second],
+        ["single items", singles.median_ms, singles.p99_ms, singles.max_ms, singles.per_second],
+    ]
+    head = ["what", "median ms", "p99 ms", "max ms", "per second"]
+    report = [
+        f"{options.items:,} items; {results.describe(machine)}",
+        results.table(head, rows),
+        f"p99 of Q2 while loading: {busy.p99_ms / max(idle.p99_ms, 1e-3):.1f} x idle "
+        f"({loading.num_loads} whole loads meanwhile); "
+        f"errors: {idle.num_errors + busy.num_errors + singles.num_errors}",
+    ]
+    sys.stdout.write("\n\n".join(report) + "\n")
+    loads = {"idle": idle, "loading": busy, "single": singles}
+    raw = {name: load._asdict() for name, load in loads.items()}
+    return results.save("writes", {"machine": machine, "options": vars(options), **raw})
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except wrk.MissingTool as missing_tool:
+        sys.exit(str(missing_tool))
