@@ -22,6 +22,7 @@ A cursor (`after`) leaves out what does not stand behind the hit that it names, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -271,12 +272,16 @@ def select_hits(
     order = _Order(snapshot, request, matches)
     parts: list[_Best] = []
     ordinals: list[int] = []
-    for i, part in enumerate(matches):
-        if part.count:
-            best = order.best_of(i, part, num_hits)
+    num_found = 0
+    for i in order.visits():
+        if matches[i].count:
+            best = order.best_of(i, matches[i], num_hits)
             if len(best.positions):
                 parts.append(best)
                 ordinals.append(i)
+                num_found += len(best.positions)
+            if num_found >= num_hits and order.is_by_place_only:
+                break
     if not parts:
         empty = np.zeros(0, np.uint64)
         scores = None if request.query is None else np.zeros(0)
@@ -323,6 +328,20 @@ class _Order:
                     self._columns[k, i] = column
                     has_minors |= column.minor_keys is not None
             self._has_minors.append(has_minors)
+
+    @property
+    def is_by_place_only(self) -> bool:
+        """Whether hits of segments visited earlier come before all of those visited later."""
+        return (
+            not self._request.sort
+            and not self._has_query
+            and _are_places_consecutive(self._snapshot)
+        )
+
+    def visits(self) -> Sequence[int]:
+        """Return the segments in the order in which they are to be looked at."""
+        ordinals = range(len(self._snapshot.views))
+        return ordinals[::-1] if self._is_place_descending else ordinals
 
     def best_of(self, ordinal: int, matches: Matches, k: int) -> _Best:
         """Return the best k matches of one segment, in any order."""
@@ -436,6 +455,19 @@ def _are_places_ascending(view: SegmentView) -> bool:
     """Return whether the documents of a segment stand in the order of their places."""
     is_ascending: bool = view.segment.meta["places_ascending"]
     return is_ascending
+
+
+def _are_places_consecutive(snapshot: Snapshot) -> bool:
+    """Return whether all places of a segment are below those of the next; remembered."""
+    is_consecutive: bool | None = snapshot.caches.get("places consecutive")
+    if is_consecutive is None:
+        views = [view for view in snapshot.views if view.segment.num_docs]
+        is_consecutive = all(map(_are_places_ascending, views)) and all(
+            int(one.segment["docs.place"][-1]) < int(other.segment["docs.place"][0])
+            for one, other in itertools.pairwise(views)
+        )
+        snapshot.caches["places consecutive"] = is_consecutive
+    return is_consecutive
 
 
 def _choose(
