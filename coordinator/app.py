@@ -128,7 +128,11 @@ class Connection(RequestHandler):
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
         """Log what aiohttp could not handle, in our own form."""
-        _log.error("connection failed", cause=kwargs.get("exc_info"))
+        cause = kwargs.get("exc_info")
+        if isinstance(cause, (RequestPayloadError, HttpProcessingError, ConnectionError)):
+            _log.debug("client broke off", reason=str(cause))  # its answer, if any, said so
+        else:
+            _log.error("connection failed", cause=cause)
 
     @property
     def is_idle(self) -> bool:

@@ -60,6 +60,8 @@ SECONDS: Final = (
 PHASES: Final = ("search", "facets", "sort")
 SLOW_QUERIES_KEPT: Final = 100
 REQUEST_BYTES_LOGGED: Final = 2_000
+NOT_COUNTED: Final = frozenset(("GET /_ready", "GET /_health"))
+"""Routes whose answers are no news to people: a 503 while starting is no error."""
 RECENT_KEPT: Final = 4_096
 RECENT_SECONDS: Final = 10.0
 """What is called "now" in the numbers that people look at."""
@@ -139,7 +141,9 @@ class Metrics:
     def summary(self) -> dict[str, Any]:
         """Return the numbers that people look at: totals, and the last seconds."""
         statuses: dict[int, int] = {}
-        for route in self.routes.values():
+        for name, route in self.routes.items():
+            if name in NOT_COUNTED:
+                continue
             for status, count in route.statuses.items():
                 statuses[status] = statuses.get(status, 0) + count
         now = time.perf_counter()
