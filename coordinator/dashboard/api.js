@@ -16,6 +16,11 @@ export class ApiError extends Error {
     Object.assign(this, { status, code, param, requestId: request_id, errors, retryAfter });
   }
 
+  /** Whether asking again needs another key. */
+  get isRefused() {
+    return this.status === 401 || this.status === 403;
+  }
+
   /** Whether the same request may succeed later. */
   get isTemporary() {
     return this.status === 0 || this.status === 429 || this.status === 503 || this.status === 504;

@@ -61,7 +61,8 @@ export function healthView() {
         fill(problem);
         draw(stats);
       } catch (error) {
-        fill(problem, errorNotice(error));
+        fill(problem, errorNotice(error, { retry: refresh }));
+        if (error.isRefused) return;
       }
     }
     timer = setTimeout(refresh, REFRESH_MS);

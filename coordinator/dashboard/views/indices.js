@@ -60,8 +60,9 @@ export function indicesView({ go }) {
       draw();
     } catch (error) {
       fill(problem, errorNotice(error, { retry: refresh }));
+      if (error.isRefused) return;
     }
-    timer = setTimeout(() => (document.hidden ? schedule() : refresh()), REFRESH_MS);
+    schedule();
   }
 
   function schedule() {
