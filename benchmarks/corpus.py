@@ -167,8 +167,8 @@ def block(shape: Shape, number: int) -> Items:
         brand=draw(_cumulated(shape.num_brands, 0.8, 2), n),
         category=draw(_cumulated(shape.num_categories, 0.7, 1), n),
         country=draw(_cumulated(shape.num_countries, 0.8, 1), n),
-        price=np.round(np.exp(rng.normal(3.5, 1.1, n)), 2),
-        rating=np.round(np.clip(rng.normal(3.8, 0.8, n), 1, 5), 1),
+        price=np.exp(rng.normal(3.5, 1.1, n)).astype(np.float64).round(2),
+        rating=rng.normal(3.8, 0.8, n).astype(np.float64).clip(1, 5).round(1),
         year=2026 - np.minimum(rng.geometric(0.12, n), 40),
         in_stock=rng.random(n) < 0.8,
     )

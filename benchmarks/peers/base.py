@@ -190,7 +190,8 @@ class PythonPeer(ThinPeer):
     def load(self, items: Path) -> None:
         """Build the index in a process of its own."""
         self.empty_folder()
-        command = [self.interpreter, "-m", THIN_SERVER, self.engine, items, self.folder]
+        command: list[str | Path] = [self.interpreter, "-m", THIN_SERVER, self.engine]
+        command += [items, self.folder]
         with Running(command, self.log) as building:
             building.finish()
 
