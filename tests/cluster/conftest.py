@@ -1,0 +1,113 @@
+"""Clusters of real processes that tests share, one per number of shards, and indexes in them.
+
+`services(n)` starts `facetd serve --shards n` when it is first asked for and stops it at the end of
+the session: with SIGTERM, exit status 0 and no process left. Each test uses an index of its own, so
+tests do not disturb each other and no start is paid twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.service import Client, Reply, Service
+
+Services = Callable[[int], Service]
+
+SHARD_COUNTS = (1, 2, 3)
+_numbers = itertools.count()
+
+
+class Index:
+    """One index of a service, over HTTP."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.path = "/" + quote(name, safe="")
+
+    def configure(self, document: Any) -> Reply:
+        """Create or change the index."""
+        return self.client.post(f"{self.path}/configuration", document)
+
+    def put(self, items: Any) -> Reply:
+        """Add items, or replace them."""
+        return self.client.post(f"{self.path}/items", items)
+
+    def load(self, body: bytes, parameters: str = "", **headers: str) -> Reply:
+        """Load a bulk body."""
+        return self.client.post_text(f"{self.path}/index{parameters}", body, **headers)
+
+    def get(self, page: str, **parameters: Any) -> Reply:
+        """GET a page of the index."""
+        return self.client.get(f"{self.path}/{page}", **parameters)
+
+    def post(self, page: str, document: Any = None) -> Reply:
+        """POST to a page of the index."""
+        return self.client.post(f"{self.path}/{page}", document)
+
+    def search(self, **parameters: Any) -> Any:
+        """Search; the answer must be a success."""
+        return self.client.search(self.name, **parameters)
+
+    def ids(self, **parameters: Any) -> list[Any]:
+        """Return the ids of the hits, in their order."""
+        return [item["id"] for item in self.search(**parameters)["data"]["items"]]
+
+    def buckets(self, field: str, **parameters: Any) -> list[tuple[str, int]]:
+        """Return keys and counts of a facet of a search."""
+        return pairs(self.search(**parameters)["data"]["aggregations"][field])
+
+
+def pairs(facet: Any) -> list[tuple[str, int]]:
+    """Return keys and counts of a facet of an answer."""
+    return [(bucket["key"], bucket["doc_count"]) for bucket in facet["buckets"]]
+
+
+def error_of(reply: Reply) -> Any:
+    """Return the error of an answer after checking its shape."""
+    assert reply.headers["content-type"].startswith("application/json"), reply.body
+    error = reply.json["error"]
+    assert error["status"] == reply.status
+    assert error["request_id"]
+    assert error["message"]
+    return error
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Start clusters by number of shards; stop them all at the end."""
+    running: dict[int, Service] = {}
+
+    def start(num_shards: int) -> Service:
+        if num_shards not in running:
+            folder = tmp_path_factory.mktemp(f"cluster-{num_shards}")
+            running[num_shards] = Service(folder / "data", num_shards)
+            running[num_shards].start()
+        return running[num_shards]
+
+    yield start
+    try:
+        statuses = [service.terminate() for service in running.values()]
+    finally:
+        for service in running.values():
+            service.kill_all()
+    assert statuses == [0] * len(running)
+
+
+@pytest.fixture(scope="session", params=SHARD_COUNTS, ids=lambda count: f"{count}-shards")
+def client(request: pytest.FixtureRequest, services: Services) -> Iterator[Client]:
+    """A client of a cluster with 1, 2 or 3 shards."""
+    client = services(request.param).client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def index(client: Client) -> Index:
+    """An index that does not exist yet, under a name that no other test has."""
+    return Index(client, f"index-{next(_numbers)}")

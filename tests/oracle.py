@@ -1,0 +1,448 @@
+"""The whole engine as a naive model: lists, dictionaries, no index.
+
+What it says, the service must say: which items match, totals, facet counts, buckets and their
+order, and the order of hits by fields and by insertion. It does not score: of a text query it says
+which items match, not which comes first.
+
+It is written from API.md sections 1-6 alone and shares with the service only the text of a facet
+key (`common.values.facet_key`). Words of scripts without spaces are modelled for Han, Hiragana and
+Katakana. Stemming, synonyms and stop words are not modelled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any
+
+from common.values import facet_key
+
+Item = dict[str, Any]
+Json = dict[str, Any]
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
+_PIECE = re.compile(r'(-?)"([^"]*)"|([^\s"]+)')
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def leaves(value: Any, path: str = "", arrays: int = 0, way: int = 0) -> Iterator[tuple[Any, ...]]:
+    """Yield (path, value, shape) of all that holds no further value: 0 scalar, 1 of many, 2 nested.
+
+    `arrays` counts those between the value and its key, `way` those before (2 means two in a row).
+    """
+    if isinstance(value, dict) and (value or not path):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}" if path else key, 0, max(way, min(arrays, 2)))
+    elif isinstance(value, list) and value:
+        for inner in value:
+            yield from leaves(inner, path, arrays + 1, way)
+    else:
+        yield path, value, 2 if arrays > 1 else max(way, arrays)
+
+
+def values_of(item: Item, name: str) -> list[Any]:
+    """Return the values that an item has for filters and facets."""
+    return [value for path, value, shape in leaves(item) if path == name and shape < 2]
+
+
+def keys_of(item: Item, name: str) -> set[str]:
+    """Return the facet values of an item."""
+    return {key for value in values_of(item, name) if (key := facet_key(value)) is not None}
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+def as_list(wanted: Any) -> list[Any]:
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
+def passes(item: Item, name: str, wanted: Any, *, any_will_do: bool) -> bool:
+    """Return whether an item passes one field of `filters`."""
+    if not isinstance(wanted, dict):
+        wanted = {"any" if any_will_do else "all": as_list(wanted)}
+    keys = keys_of(item, name)
+    chosen = {how: {facet_key(one) or "" for one in as_list(wanted.get(how) or [])} for how in
+              ("any", "all", "none")}  # fmt: skip
+    bounds = {name: bound for name, bound in wanted.items() if name in ("gt", "gte", "lt", "lte")}
+    return (
+        (not chosen["any"] or bool(chosen["any"] & keys))
+        and chosen["all"] <= keys
+        and not chosen["none"] & keys
+        and (not bounds or any(in_range(value, bounds) for value in values_of(item, name)))
+        and wanted.get("exists", exists(item, name)) == exists(item, name)
+    )
+
+
+def in_range(value: Any, bounds: Json) -> bool:
+    """Return whether a value lies within bounds of its own type."""
+    like = next(iter(bounds.values()))
+    if not (is_number(value) if is_number(like) else isinstance(value, str)):
+        return False
+    tests = {
+        "gt": lambda bound: value > bound,
+        "gte": lambda bound: value >= bound,
+        "lt": lambda bound: value < bound,
+        "lte": lambda bound: value <= bound,
+    }
+    return all(tests[name](bound) for name, bound in bounds.items())
+
+
+def exists(item: Item, name: str) -> bool:
+    return any(path == name and value is not None for path, value, _ in leaves(item))
+
+
+# --- full text ------------------------------------------------------------------------------------
+
+
+def words_in(text: str) -> list[str]:
+    """Cut a text into folded words; a run of Han or Kana stays one word."""
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    kept = "".join(c for c in decomposed if not unicodedata.combining(c))
+    return _WORD.findall(kept)
+
+
+def is_run(word: str) -> bool:
+    return "\u3040" <= word[0] <= "\u9fff"
+
+
+def distances(word: str, term: str) -> list[int]:
+    """Return the edit distance (neighbours swapped: one) of a word to each beginning of a term."""
+    rows = [list(range(len(word) + 1))]
+    for i, letter in enumerate(term, 1):
+        row = [i]
+        for j, wanted in enumerate(word, 1):
+            cost = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == word[j - 2] and term[i - 2] == wanted:
+                cost = min(cost, rows[-2][j - 2] + 1)
+            row.append(cost)
+        rows.append(row)
+    return [row[-1] for row in rows]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A word (or run), or a phrase."""
+
+    words: tuple[str, ...]
+    is_prefix: bool = False
+    typos: int = 0
+
+    def is_in(self, texts: list[list[str]]) -> bool:
+        """Return whether one of the texts has it."""
+        width = len(self.words)
+        return any(
+            self.is_at(text[at : at + width])
+            for text in texts
+            for at in range(len(text) - width + 1)
+        )
+
+    def is_at(self, terms: list[str]) -> bool:
+        """Return whether these words of a text are it."""
+        if len(self.words) > 1:
+            return terms == list(self.words)
+        (word,), (term,) = self.words, terms
+        if is_run(word):
+            return is_run(term) and word in term
+        if is_run(term):
+            return False
+        found = distances(word, term)
+        return min(found) <= self.typos if self.is_prefix else found[-1] <= self.typos
+
+
+def typo_budget(word: str, mode: Any) -> int:
+    """Return the edits that are forgiven in a word."""
+    if is_run(word) or any(c.isdigit() for c in word):
+        return 0
+    if mode == "auto":
+        return 0 if len(word) < 5 else 1 if len(word) < 9 else 2
+    return min(int(mode), (len(word) - 1) // 2)
+
+
+def parse(query: str, prefix: str, typo: Any) -> tuple[list[Clause], list[Clause]]:
+    """Return the clauses that must and must not match."""
+    wanted: list[Clause] = []
+    excluded: list[Clause] = []
+    pieces = [match for match in _PIECE.finditer(query) if words_in(match[0])]
+    for i, match in enumerate(pieces):
+        is_phrase = match[3] is None
+        if is_phrase or (match[3].startswith("-") and len(match[3]) > 1):
+            is_excluded = not is_phrase or bool(match[1])
+            words = tuple(words_in(match[2] if is_phrase else match[3]))
+            (excluded if is_excluded else wanted).append(Clause(words))
+            continue
+        words = tuple(words_in(match[3]))
+        for j, word in enumerate(words):
+            is_last = i == len(pieces) - 1 and j == len(words) - 1
+            is_prefix = prefix == "all" or (prefix == "last" and is_last)
+            wanted.append(Clause((word,), is_prefix, typo_budget(word, typo)))
+    return list(dict.fromkeys(wanted)), excluded
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Found:
+    """What a search must answer."""
+
+    total: int
+    items: list[Item]
+    """Those of the page; of a text query without sort field, in no order of meaning."""
+    facets: dict[str, list[tuple[str, int, bool]]]
+    """Buckets by field: key, count, whether selected."""
+    stats: dict[str, Json | None] = field(default_factory=dict)
+    matching: list[Item] = field(default_factory=list)
+    """All hits, in order."""
+
+
+class Oracle:
+    """One index."""
+
+    def __init__(self, configuration: Json | None = None) -> None:
+        self.configuration = configuration or {}
+        self.items: dict[object, Item] = {}
+        """In insertion order; by canonical id, or by a key of their own."""
+
+    # --- writes
+
+    def configure(self, configuration: Json) -> None:
+        self.configuration = configuration
+
+    def put(self, items: Iterable[Item]) -> None:
+        """Add, or replace where the id exists; an update keeps its place."""
+        for item in items:
+            key: object = str(item["id"]) if "id" in item else object()
+            self.items[key] = item
+
+    def replace(self, item_id: object, item: Item) -> bool:
+        if str(item_id) not in self.items:
+            return False
+        self.items[str(item_id)] = {"id": self.items[str(item_id)]["id"]} | item
+        return True
+
+    def merge(self, item_id: object, fields: Json) -> bool:
+        if str(item_id) not in self.items:
+            return False
+        self.items[str(item_id)] = self.items[str(item_id)] | fields
+        return True
+
+    def delete(self, item_id: object) -> bool:
+        return self.items.pop(str(item_id), None) is not None
+
+    # --- reads
+
+    @property
+    def facet_settings(self) -> dict[str, Json]:
+        return dict(sorted(self.configuration.get("aggregations", {}).items()))
+
+    def texts(self, item: Item) -> list[list[str]]:
+        """Return the words of every searchable text."""
+        fields = self.configuration.get("searchable_fields")
+        names = None if fields is None else {name.partition("^")[0] for name in fields}
+        return [
+            words_in(value)
+            for path, value, _ in leaves(item)
+            if isinstance(value, str) and (names is None or path in names)
+        ]
+
+    def matches(self, parameters: Json) -> list[Item]:
+        """Return the items that the query text leaves, in insertion order."""
+        items = list(self.items.values())
+        options = {"match": "all", "prefix": "last", "typo": "auto"}
+        options |= {
+            name: self.configuration[name] for name in options if name in self.configuration
+        }
+        options |= {name: parameters[name] for name in options if name in parameters}
+        wanted, excluded = parse(parameters.get("query", ""), options["prefix"], options["typo"])
+        texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
+        items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
+        if not wanted:
+            return items
+        known = [
+            clause
+            for clause in wanted
+            if len(clause.words) > 1 or any(clause.is_in(text) for text in texts.values())
+        ]
+        match = options["match"]
+        if match == "last":
+            known = known[:1]
+        required = len(known)
+        if match == "any":
+            required = 1
+        elif match.endswith("%"):
+            required = max(1, len(known) * int(match[:-1]) // 100)
+        return [
+            item
+            for item in items
+            if known and sum(clause.is_in(texts[id(item)]) for clause in known) >= required
+        ]
+
+    def narrowed(
+        self, items: list[Item], parameters: Json, without: str | None = None
+    ) -> list[Item]:
+        """Return the items that pass all filters, but for that of one facet."""
+        facets = self.facet_settings
+        filters = {name: one for name, one in (parameters.get("filters") or {}).items()
+                   if name != without}  # fmt: skip
+        return [
+            item
+            for item in items
+            if all(
+                passes(item, name, wanted, any_will_do=not is_conjunctive(facets.get(name)))
+                for name, wanted in filters.items()
+            )
+            and not any(
+                as_list(unwanted) and passes(item, name, unwanted, any_will_do=True)
+                for name, unwanted in (parameters.get("not_filters") or {}).items()
+            )
+        ]
+
+    def buckets(
+        self, name: str, counted: list[Item], parameters: Json
+    ) -> list[tuple[str, int, bool]]:
+        """Return all buckets of a facet, in their order."""
+        settings = self.facet_settings[name]
+        chosen = selected_keys((parameters.get("filters") or {}).get(name))
+        counts = {key: 0 for item in self.items.values() for key in keys_of(item, name)}
+        for item in counted:
+            for key in keys_of(item, name):
+                counts[key] += 1
+        buckets = [
+            (key, count, key in chosen)
+            for key, count in counts.items()
+            if count or key in chosen or not settings.get("hide_zero_doc_count")
+        ]
+        buckets.sort(key=lambda bucket: bucket[0])
+        for key, is_descending in reversed(bucket_order(settings)):
+            place = {"key": 0, "count": 1, "selected": 2}[key]
+            # A stable sort in reverse keeps equal ones in place.
+            buckets.sort(key=lambda bucket: bucket[place], reverse=is_descending)
+        return buckets
+
+    def counted_for(self, name: str, parameters: Json) -> list[Item]:
+        """Return the items whose values a facet counts."""
+        is_disjunctive = not is_conjunctive(self.facet_settings[name])
+        matching = self.matches(parameters)
+        return self.narrowed(matching, parameters, name if is_disjunctive else None)
+
+    def search(self, **parameters: Any) -> Found:
+        """Answer one search; parameters as in the API."""
+        hits = self.narrowed(self.matches(parameters), parameters)
+        sort_field = parameters.get("sort_field")
+        is_descending = parameters.get("order") == "desc"
+        if sort_field:
+            hits = sorted_by(hits, sort_field, is_descending)
+        elif is_descending and not parameters.get("query"):
+            hits = hits[::-1]
+        page, per_page = parameters.get("page", 1), parameters.get("per_page", 10)
+        shown = parameters.get("facet_fields", self.facet_settings)
+        facets = {
+            name: self.buckets(name, self.counted_for(name, parameters), parameters)[
+                : settings.get("size", 10)
+            ]
+            for name, settings in self.facet_settings.items()
+            if name in shown
+        }
+        stats = {
+            name: stats_of(hits, name)
+            for name, settings in self.facet_settings.items()
+            if name in shown and settings.get("show_facet_stats")
+        }
+        start = (page - 1) * per_page
+        return Found(len(hits), hits[start : start + per_page], facets, stats, hits)
+
+    def facet(self, name: str, **parameters: Any) -> tuple[int, list[tuple[str, int, bool]]]:
+        """Answer one page of `/{index}/facet`: number of buckets, buckets."""
+        search = parameters | {"query": parameters.get("search_query", "")}
+        buckets = self.buckets(name, self.counted_for(name, search), search)
+        pattern = parameters.get("query")
+        if pattern:
+            parts = [" ".join(words_in(part)) for part in pattern.split("*")]
+            form = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+            buckets = [one for one in buckets if form.fullmatch(" ".join(words_in(one[0])))]
+        for word in words_in(parameters.get("facet_query", "")):
+            clause = Clause((word,), True, typo_budget(word, "auto"))
+            buckets = [one for one in buckets if clause.is_in([words_in(one[0])])]
+        start = (parameters.get("page", 1) - 1) * parameters.get("per_page", 10)
+        return len(buckets), buckets[start : start + parameters.get("per_page", 10)]
+
+
+def is_conjunctive(settings: Json | None) -> bool:
+    """Return whether hits must have every selected value; fields that are no facet: any."""
+    return settings is not None and settings.get("conjunction", True)
+
+
+def selected_keys(wanted: Any) -> set[str]:
+    """Return the keys that a filter asks for."""
+    if isinstance(wanted, dict):
+        wanted = as_list(wanted.get("any") or []) + as_list(wanted.get("all") or [])
+    return {facet_key(one) or "" for one in as_list(wanted) if one is not None}
+
+
+def bucket_order(settings: Json) -> list[tuple[str, bool]]:
+    """Return (selected | count | key, is_descending), most significant first."""
+    sort, order = settings.get("sort", "count"), settings.get("order")
+    keys = []
+    for i, name in enumerate(as_list(sort)):
+        base, _, direction = name.partition(":")
+        base = "key" if base == "term" else base
+        orders = as_list(order) if order else []
+        direction = direction or (orders[i] if i < len(orders) else "")
+        keys.append((base, direction == "desc" if direction else base != "key"))
+    if not isinstance(sort, list) and settings.get("chosen_filters_on_top", True):
+        keys.insert(0, ("selected", True))
+    return keys
+
+
+def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
+    """Order by a scalar field: numbers, texts, booleans; without value last in both directions."""
+
+    def sort_key(item: Item) -> tuple[int, Any] | None:
+        found = [value for path, value, shape in leaves(item) if path == name and shape == 0]
+        match found[-1:]:
+            case [bool(value)]:
+                return (2, value)
+            case [int(value) | float(value)]:
+                return (0, value)
+            case [str(value)]:
+                return (1, value)
+        return None
+
+    keyed = [(key, item) for item in items if (key := sort_key(item)) is not None]
+    # Ties keep their order in both directions: sorted() is stable, in reverse too.
+    keyed.sort(key=lambda pair: pair[0], reverse=is_descending)
+    return [item for _, item in keyed] + [item for item in items if sort_key(item) is None]
+
+
+def stats_of(items: list[Item], name: str) -> Json | None:
+    """Return the statistics of the numeric values within the hits."""
+    numbers = [
+        float(key) for item in items for key in keys_of(item, name) if _NUMBER.fullmatch(key)
+    ]
+    if not numbers:
+        return None
+    total = fsum(numbers)
+    return {
+        "min": min(numbers),
+        "max": max(numbers),
+        "avg": total / len(numbers),
+        "sum": total,
+        "count": len(numbers),
+    }
+
+
+def compact(item: Item) -> str:
+    """Return an item as a text that equal items share."""
+    return json.dumps(item, sort_keys=True, ensure_ascii=False)
