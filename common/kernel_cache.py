@@ -1,6 +1,8 @@
 """Where the machine code of kernels is kept; here, because the supervisor asks without numba.
 
 The first writable one of FACETD_KERNEL_CACHE, the user's cache folder and the temporary folder.
+numba reads the choice (NUMBA_CACHE_DIR) when it is imported, so importing any of our packages makes
+it first: each `__init__` imports this module.
 """
 
 from __future__ import annotations
@@ -28,3 +30,6 @@ def cache_directory() -> Path:
     path = Path(tempfile.gettempdir()) / f"facetd-kernels-{os.getuid()}"
     path.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))

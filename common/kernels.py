@@ -9,18 +9,12 @@ numba is imported, which is why every kernel comes through this module.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from common.kernel_cache import cache_directory
+import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
-
-import numba  # noqa: E402 - after the cache folder was chosen
 
 
 def kernel(signature: object, *, inline: bool = False, allocates: bool = True) -> Callable[[F], F]:
