@@ -49,7 +49,7 @@ class Aspect(IntEnum):
     """What a row says of its documents."""
 
     EXISTS = 0
-    """The field has a value other than null."""
+    """The field has a value other than null; an array of nothing but nulls has none."""
     NULL = 1
     """The field is null."""
     EMPTY_TEXT = 2
@@ -96,7 +96,9 @@ def _aspects(kind: Any, shape: Any, is_empty: Any) -> Any:
         elif kind >= _KIND_EMPTY_ARRAY:
             aspects |= 1 << _EMPTY
     else:
-        aspects = (1 << _EXISTS) | (1 << _ARRAY)
+        aspects = 1 << _ARRAY
+        if kind != _KIND_NULL:
+            aspects |= 1 << _EXISTS
         if shape == _NESTED:
             return aspects
     if kind == _KIND_TRUE:

@@ -79,6 +79,8 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return _combine(snapshot, view, children, np.bitwise_or, empty_bitset)
         case Not(child=child):
             return complement(resolve(snapshot, view, child), view.segment.num_docs)
+        case AllOf(values=()):
+            return full_bitset(view.segment.num_docs)
         case Exists(field=path):
             return _exists(snapshot, view, path)
         case IsNull(field=path):
@@ -159,8 +161,8 @@ def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint
     words = _rows(snapshot, view, path, (Aspect.EXISTS,))
     presence = presence_of(view.segment)
     for field in _inner_fields(snapshot, path):
-        presence.add_docs(field, Aspect.EXISTS, words)
-        presence.add_docs(field, Aspect.NULL, words)
+        for aspect in (Aspect.EXISTS, Aspect.NULL, Aspect.ARRAY):
+            presence.add_docs(field, aspect, words)
     return words
 
 

@@ -21,7 +21,6 @@ from common.protocol.messages import (
     GetRequest,
     RangeRequest,
     SearchRequest,
-    SearchResponse,
     SortKey,
 )
 from common.query import AnyOf

@@ -87,7 +87,7 @@ def test_presence_tells_every_aspect(batch: list[Item]) -> None:
         found = [leaves(item, path) for item in batch]
         field = registry.register(path)
         for aspect, is_there in (
-            (Aspect.EXISTS, lambda value, shape: value is not None or shape != Shape.SCALAR),
+            (Aspect.EXISTS, lambda value, shape: value is not None),
             (Aspect.NULL, lambda value, shape: value is None and shape == Shape.SCALAR),
             (Aspect.EMPTY_TEXT, lambda value, shape: value == "" and shape == Shape.SCALAR),
             (Aspect.EMPTY, lambda value, shape: value in ([], {}) and shape == Shape.SCALAR),

@@ -97,7 +97,7 @@ def passes(item: Item, condition: Filter) -> bool:
         case Exists(field=path):
             found = leaves(item, path)
             inside = any(leaves(item, inner) for inner in PATHS if inner.startswith(path + "."))
-            return inside or any(value is not None or shape for value, shape in found)
+            return inside or any(value is not None for value, _ in found)
         case IsNull(field=path):
             return (None, Shape.SCALAR) in leaves(item, path)
         case IsEmpty(field=path):
