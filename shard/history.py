@@ -2,8 +2,7 @@
 
 A search carries a horizon: it sees the newest state that is not behind it. Shards apply a group at
 different moments, so a shard keeps the states since the oldest horizon in use, and those that a
-cursor has pinned. Each is a tuple of shared immutable things, so keeping it costs next to nothing
-(while segments that were merged away live on in it).
+cursor has pinned. Each is a tuple of shared immutable things, so keeping it costs next to nothing.
 
     seq      40      43      47            horizon 45 → the state of seq 43
     kept     (gone)  ██      ██ newest     oldest horizon in use 43
@@ -35,6 +34,11 @@ class SnapshotHistory:
     def newest(self) -> Snapshot:
         """The state after the last group."""
         return self._snapshots[-1]
+
+    @property
+    def older(self) -> tuple[Snapshot, ...]:
+        """All states but the newest, oldest first."""
+        return self._snapshots[:-1]
 
     @property
     def horizon(self) -> int:
@@ -88,6 +92,11 @@ class SnapshotHistory:
         """Let go of states that no search can name any more."""
         self._horizon = max(self._horizon, horizon)
         self._drop()
+
+    def forget_revisions(self) -> None:
+        """Let go of states of former configurations."""
+        revision = self.newest.revision
+        self._snapshots = tuple(one for one in self._snapshots if one.revision == revision)
 
     def pin(self, horizon: int) -> None:
         """Keep the state that a horizon names until it is unpinned as often."""

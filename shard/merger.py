@@ -8,7 +8,8 @@ when the index has been idle for a while. Each look does one step at a time, the
     2. write segments in memory to files, when there is enough of them
     3. note the new files in the manifest (then the old ones go)
     4. remove dead records from LMDB, some at a time, on the writer's thread
-    5. give mapped pages of data.mdb back, when reads have made too many resident
+    5. when the index has come to rest: let go of states of former configurations, and of memory
+    6. give mapped pages of data.mdb back, when reads have made too many resident
 
 Everything here may be killed at any moment, and be tried again later if the disk is full: nothing
 of it is needed for the truth, and a search sees the same before and after.
@@ -29,6 +30,7 @@ from common.faults import fault
 from common.logs import Log
 from shard.index.segment import Segment
 from shard.index.segment_builder import make_doc_maps, merge_segments
+from shard.memory import trim
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
 from shard.snapshot import SegmentView
@@ -183,6 +185,9 @@ class Merger:
             return True
         if job.partition.purgeable:
             return bool(job.submit(job.writer.purge).result())
+        with job.partition.lock:
+            job.partition.history.forget_revisions()
+        trim()
         return False
 
     def _release_pages(self) -> None:
@@ -294,6 +299,8 @@ def _merge(
     if not partition.replace_segments(parts, doc_maps, merged):
         partition.derived.discard([] if merged is None else [merged])
         return
+    for segment in segments:
+        segment.caches.clear()  # they refer to the segment, which would keep it from going
     if merged is None or merged.path is not None:
         partition.commit_derived()
     gone_records = [

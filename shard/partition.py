@@ -415,8 +415,9 @@ class Partition:
     ) -> bool:
         """Put a merged segment in the place of its parts; called by the merger.
 
-        Deletions since the merge began are carried over. Nothing is done, and False returned, if
-        the parts are gone: another configuration was switched to.
+        Deletions since the merge began are carried over. Older states get the merged segment as
+        well (it has every document that a search can still name), so the parts can go. Nothing is
+        done, and False returned, if the parts are gone: another configuration was switched to.
 
         Args:
             parts: as the merge began.
@@ -441,7 +442,11 @@ class Partition:
                 view = SegmentView(merged)
                 replacement = [view.without(gone) if gone else view]
             views[first : first + len(parts)] = replacement
-            self.history.add(self.make_snapshot(self.history.newest.seq, tuple(views)))
+            newest = self.history.newest
+            for older in self.history.older:
+                if older.revision == newest.revision:
+                    self.history.add(_with_merged(older, parts, merged))
+            self.history.add(newest.with_views(tuple(views)))
         return True
 
     @property
@@ -486,6 +491,33 @@ class Partition:
             self.history.add(self.make_snapshot(seq, tuple(views)))
         self.commit_derived()
         write_entry(self.environment, generation.entry)
+
+
+def _with_merged(older: Snapshot, parts: Sequence[SegmentView], merged: Segment | None) -> Snapshot:
+    """Return an older state with a merged segment in the place of what lies in its range.
+
+    The state may have other segments there than the parts: a shorter tail, or none of the newest.
+    """
+    low = parts[0].segment["docs.record"][0]
+    high = parts[-1].segment["docs.record"][-1]
+    views: list[SegmentView] = []
+    live = []
+    position = None
+    for view in older.views:
+        records = view.segment["docs.record"]
+        if records[0] < low or records[-1] > high:
+            views.append(view)
+            continue
+        position = len(views) if position is None else position
+        live.append(records if view.deleted is None else np.delete(records, list(view.deleted)))
+    shown = np.concatenate([np.zeros(0, np.uint64), *live])
+    if merged is not None and len(shown):
+        assert position is not None
+        ordinals = np.searchsorted(merged["docs.record"], shown)
+        hidden = np.delete(np.arange(merged.num_docs), ordinals)
+        view = SegmentView(merged)
+        views.insert(position, view.without(hidden.tolist()) if len(hidden) else view)
+    return older.with_views(tuple(views))
 
 
 def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:

@@ -28,6 +28,7 @@ from common.protocol.connection import RpcServer, authenticator
 from common.protocol.messages import Welcome
 from shard.handlers import Handlers
 from shard.indexes import Indexes
+from shard.memory import configure_allocator
 from shard.settings import ShardSettings
 from shard.storage.environment import DamagedEnvironment
 
@@ -68,6 +69,7 @@ def run(identity: Identity, settings: ShardSettings) -> int:
     """Serve until a signal comes; returns the exit status."""
     if identity.parent_pipe is not None:
         ask_for_parent_death_signal()
+    configure_allocator()
     try:
         data_directory.create(identity.data_dir)
         data_directory.check_manifest(identity.data_dir, identity.num_shards)

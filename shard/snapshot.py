@@ -163,6 +163,19 @@ class Snapshot:
         self.num_docs = sum(view.num_docs for view in views)
         self.caches: dict[Any, Any] = {}
 
+    def with_views(self, views: tuple[SegmentView, ...]) -> Snapshot:
+        """Return the same state over other segments."""
+        return Snapshot(
+            seq=self.seq,
+            revision=self.revision,
+            views=views,
+            configuration=self.configuration,
+            registry=self.registry,
+            dictionaries=self.dictionaries,
+            dictionary_lengths=self.dictionary_lengths,
+            documents=self.documents,
+        )
+
     def read_documents(self, records: NDArray[np.uint64] | Sequence[int]) -> list[bytes]:
         """Return the stored bytes of records that this snapshot names, in the given order.
 

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from common.json_scan import canonical_id, validate_item
+from common.json_scan import validate_item
 from common.operations import Operation, Outcome
+from common.placement import canonical_id
 
 
 class Stored(NamedTuple):
@@ -47,9 +48,7 @@ class Change(NamedTuple):
     @property
     def id(self) -> bytes | None:
         """Canonical id, or None for an item without one."""
-        if self.operation == Operation.DELETE:
-            return self.content
-        return canonical_id(self.content)
+        return self.content if self.operation == Operation.DELETE else item_id(self.content)
 
 
 @dataclass(slots=True)
@@ -90,6 +89,21 @@ class _Current(NamedTuple):
         return self.stored.place
 
 
+class _IdOnly(msgspec.Struct):
+    """What matters of an item here; the rest is skipped, not parsed."""
+
+    id: int | str | None = None
+
+
+_decode_id = msgspec.json.Decoder(_IdOnly).decode
+
+
+def item_id(document: bytes) -> bytes | None:
+    """Return the canonical id of a valid item, or None if it has none."""
+    value = _decode_id(document).id
+    return None if value is None else canonical_id(value)
+
+
 _NEEDS_ITEM = (Operation.REPLACE, Operation.MERGE, Operation.DELETE)
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -123,9 +137,8 @@ class _Planner:
         self._read = read
         self._current = {id: _Current(one, None) for id, one in stored.items()}
 
-    def apply(self, change: Change) -> Outcome:
-        """Apply one operation; change nothing unless it succeeds."""
-        id = change.id
+    def apply(self, change: Change, id: bytes | None) -> Outcome:
+        """Apply one operation to the item of an id; change nothing unless it succeeds."""
         current = self._current.get(id) if id is not None else None
         if current is None and change.operation in _NEEDS_ITEM:
             return Outcome.NOT_FOUND
@@ -170,12 +183,16 @@ class _Planner:
 
 
 def plan_writes(
-    changes: Sequence[Change], stored: Mapping[bytes, Stored], read: Callable[[int], bytes]
+    changes: Sequence[Change],
+    ids: Sequence[bytes | None],
+    stored: Mapping[bytes, Stored],
+    read: Callable[[int], bytes],
 ) -> WritePlan:
     """Apply a group of operations in order.
 
     Args:
         changes: the operations.
+        ids: the id of each.
         stored: the live documents of those ids of the operations that exist.
         read: returns the stored bytes of a record.
 
@@ -185,6 +202,8 @@ def plan_writes(
     Cost: 3 µs an operation, and for MERGE and preconditions a read.
     """
     planner = _Planner(stored, read)
-    planner.plan.outcomes = [planner.apply(change) for change in changes]
+    planner.plan.outcomes = [
+        planner.apply(change, id) for change, id in zip(changes, ids, strict=True)
+    ]
     planner.plan.documents = [one for one in planner.plan.documents if one.is_alive]
     return planner.plan

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError, StorageFull
 from common.faults import fault
-from common.json_scan import canonical_id
 from common.logs import Log
 from common.operations import Operation, Outcome
 from common.placement import hash_id
@@ -50,7 +49,7 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
-from shard.write_plan import Change, Stored, plan_writes
+from shard.write_plan import Change, Stored, item_id, plan_writes
 
 TAIL_DOCS_MAX = 128
 TAIL_BYTES_MAX = 256 << 10
@@ -276,9 +275,9 @@ class Writer:
                 strict=True,
             )
         ]
-        ids = {id for change in changes if (id := change.id) is not None}
-        stored = self.locate(base, ids)
-        plan = plan_writes(changes, stored, lambda record: base.read_documents([record])[0])
+        ids = [change.id for change in changes]
+        stored = self.locate(base, {id for id in ids if id is not None})
+        plan = plan_writes(changes, ids, stored, lambda record: base.read_documents([record])[0])
         sizes = np.array([len(one.content) for one in plan.documents], np.int64)
         ends = np.cumsum(sizes)
         return Planned(
@@ -472,7 +471,7 @@ def _is_item_of(document: bytes, id: bytes) -> bool:
     Most items begin with their id, so a look at the first bytes is enough.
     """
     return document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)) or (
-        canonical_id(document) == id
+        item_id(document) == id
     )
 
 

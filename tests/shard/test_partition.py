@@ -244,6 +244,21 @@ def test_horizon_sees_the_groups_up_to_it_also_after_a_restart(shard: Shard) -> 
     assert states() == before
 
 
+def test_older_states_share_the_merged_segment(shard: Shard) -> None:
+    """So that the parts, and the pages that a merge has touched, can go."""
+    for start in (0, 200, 400):
+        shard.put(*[{"id": number} for number in range(start, start + 200)])
+    shard.put({"id": 0, "v": 1}, {"id": "new"})
+    shard.put({"id": 1, "v": 1})
+    partition = shard.partition
+    before = {seq: _live(partition.snapshot_at(seq)) for seq in (4, 5)}
+    shard.merge()
+
+    assert {seq: _live(partition.snapshot_at(seq)) for seq in (4, 5)} == before
+    uids = {view.segment.uid for seq in (4, 5) for view in partition.snapshot_at(seq).views}
+    assert len(uids) == 1
+
+
 def test_state_that_was_folded_is_refused(shard: Shard) -> None:
     for _ in range(600):
         shard.put({"id": 1})

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.operations import Operation, Outcome
-from shard.write_plan import Change, Stored, merge_items, plan_writes, version_of
+from shard.write_plan import Change, Stored, WritePlan, merge_items, version_of
+from shard.write_plan import plan_writes as plan_with_ids
+
+
+def plan_writes(
+    changes: list[Change], stored: dict[bytes, Stored], read: Callable[[int], bytes]
+) -> WritePlan:
+    return plan_with_ids(changes, [change.id for change in changes], stored, read)
 
 
 def test_example_of_the_module() -> None:
