@@ -31,7 +31,7 @@ from common.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from coordinator.requests import decode_component
+from coordinator.raw_parameters import decode_component
 
 if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage

@@ -1,7 +1,7 @@
 """The interface described by itself: an OpenAPI 3.1 document, and a page to read it.
 
 Everything comes from what serves the requests: paths, methods and limits from the route table,
-parameters from the table that the parser works with (`requests.PARAMETERS`), bounds from `Limits`.
+parameters from the table that the parser works with (`parameter_table`), bounds from `Limits`.
 The page is plain HTML made here, so it needs neither the internet nor a script.
 """
 
@@ -19,7 +19,7 @@ from common.limits import Limits
 from coordinator.catalog import program_version
 
 if TYPE_CHECKING:
-    from coordinator.requests import Parameter
+    from coordinator.parameter_reader import Parameter
     from coordinator.routing import Route
 
 _TAGS: Final = {

@@ -10,7 +10,7 @@ from common.errors import InvalidRequest, NotFound
 from common.protocol.messages import IndexStatisticsRequest, IndexStatisticsResponse
 from coordinator.fan_out import gather
 from coordinator.middleware import check_index_name
-from coordinator.requests import decode_json, decode_object, query_parameters
+from coordinator.raw_parameters import decode_json, decode_object, query_parameters
 from coordinator.responses import Answer, json_answer
 from coordinator.routes.items import refuse_unknown
 from coordinator.routing import Body, Route

@@ -16,13 +16,9 @@ from common.placement import ID_INTEGER_MAX, shard_of_id
 from common.placement import canonical_id as canonical_id_of
 from common.protocol.messages import GetRequest, GetResponse
 from coordinator.ingest import WriteResult, with_id
-from coordinator.requests import (
-    SEARCH_PARAMETERS,
-    SearchParameters,
-    decode_object,
-    parse_search,
-    query_parameters,
-)
+from coordinator.parameter_table import SEARCH_PARAMETERS
+from coordinator.raw_parameters import decode_object, query_parameters
+from coordinator.requests import SearchParameters, parse_search
 from coordinator.responses import Answer, Stream, json_answer
 from coordinator.routes.search import narrowed
 from coordinator.routing import Body, Route

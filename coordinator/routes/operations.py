@@ -12,7 +12,7 @@ from common.errors import InvalidRequest, ServiceError, Unavailable
 from common.protocol.messages import ProcessStatistics
 from coordinator import openapi
 from coordinator.catalog import program_version
-from coordinator.requests import decode_object
+from coordinator.raw_parameters import decode_object
 from coordinator.responses import Answer, json_answer
 from coordinator.routes.pages import PAGE_HEADERS
 from coordinator.routing import Body, Route

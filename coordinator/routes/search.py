@@ -9,16 +9,14 @@ import msgspec
 
 from common.errors import InvalidRequest, ServiceError
 from common.protocol.messages import FilterClause
+from coordinator.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
+from coordinator.raw_parameters import decode_object, query_parameters
 from coordinator.requests import (
-    FACET_PARAMETERS,
-    SEARCH_PARAMETERS,
     FacetParameters,
     SearchParameters,
-    decode_object,
     parse_facet,
     parse_search,
     parse_searches,
-    query_parameters,
 )
 from coordinator.responses import (
     Answer,

@@ -1,0 +1,118 @@
+"""Raw parameters: query strings and bodies decoded, not yet understood (pure).
+
+A query string gives texts (`QueryText`, lists of them where repeated), a body gives JSON values.
+Decoding is strict: UTF-8 only, JSON as the item scanner takes it; what is let in here can be
+encoded again anywhere behind.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+import orjson
+
+from common.errors import InvalidRequest
+
+
+class QueryText(str):
+    """A value from a query string: a text that may stand for another type."""
+
+    __slots__ = ()
+
+
+RawParameters: TypeAlias = dict[str, Any]
+"""By name: a `QueryText`, a list of these (repeated), or a decoded JSON value (from a body)."""
+
+DECODED_CHARS_MAX: Final = 512
+"""Longer parts of a request target are not remembered decoded."""
+_PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
+
+
+def query_parameters(query_string: str) -> RawParameters:
+    """Decode a raw query string (behind the `?`).
+
+    Args:
+        query_string: as the HTTP parser gives it: UTF-8 with surrogate escapes for other bytes.
+
+    Returns:
+        Values by name; empty values are left out, repeated ones are lists in their order.
+
+    Raises:
+        InvalidRequest: code invalid_encoding; what is percent-encoded is no UTF-8.
+    """
+    raw: RawParameters = {}
+    for pair in query_string.split("&"):
+        name, _, value = pair.partition("=")
+        if not value:
+            continue
+        if _PERCENT_OR_PLUS.search(pair):
+            name, value = decode_component(name), decode_component(value)
+        if not value:
+            continue
+        text = QueryText(value)
+        if name not in raw:
+            raw[name] = text
+        elif isinstance(raw[name], list):
+            raw[name].append(text)
+        else:
+            raw[name] = [raw[name], text]
+    return raw
+
+
+@lru_cache(maxsize=4_096)
+def _decode_short(text: str, plus_is_space: bool) -> str:
+    """Percent-decode; names, and filters that stay while a query is typed, come again and again."""
+    return _decode(text, plus_is_space)
+
+
+def _decode(text: str, plus_is_space: bool) -> str:
+    encoded = text.encode("utf-8", "surrogateescape")
+    if plus_is_space:
+        encoded = encoded.replace(b"+", b" ")
+    try:
+        return unquote_to_bytes(encoded).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequest(
+            "the request target is not UTF-8; percent-encode every other byte",
+            code="invalid_encoding",
+        ) from None
+
+
+def decode_component(text: str, *, plus_is_space: bool = True) -> str:
+    """Percent-decode a part of a request target, strictly.
+
+    Raises:
+        InvalidRequest: code invalid_encoding; the bytes are no UTF-8, or an escape is none.
+    """
+    if len(text) <= DECODED_CHARS_MAX:
+        return _decode_short(text, plus_is_space)
+    return _decode(text, plus_is_space)
+
+
+def decode_object(body: bytes | bytearray | memoryview) -> RawParameters:
+    """Decode a JSON body that must be an object; an empty body is an empty object.
+
+    Raises:
+        InvalidRequest: code invalid_json (with the position) or invalid_body.
+    """
+    if not body:
+        return {}
+    decoded = decode_json(body)
+    if not isinstance(decoded, dict):
+        raise InvalidRequest("the body must be a JSON object", code="invalid_body")
+    return decoded
+
+
+def decode_json(body: bytes | bytearray | memoryview | str) -> Any:
+    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates.
+
+    Raises:
+        InvalidRequest: code invalid_json; the message gives line and column.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is no valid JSON: {error}", code="invalid_json") from None
