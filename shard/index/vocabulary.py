@@ -273,7 +273,8 @@ def _count_bits(word):  # type: ignore[no-untyped-def]
     word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
     word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
     word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
-    return np.int64((word * np.uint32(0x01010101)) >> np.uint32(24))
+    # numba multiplies uint32 as uint64: the bytes above the sum must go.
+    return np.int64((word * np.uint32(0x01010101)) >> np.uint32(24)) & 0xFF
 
 
 @kernel("(int32[::1], int64, boolean, uint8[::1], int64[::1], uint32[::1], uint8[::1])")

@@ -324,6 +324,8 @@ class _Evaluation:
 
     def match_all(self, allowed: NDArray[np.uint64]) -> _Scored:
         """Return the documents that every clause matches, rarest clause first."""
+        if not self.query.clauses:
+            return self.match_anything(allowed)
         clauses = sorted(self.query.clauses, key=lambda one: self.cost(one.clause))
         result = self.score(clauses[0].clause, clauses[0].weights, allowed, None)
         for scored in clauses[1:]:
@@ -335,6 +337,13 @@ class _Evaluation:
             )
             result = _Scored(more.docs, scores, tiers)
         return result
+
+    def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
+        """Return all allowed documents: what a query leaves that only excludes."""
+        num_docs = self.index.num_docs
+        docs = list_bits(allowed, num_docs) if len(allowed) else np.arange(num_docs)
+        docs = docs.astype(np.uint32)
+        return _Scored(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
 
     def match_some(self, allowed: NDArray[np.uint64]) -> tuple[_Scored, NDArray[np.uint16]]:
         """Return the documents that enough clauses match, and how many."""
@@ -493,7 +502,7 @@ def match_text(
         num_ranked: how many of the best must have their exact score; None: all.
     """
     segment = view.segment
-    if not query.clauses or segment.num_docs == 0:
+    if query.required > len(query.clauses) or segment.num_docs == 0:
         return TextMatch(NO_DOCS, np.zeros(0))
     evaluation = _Evaluation(segment, query, registry, languages)
     bits = NO_BITS if allowed is None else allowed
