@@ -217,14 +217,17 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
         )
         for view, gone in zip(views, dropped, strict=True)
     ]
-    chosen = choose_merge(sizes, is_idle=is_idle) or _choose_flush(partition, views, sizes)
+    chosen = choose_merge(sizes, is_idle=is_idle)
+    is_flush = chosen is None
+    if chosen is None:
+        chosen = _choose_flush(partition, views, sizes)
     if chosen is None:
         return False
     part = slice(chosen.start, chosen.stop)
     num_bytes = sum(view.segment.size for view in views[part])
     if not has_room(partition, num_bytes):
         raise OSError(f"no room on the disk for a merge of {num_bytes} bytes")
-    _merge(partition, views[part], dropped[part])
+    _merge(partition, views[part], dropped[part], is_flush=is_flush)
     return True
 
 
@@ -240,7 +243,7 @@ def flush(partition: Partition) -> None:
             partition.commit_derived()
             return
         part = slice(run.start, run.stop)
-        _merge(partition, views[part], dropped[part], is_final=True)
+        _merge(partition, views[part], dropped[part], is_flush=True)
 
 
 def _choose_flush(
@@ -282,7 +285,7 @@ def _merge(
     parts: Sequence[SegmentView],
     dropped: Sequence[NDArray[np.uint32] | None],
     *,
-    is_final: bool = False,
+    is_flush: bool = False,
 ) -> None:
     """Merge segments (or copy one) and put the result in their place."""
     segments = [view.segment for view in parts]
@@ -293,7 +296,7 @@ def _merge(
     assert merged is not None
     if merged.num_docs == 0:
         merged = None
-    elif is_final or _belongs_in_file(partition, segments, merged):
+    elif is_flush or _belongs_in_file(partition, segments, merged):
         merged = partition.derived.write(merged)
     fault("merge.publish")
     if not partition.replace_segments(parts, doc_maps, merged):
