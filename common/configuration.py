@@ -84,6 +84,7 @@ K1_DEFAULT: Final = 1.2
 B_DEFAULT: Final = 0.75
 PROXIMITY_DEFAULT: Final = 0.5
 WEIGHT_MAX: Final = 1_000.0
+WARNINGS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,11 @@ class Problems:
     def add(self, path: str, message: str) -> None:
         """Note a mistake; the message says what would be valid."""
         self.errors.append((path, message))
+
+    def warn(self, path: str) -> None:
+        """Note a key that has no effect."""
+        if len(self.warnings) < WARNINGS_MAX:
+            self.warnings.append(f"{path[:300]} is unknown and has no effect")
 
     def raise_if_any(self, errors_max: int) -> None:
         """Raise one error that names the first mistake and lists all (up to a bound)."""
@@ -415,7 +421,7 @@ class _Parser:
         size_max = self.limits.facet_size_max if self.limits else 0
         for key in options:
             if key not in _FACET_KEYS:
-                self.problems.warnings.append(f"{path}.{key} is unknown and has no effect")
+                self.problems.warn(f"{path}.{key}")
         return FacetConfiguration(
             field=name,
             title=title if title is not None else humanize(name),
@@ -583,7 +589,7 @@ class _Parser:
             self.values[name] = self.read_float(f"ranking.{name}", value.get(name), default, high)
         for key in value:
             if key not in ("k1", "b", "proximity"):
-                self.problems.warnings.append(f"ranking.{key} is unknown and has no effect")
+                self.problems.warn(f"ranking.{key}")
 
 
 _FACET_KEYS: Final = frozenset(
@@ -658,7 +664,7 @@ def parse_configuration(
             read(parser, value)
     for key in document:
         if key not in _READERS:
-            parser.problems.warnings.append(f"{key} is unknown and has no effect")
+            parser.problems.warn(key)
     parser.problems.raise_if_any(limits.errors_reported_max if limits else 100)
     return IndexConfiguration(**parser.values), parser.problems.warnings
 

@@ -172,10 +172,11 @@ class ParameterReader:
     def note_unknown(self, name: str, parameters: Mapping[str, Parameter]) -> None:
         """Note a parameter that does not exist, with the nearest one that does."""
         shown = name[:100]
-        is_helpful = len(self.errors) < HINTS_MAX
-        near = difflib.get_close_matches(shown, parameters, cutoff=0.5) if is_helpful else []
-        known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
-        hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
+        hint = ""
+        if len(self.errors) < HINTS_MAX:
+            near = difflib.get_close_matches(shown, parameters, n=1, cutoff=0.5)
+            known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
         self.errors.append(
             {
                 "code": "unknown_parameter",
