@@ -182,8 +182,16 @@ class Partition:
         return partition
 
     @classmethod
-    def open(cls, folder: Path, number: int, settings: ShardSettings) -> Partition:
+    def open(
+        cls, folder: Path, number: int, settings: ShardSettings, *, is_rebuild: bool = False
+    ) -> Partition:
         """Open an index: check the truth, map what is intact, index the rest.
+
+        Args:
+            folder: of the index.
+            number: of the index.
+            settings: of the shard.
+            is_rebuild: believe no derived file, index everything.
 
         Raises:
             DamagedEnvironment: data.mdb is not what it must at least be.
@@ -195,10 +203,10 @@ class Partition:
         environment = Environment.open(folder, settings.map_bytes_max)
         try:
             _check_truth(environment, manifest)
-            entry = _read_entry(environment) if manifest is None else _manifest_entry(manifest)
+            entry = _read_entry(environment) if manifest is None else manifest_entry(manifest)
             partition = cls(number, folder, settings, environment, entry)
             partition.derived = derived
-            partition._open_derived(manifest)
+            partition._open_derived(None if is_rebuild else manifest)
         except BaseException:
             environment.close()
             raise
@@ -295,7 +303,7 @@ class Partition:
             if not items:
                 return
             position = items[-1][0] + 1
-            yield _make_batch(items)
+            yield make_batch(items)
 
     @staticmethod
     def build_batch(generation: Generation, batch: Batch) -> Segment:
@@ -540,7 +548,8 @@ def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) ->
     return result
 
 
-def _make_batch(items: Sequence[tuple[int, int, bytes]]) -> Batch:
+def make_batch(items: Sequence[tuple[int, int, bytes]]) -> Batch:
+    """Return a batch of (record, place, document)."""
     sizes = np.array([len(document) for _, _, document in items], np.int64)
     ends = np.cumsum(sizes)
     return Batch(
@@ -570,7 +579,8 @@ def _check_truth(environment: Environment, manifest: IndexManifest | None) -> No
         )
 
 
-def _manifest_entry(manifest: IndexManifest) -> IndexEntry:
+def manifest_entry(manifest: IndexManifest) -> IndexEntry:
+    """Return the configuration that a manifest's files were made with."""
     return IndexEntry(manifest.number, manifest.name, manifest.revision, manifest.configuration)
 
 
