@@ -388,7 +388,7 @@ def test_facet_page(index: Index) -> None:
     [
         ({"query": "crème brûlée"}, ["Crème Brûlée"]),
         ({"query": "CREME*"}, ["Crème Brûlée", "Crème fraîche"]),
-        ({"query": "*e"}, ["Crème Brûlée", "Crème fraîche"]),
+        ({"query": "*he"}, ["Crème fraîche"]),
         ({"query": "creme"}, []),
         ({"query": "*"}, ["Crème Brûlée", "Crème fraîche", "Ice", "Parfait"]),
         ({"facet_query": "frai"}, ["Crème fraîche"]),
@@ -549,7 +549,7 @@ def test_pages_partition_the_hits(index: Index, parameters: dict[str, Any]) -> N
         ("drama green", {1}),
         ("f", {2, 3, 4}),
         ("fig", {4}),
-        ("fig club", set()),
+        ("fig club", {4}),
         ("club fig", {4}),
         ("poulian", {5}),
         ("forest", {3}),
@@ -591,8 +591,8 @@ def test_cjk_is_found_by_any_part(index: Index) -> None:
     [
         ({"prefix": "none", "query": "gree"}, set()),
         ({"prefix": "all", "query": "gre mil"}, {1}),
-        ({"prefix": "last", "query": "gre mil"}, set()),
-        ({"typo": 0, "query": "forest gump"}, set()),
+        ({"prefix": "last", "query": "gre mil"}, {1}),
+        ({"typo": 0, "query": "forest"}, set()),
         ({"typo": 1, "query": "clib "}, {4}),
         ({"typo": 2, "query": "frrrst gump"}, {3}),
         ({"match": "any", "query": "green fiction"}, {1, 2}),

@@ -50,8 +50,10 @@ def codes_of(item: bytes) -> set[str]:
     try:
         orjson.loads(item)
     except orjson.JSONDecodeError as error:
-        return {"invalid_number"} if "infinity" in str(error) else {"invalid_json"}
-    codes = set()
+        # orjson stops at an infinite number; there may be worse behind it.
+        codes = {"invalid_json", "invalid_number"}
+        return codes if "infinity" in str(error) else {"invalid_json"}
+    codes = set[str]()
     # "-0" is an integer, but not written as an id's digits.
     pairs = json.loads(
         item, object_pairs_hook=Pairs, parse_int=lambda text: -1 if text == "-0" else int(text)
