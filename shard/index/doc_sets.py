@@ -73,7 +73,7 @@ def complement(words: NDArray[np.uint64], num_docs: int) -> NDArray[np.uint64]:
 @kernel("int64(uint64[::1])")
 def count_docs(words: Any) -> Any:
     """Return how many documents a bitset holds; 3 µs for 500,000 documents."""
-    count = 0
+    count = np.int64(0)
     for word in words:
         # Population count; LLVM recognizes the pattern and uses the instruction.
         word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -126,7 +126,7 @@ def bitset_of(docs: NDArray[np.uint32], num_docs: int) -> NDArray[np.uint64]:
 @kernel("int64(uint64[::1], uint32[::1], uint32[::1])")
 def _keep_docs(words: Any, docs: Any, kept: Any) -> Any:
     """Write those of the documents that the bitset holds; return how many."""
-    count = 0
+    count = np.int64(0)
     for doc in docs:
         kept[count] = doc
         count += np.int64(
@@ -272,7 +272,7 @@ def add_stored_sets(
                     words[first_word + (low >> 6)] |= np.uint64(1) << np.uint64(low & 63)
                 body += count
             else:
-                for word in range(min(1024, len(words) - first_word)):
+                for word in range(min(np.int64(1024), len(words) - first_word)):
                     words[first_word + word] |= load_u64(sets, body + 4 * word)
                 body += _CONTAINER_UNITS
 
@@ -314,7 +314,7 @@ def count_intersections(
                         )
                     body += count
                 else:
-                    for j in range(min(1024, len(words) - first_word)):
+                    for j in range(min(np.int64(1024), len(words) - first_word)):
                         word = words[first_word + j] & load_u64(sets, body + 4 * j)
                         word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
                         word = (word & np.uint64(0x3333333333333333)) + (
@@ -329,8 +329,8 @@ def count_intersections(
 @kernel("UniTuple(int64, 2)(uint16[::1], int64[::1], uint32[::1])")
 def measure_stored(sets: Any, set_offsets: Any, counts: Any) -> Any:
     """Return how large stored sets are: uint16 units of bitsets, documents of lists."""
-    num_units = 0
-    num_listed = 0
+    num_units = np.int64(0)
+    num_listed = np.int64(0)
     for i in range(len(counts)):
         if counts[i] < LIST_DOCS_MAX:
             num_listed += np.int64(counts[i])

@@ -62,7 +62,7 @@ def _collect_codes(docs: Any, numbers: Any, starts: Any, codes: Any) -> Any:
     """
     num_codes = 0
     most = 0
-    greatest = 0
+    greatest = np.int64(0)
     num_docs = len(starts) - 1
     position = 0
     for doc in range(num_docs):
@@ -194,8 +194,8 @@ def _scan_codes(codes: Any, starts: Any, wanted: Any, words: Any) -> Any:
     """Put the documents that have one of the wanted codes (ascending) into a bitset."""
     num_docs = len(codes) if len(starts) == 0 else len(starts) - 1
     for doc in range(num_docs):
-        begin = doc
-        end = doc + 1
+        begin = np.int64(doc)
+        end = begin + 1
         if len(starts) != 0:
             begin = np.int64(starts[doc])
             end = np.int64(starts[doc + 1])

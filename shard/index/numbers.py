@@ -278,19 +278,37 @@ class NumberColumn:
         words: NDArray[np.uint64],
     ) -> None:
         """Put the documents that have a number between the bounds into a bitset; exactly."""
+        if self.residuals is not None:
+            is_match = self._exact_in_range(lower, is_lower_open, upper, is_upper_open)
+            self._add_matches(is_match, words)
+            return
         if self.values.dtype.kind == "f":
-            matches = self._doubles_in_range(lower, is_lower_open, upper, is_upper_open)
+            first, last = _closed_doubles(lower, is_lower_open, upper, is_upper_open)
         else:
-            bounds = np.iinfo(self.values.dtype)
-            first, last = bounds.min + (1 if self.is_dense else 0), bounds.max
-            if lower is not None:
-                first = max(first, math.floor(lower) + 1 if is_lower_open else math.ceil(lower))
-            if upper is not None:
-                last = min(last, math.ceil(upper) - 1 if is_upper_open else math.floor(upper))
+            first, last = self._closed_integers(lower, is_lower_open, upper, is_upper_open)
             if first > last:
                 return
-            matches = (self.values >= first) & (self.values <= last)
-        self._add_matches(matches, words)
+        if self.docs is None:
+            scalar = self.values.dtype.type
+            _scan_range(self.values, scalar(first), scalar(last), words)
+        else:
+            self._add_matches((self.values >= first) & (self.values <= last), words)
+
+    def _closed_integers(
+        self,
+        lower: float | int | None,
+        is_lower_open: bool,
+        upper: float | int | None,
+        is_upper_open: bool,
+    ) -> tuple[int, int]:
+        """Return bounds that belong to the range, within those of the column's type."""
+        bounds = np.iinfo(self.values.dtype)
+        first, last = bounds.min + (1 if self.is_dense else 0), bounds.max
+        if lower is not None:
+            first = max(first, math.floor(lower) + 1 if is_lower_open else math.ceil(lower))
+        if upper is not None:
+            last = min(last, math.ceil(upper) - 1 if is_upper_open else math.floor(upper))
+        return first, last
 
     def add_docs_among(self, numbers: NDArray[np.float64], words: NDArray[np.uint64]) -> None:
         """Put the documents that have one of the numbers, exact as doubles, into a bitset."""
@@ -305,32 +323,71 @@ class NumberColumn:
         packed = np.packbits(matches, bitorder="little")
         words.view(np.uint8)[: len(packed)] |= packed
 
-    def _doubles_in_range(
+    def _exact_in_range(
         self,
         lower: float | int | None,
         is_lower_open: bool,
         upper: float | int | None,
         is_upper_open: bool,
     ) -> NDArray[np.bool_]:
-        """Return which values of a float64 column lie between the bounds; NaN never does."""
-        matches = ~np.isnan(self.values)
-        for bound, is_open, is_lower in (
-            (lower, is_lower_open, True),
-            (upper, is_upper_open, False),
-        ):
+        """Return which (double, residual) pairs lie between the bounds; NaN never does."""
+        assert self.residuals is not None
+        is_match: NDArray[np.bool_] = ~np.isnan(self.values)
+        for bound, is_open, sign in ((lower, is_lower_open, 1), (upper, is_upper_open, -1)):
             if bound is None:
                 continue
             nearest, residual = split_number(bound)
-            values = self.values if is_lower else -self.values
-            nearest, residual = (nearest, residual) if is_lower else (-nearest, -residual)
-            if self.residuals is None and residual == 0:
-                matches &= (values > nearest) if is_open else (values >= nearest)
-                continue
-            residuals = np.int16(0) if self.residuals is None else self.residuals
-            rest = residuals if is_lower else -residuals
-            ties = (rest > residual) if is_open else (rest >= residual)
-            matches &= (values > nearest) | ((values == nearest) & ties)
-        return matches
+            values, residuals = sign * self.values, sign * self.residuals
+            nearest, residual = sign * nearest, sign * residual
+            ties = (residuals > residual) if is_open else (residuals >= residual)
+            is_match &= (values > nearest) | ((values == nearest) & ties)
+        return is_match
+
+
+@kernel(
+    [
+        "void(int8[::1], int8, int8, uint64[::1])",
+        "void(int16[::1], int16, int16, uint64[::1])",
+        "void(int32[::1], int32, int32, uint64[::1])",
+        "void(int64[::1], int64, int64, uint64[::1])",
+        "void(float64[::1], float64, float64, uint64[::1])",
+    ]
+)
+def _scan_range(values: Any, first: Any, last: Any, words: Any) -> None:
+    """Put the documents whose value is in [first, last] into a bitset; 64 of them at a time.
+
+    The inner loop has a constant length and no branch, so it becomes vector instructions.
+    """
+    num_whole = len(values) >> 6
+    for word in range(num_whole):
+        bits = np.uint64(0)
+        base = word << 6
+        for i in range(64):
+            value = values[base + i]
+            bits |= np.uint64((value >= first) & (value <= last)) << np.uint64(i)
+        words[word] |= bits
+    for doc in range(num_whole << 6, len(values)):
+        value = values[doc]
+        words[num_whole] |= np.uint64((value >= first) & (value <= last)) << np.uint64(doc & 63)
+
+
+def _closed_doubles(
+    lower: float | int | None,
+    is_lower_open: bool,
+    upper: float | int | None,
+    is_upper_open: bool,
+) -> tuple[float, float]:
+    """Return the least and the greatest double of a range."""
+    first, last = -math.inf, math.inf
+    if lower is not None:
+        first, residual = split_number(lower)
+        if residual > 0 or (residual == 0 and is_lower_open):
+            first = math.nextafter(first, math.inf)
+    if upper is not None:
+        last, residual = split_number(upper)
+        if residual < 0 or (residual == 0 and is_upper_open):
+            last = math.nextafter(last, -math.inf)
+    return first, last
 
 
 def split_number(number: float | int) -> tuple[float, int]:

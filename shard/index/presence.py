@@ -203,7 +203,7 @@ def _merge_row(
     """Send one row of a part through its document map; counts it if `halves` is empty."""
     num_docs = len(doc_map)
     for position in range(source_count[0] if form == _LIST else num_docs):
-        doc = position
+        doc = np.int64(position)
         if form == _LIST:
             doc = np.int64(source[position])
         elif form == _BITSET and not (source[position >> 5] >> np.uint32(position & 31)) & 1:

@@ -196,7 +196,9 @@ numbers = st.sampled_from(
     )
 )
 scalars = st.none() | st.booleans() | texts | numbers
-shapes = scalars | st.lists(scalars | st.lists(scalars, max_size=2), max_size=4) | st.just({})
+shapes: st.SearchStrategy[Any] = (
+    scalars | st.lists(scalars | st.lists(scalars, max_size=2), max_size=4) | st.just({})
+)
 
 
 @st.composite

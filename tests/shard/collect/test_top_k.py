@@ -100,7 +100,8 @@ def expected_order(
 
 
 def records(hits: Hits) -> list[int]:
-    return hits.records.tolist()
+    found: list[int] = hits.records.tolist()
+    return found
 
 
 @given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(1, 50), st.data())

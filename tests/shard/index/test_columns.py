@@ -157,10 +157,13 @@ def test_large_segments_have_stored_sets_that_say_what_the_codes_say() -> None:
         odd[:] = np.uint64(0xAAAAAAAAAAAAAAAA)
         counts = np.zeros(len(dictionary) + 1, np.uint32)
         column.add_intersections(odd, counts)
-        for number, key in enumerate(dictionary.values()):
+        having: dict[str, list[int]] = {key: [] for key in dictionary.values()}
+        for doc, item in enumerate(batch):
+            for key in keys_of(item, path):
+                having[key].append(doc)
+        for number, expected in enumerate(having.values()):
             words = empty_bitset(len(batch))
             column.add_docs_with([number], words)
-            expected = [doc for doc, item in enumerate(batch) if key in keys_of(item, path)]
             assert list_docs(words, len(batch)).tolist() == expected
             assert counts[number + 1] == sum(doc & 1 for doc in expected)
 

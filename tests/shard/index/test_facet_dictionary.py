@@ -11,7 +11,8 @@ keys = st.lists(st.text(max_size=30) | st.sampled_from(["a", "aa", "12345678", "
 
 
 def encode(dictionary: FacetDictionary, values: list[str]) -> list[int]:
-    return dictionary.encode(*join_keys(value.encode() for value in values)).tolist()
+    numbers: list[int] = dictionary.encode(*join_keys(map(str.encode, values))).tolist()
+    return numbers
 
 
 @given(st.lists(keys, max_size=5))

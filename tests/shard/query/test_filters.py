@@ -46,7 +46,8 @@ keys = scalars.map(facet_key).filter(lambda key: key is not None) | texts
 
 @st.composite
 def ranges(draw: st.DrawFn) -> Range:
-    bound = st.none() | draw(st.sampled_from([numbers, texts]))
+    kinds: list[st.SearchStrategy[Any]] = [numbers, texts]
+    bound = st.none() | draw(st.sampled_from(kinds))
     lower, upper = draw(bound), draw(bound)
     return Range(draw(paths), lower, draw(st.booleans()), upper, draw(st.booleans()))
 
