@@ -124,6 +124,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
             (counted - matched) // 1_000,
             (ordered - counted) // 1_000,
         ),
+        distinct_values=()
+        if request.distinct is None
+        else sort_values(snapshot, hits, SortKey(request.distinct.field)),
     )
 
 

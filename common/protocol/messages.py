@@ -272,6 +272,10 @@ class SearchResponse(Message, frozen=True, array_like=True):
     explanations: tuple[Any, ...]
     timings_us: tuple[int, int, int]
     """Microseconds for matching, facets, sorting."""
+    distinct_values: tuple[Any, ...] = ()
+    """Per hit the value of the `distinct` field, None where missing (such hits count as all
+    different); empty without `distinct`. The best of all shards are among each shard's best.
+    """
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):

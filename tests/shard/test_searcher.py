@@ -249,6 +249,7 @@ def test_distinct_keeps_the_best_hits_of_each_value() -> None:
             expected.append(item["n"])
             seen[brand] += brand is not None
     assert [orjson.loads(one)["n"] for one in found.documents] == expected[:10]
+    assert list(found.distinct_values) == [items[n]["brand"] for n in expected[:10]]
     assert found.total == 100
 
 
