@@ -73,6 +73,8 @@ def accepted_keys(
         pattern: matches the whole key; `*` is any text.
         key_query: words (or beginnings) that the key must have.
     """
+    if not pattern and not key_query:
+        return None
     accepted: NDArray[np.bool_] | None = None
     if pattern:
         folded = _folded_keys(values, analyzer)

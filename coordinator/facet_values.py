@@ -25,6 +25,7 @@ import heapq
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -221,8 +222,7 @@ class FacetValues:
         return MergedCounts(merged, alive)
 
 
-@dataclass(frozen=True, slots=True)
-class MergedCounts:
+class MergedCounts(NamedTuple):
     """Counts of one facet over all shards, by the coordinator's value number."""
 
     counts: NDArray[np.int64]
@@ -257,8 +257,7 @@ class BucketOrder:
         return bool(self.keys) and self.keys[0][0] == "selected"
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(NamedTuple):
     """One value of a facet as the user sees it."""
 
     key: str

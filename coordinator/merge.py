@@ -12,18 +12,20 @@ Two ways, by what orders the hits:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.protocol.messages import SearchResponse, SortKey
+from common.protocol.messages import Distinct, SearchResponse, SortKey
+
+_RECORD = Struct("<Q")
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One hit of the page: which shard found it, and as its how-manieth."""
 
     shard: int
@@ -39,34 +41,38 @@ class _Ranked:
 
     def __init__(self, answers: Sequence[tuple[int, SearchResponse]]) -> None:
         self.answers = answers
-        places = [np.frombuffer(answer.places, np.uint64) for _, answer in answers]
-        self.lengths = [len(part) for part in places]
-        self.places = np.concatenate(places) if places else np.zeros(0, np.uint64)
-        has_scores = any(answer.scores for _, answer in answers)
-        self.scores: NDArray[np.float64] | None = (
-            np.concatenate([np.frombuffer(answer.scores, np.float64) for _, answer in answers])
-            if has_scores
-            else None
-        )
+        self.places = _joined([answer.places for _, answer in answers], np.uint64)
+        self.scores: NDArray[np.float64] | None = None
+        if any(answer.scores for _, answer in answers):
+            self.scores = _joined([answer.scores for _, answer in answers], np.float64)
 
-    def hit(self, position: int) -> Hit:
-        """Return the hit at a position of the concatenated arrays."""
-        rank = position
-        for (shard, answer), length in zip(self.answers, self.lengths, strict=True):
-            if rank < length:
-                record = int.from_bytes(answer.records[8 * rank : 8 * rank + 8], "little")
-                return Hit(
-                    shard=shard,
-                    rank=rank,
-                    record=record,
-                    score=None if self.scores is None else float(self.scores[position]),
-                    place=int(self.places[position]),
-                    sort_values=tuple(
-                        column[rank] if column else None for column in answer.sort_values
-                    ),
-                )
-            rank -= length
-        raise IndexError(position)
+    def hits(self, positions: list[int]) -> list[Hit]:
+        """Return the hits at positions of the concatenated arrays."""
+        places: list[int] = self.places[positions].tolist()
+        scores: list[float | None] = (
+            [None] * len(positions) if self.scores is None else self.scores[positions].tolist()
+        )
+        hits = []
+        for position, place, score in zip(positions, places, scores, strict=True):
+            rank = position
+            for shard, answer in self.answers:  # noqa: B007 - read behind the loop
+                length = len(answer.places) >> 3
+                if rank < length:
+                    break
+                rank -= length
+            (record,) = _RECORD.unpack_from(answer.records, 8 * rank)
+            values = tuple(
+                [column[rank] if column else None for column in answer.sort_values]
+                if answer.sort_values
+                else ()
+            )
+            hits.append(Hit(shard, rank, record, score, place, values))
+        return hits
+
+
+def _joined(parts: list[bytes], dtype: type[np.generic]) -> NDArray[Any]:
+    """Return the arrays of all shards as one; shards without hits send nothing."""
+    return np.frombuffer(b"".join(parts), dtype)
 
 
 def merge_hits(
@@ -75,6 +81,7 @@ def merge_hits(
     is_place_descending: bool,
     offset: int,
     limit: int,
+    distinct: Distinct | None = None,
 ) -> list[Hit]:
     """Return the hits `offset` to `offset + limit` of the order over all shards.
 
@@ -84,25 +91,44 @@ def merge_hits(
         is_place_descending: newest first, where neither key nor score decides.
         offset: hits to leave out.
         limit: hits to return.
+        distinct: keep only so many of the best hits per value of a field.
 
     Returns:
         At most `limit` hits, best first.
     """
     ranked = _Ranked(answers)
-    total = len(ranked.places)
-    if limit == 0 or offset >= total:
+    num_hits = len(ranked.places)
+    if limit == 0 or offset >= num_hits:
         return []
+    first, num_wanted = (offset, limit) if distinct is None else (0, num_hits)
     if sort:
-        order = _order_by_keys(ranked, sort)[offset : offset + limit]
+        order = _order_by_keys(ranked, sort)[first : first + num_wanted]
     elif ranked.scores is not None:
-        order = _order_by_score(ranked.scores, ranked.places, offset, limit)
+        order = _order_by_score(ranked.scores, ranked.places, first, num_wanted)
     else:
-        places = ranked.places
-        ascending = np.argsort(places, kind="stable")
-        order = (ascending[::-1] if is_place_descending else ascending)[
-            offset : offset + limit
-        ].tolist()
-    return [ranked.hit(position) for position in order]
+        ascending: list[int] = ranked.places.argsort(kind="stable").tolist()
+        order = (ascending[::-1] if is_place_descending else ascending)[first : first + num_wanted]
+    if distinct is not None:
+        order = _best_per_value(ranked, order, distinct.limit)[offset : offset + limit]
+    return ranked.hits(order)
+
+
+def _best_per_value(ranked: _Ranked, order: list[int], limit: int) -> list[int]:
+    """Return the positions without those behind the best `limit` of the same value.
+
+    A hit without a value differs from all others.
+    """
+    values = [value for _, answer in ranked.answers for value in answer.distinct_values]
+    seen: Counter[tuple[type, Any]] = Counter()
+    kept = []
+    for position in order:
+        value = values[position]
+        # The type is part of the value, or true would be 1.
+        key = (bool if isinstance(value, bool) else str if isinstance(value, str) else int, value)
+        seen[key] += 1
+        if value is None or seen[key] <= limit:
+            kept.append(position)
+    return kept
 
 
 def _order_by_score(
@@ -124,7 +150,7 @@ def _order_by_score(
 
 def _order_by_keys(ranked: _Ranked, sort: Sequence[SortKey]) -> list[int]:
     """Return all positions in the order of the sort keys, then score, then place."""
-    order = np.argsort(ranked.places, kind="stable").tolist()
+    order: list[int] = np.argsort(ranked.places, kind="stable").tolist()
     scores = ranked.scores
     if scores is not None:
         order.sort(key=lambda position: -scores[position])

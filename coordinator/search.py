@@ -158,6 +158,7 @@ class Search:
                 parameters.is_place_descending,
                 0 if cursor else parameters.offset,
                 parameters.per_page,
+                parameters.distinct,
             )
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
         items = dress_items(parameters, hits, documents, marks, outcome.answers)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from common.protocol.messages import SearchResponse, SortKey
+from common.protocol.messages import Distinct, SearchResponse, SortKey
 from coordinator.merge import merge_hits
 
 
@@ -110,3 +111,17 @@ def test_newest_first() -> None:
     others: list[tuple[float | None, int, tuple[Any, ...]]] = [(None, p, ()) for p in (7, 3)]
     hits = merge_hits([(0, answer(rows, 0)), (1, answer(others, 0))], (), True, 1, 3)
     assert [hit.place for hit in hits] == [7, 5, 3]
+
+
+def test_distinct_keeps_the_best_of_each_value_over_all_shards() -> None:
+    def with_values(
+        rows: list[tuple[float | None, int, tuple[Any, ...]]], values: tuple[Any, ...]
+    ) -> SearchResponse:
+        return structs.replace(answer(rows, 0), distinct_values=values)
+
+    one = with_values([(9.0, 1, ()), (7.0, 2, ()), (3.0, 3, ())], ("a", 1, None))
+    two = with_values([(8.0, 4, ()), (6.0, 5, ()), (5.0, 6, ())], ("a", True, None))
+    best = Distinct("brand", 1)
+    hits = merge_hits([(0, one), (1, two)], (), False, 0, 9, best)
+    assert [hit.place for hit in hits] == [1, 2, 5, 6, 3]
+    assert [h.place for h in merge_hits([(0, one), (1, two)], (), False, 1, 2, best)] == [2, 5]
