@@ -2,8 +2,8 @@
 
 Life of a file: written under a temporary name → synced → renamed → named by the manifest → no
 longer named → removed. Whatever a crash leaves behind is a file that no manifest names, and the
-next open removes it. A file that fails its checksum is renamed to `<name>.damaged` (the last one of
-each is kept for whoever wants to know why) and built again from the documents.
+next open removes it. A file that fails its checksum is renamed to `<name>.damaged` (the last ones
+are kept for whoever wants to know why) and built again from the documents.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from shard.storage.manifest import (
 
 PIECES_MAX = 8
 """A dictionary in more pieces is written anew as one."""
+
+DAMAGED_MAX = 4
+"""Damaged files that are kept."""
 
 _SUFFIX = ".seg"
 _log = Log("shard")
@@ -109,8 +112,11 @@ class DerivedFiles:
         return loaded
 
     def remove_leftovers(self) -> None:
-        """Remove what a crash left half written; only while nobody writes."""
+        """Remove what a crash left half written, and old damaged files; while nobody writes."""
         for path in self.folder.glob("*.tmp"):
+            path.unlink(missing_ok=True)
+        damaged = sorted(self.folder.glob("*.damaged"), key=lambda path: path.stat().st_mtime)
+        for path in damaged[:-DAMAGED_MAX]:
             path.unlink(missing_ok=True)
 
     def _first_free_number(self, manifest: IndexManifest | None) -> int:

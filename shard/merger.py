@@ -17,6 +17,7 @@ of it is needed for the truth, and a search sees the same before and after.
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +25,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from common.faults import fault
 from common.logs import Log
@@ -164,6 +164,10 @@ class Merger:
             has_worked = work(job.partition, is_idle=is_idle)
             if not has_worked and is_idle:
                 has_worked = self._tidy(job)
+        except OSError as error:
+            _log.warning("merging put off", index=job.partition.number, reason=str(error))
+            job.retry_at = time.monotonic() + RETRY_SECONDS
+            return
         except Exception as error:
             _log.error("merging failed", index=job.partition.number, cause=error)
             job.retry_at = time.monotonic() + RETRY_SECONDS
@@ -208,14 +212,13 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     with partition.lock:
         views = partition.history.newest.views
         tail_uid = partition.tail_uid
-        dropped = [partition.droppable(view) for view in views]
     sizes = [
         SegmentSize(
             view.segment.num_docs,
-            0 if gone is None else len(gone),
+            partition.count_droppable(view),
             is_fixed=view.segment.uid == tail_uid,
         )
-        for view, gone in zip(views, dropped, strict=True)
+        for view in views
     ]
     chosen = choose_merge(sizes, is_idle=is_idle)
     is_flush = chosen is None
@@ -223,11 +226,11 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
         chosen = _choose_flush(partition, views, sizes)
     if chosen is None:
         return False
-    part = slice(chosen.start, chosen.stop)
-    num_bytes = sum(view.segment.size for view in views[part])
+    parts = views[chosen.start : chosen.stop]
+    num_bytes = sum(view.segment.size for view in parts)
     if not has_room(partition, num_bytes):
-        raise OSError(f"no room on the disk for a merge of {num_bytes} bytes")
-    _merge(partition, views[part], dropped[part], is_flush=is_flush)
+        raise OSError(errno.ENOSPC, f"no room on the disk for a merge of {num_bytes} bytes")
+    _merge(partition, parts, is_flush=is_flush)
     return True
 
 
@@ -237,13 +240,11 @@ def flush(partition: Partition) -> None:
         with partition.lock:
             partition.tail_uid = 0
             views = partition.history.newest.views
-            dropped = [partition.droppable(view) for view in views]
         run = _last_memory_run(views)
         if run is None:
             partition.commit_derived()
             return
-        part = slice(run.start, run.stop)
-        _merge(partition, views[part], dropped[part], is_flush=True)
+        _merge(partition, views[run.start : run.stop], is_flush=True)
 
 
 def _choose_flush(
@@ -283,12 +284,12 @@ def _last_memory_run(views: Sequence[SegmentView]) -> range | None:
 def _merge(
     partition: Partition,
     parts: Sequence[SegmentView],
-    dropped: Sequence[NDArray[np.uint32] | None],
     *,
-    is_flush: bool = False,
+    is_flush: bool,
 ) -> None:
     """Merge segments (or copy one) and put the result in their place."""
     segments = [view.segment for view in parts]
+    dropped = [partition.droppable(view) for view in parts]
     fault("merge.begin")
     doc_maps = make_doc_maps(segments, dropped)
     is_copy = len(segments) == 1 and not any(gone is not None and len(gone) for gone in dropped)

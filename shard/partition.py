@@ -462,6 +462,14 @@ class Partition:
         """Seq up to which deletions are final: no search can name a state before it."""
         return self.history.safe_seq
 
+    def count_droppable(self, view: SegmentView) -> int:
+        """Return a lower bound of the documents that `droppable` returns; no work."""
+        if view.deleted is None:
+            return 0
+        safe_seq = self.safe_seq
+        recent = sum(len(group.deleted) for group in self.unfolded if group.seq > safe_seq)
+        return max(0, len(view.deleted) - recent)
+
     def droppable(self, view: SegmentView) -> NDArray[np.uint32] | None:
         """Return the ordinals of a view's documents that no search can name any more."""
         if view.deleted is None:

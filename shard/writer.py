@@ -338,6 +338,8 @@ class Writer:
             fault("writer.committed")
         except (StorageFailure, OSError) as error:
             self._fail(error)
+            if not has_room(partition, 0):
+                raise StorageFull("the disk is full: make room, then send it again") from error
             raise InternalError("the disk refused a write; the shard restarts") from error
         return state, group
 
