@@ -25,7 +25,6 @@ from math import fsum
 from typing import TYPE_CHECKING
 
 import numpy as np
-from common.scoring import clause_weights
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
@@ -48,6 +47,7 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import NUM_MATCH_KINDS, Clause, Phrase, Word
+from common.scoring import clause_weights
 from coordinator.cursor import Cursor
 from coordinator.dress import dress_items
 from coordinator.facet_keys import accepted_keys
