@@ -1,0 +1,162 @@
+"""The merger's thread beside a writer and readers: no state ever changes under a reader."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from common import faults
+from common.operations import Operation
+from common.protocol.messages import ApplyRequest, IndexEntry
+from shard.merger import Job, Merger, flush
+from shard.partition import Partition
+from shard.settings import ShardSettings
+from shard.snapshot import Snapshot
+from shard.storage.environment import SubDatabase
+from shard.writer import Writer
+
+_SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20, resident_bytes_max=1)
+
+
+class Running:
+    """A partition with its writer's thread and the merger's."""
+
+    def __init__(self, folder: Path) -> None:
+        entry = IndexEntry(1, "things", 1, {"aggregations": {"color": {}}})
+        self.partition = Partition.create(folder, entry, _SETTINGS)
+        self.writer = Writer(self.partition, self._fail)
+        self.thread = ThreadPoolExecutor(1)
+        self.merger = Merger(_SETTINGS.resident_bytes_max)
+        self.merger.start()
+        self.merger.add(Job(self.partition, self.writer, self.thread.submit))
+
+    def _fail(self, error: BaseException) -> None:
+        raise AssertionError from error
+
+    def apply(self, seq: int, horizon: int, changes: list[tuple[int, int | None]]) -> None:
+        """Put (id, value), or delete where the value is None; ids of one group differ."""
+        contents = [
+            str(id).encode() if value is None else orjson.dumps({"id": id, "v": value})
+            for id, value in changes
+        ]
+        request = ApplyRequest(
+            index=1,
+            seq=seq,
+            horizon=horizon,
+            payload=b"".join(contents),
+            lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
+            operations=bytes(
+                Operation.DELETE if value is None else Operation.PUT for _, value in changes
+            ),
+            places=(np.arange(len(changes), dtype=np.uint64) + np.uint64(seq << 32)).tobytes(),
+        )
+        self.thread.submit(self.writer.apply, request).result()
+        self.merger.notify(1)
+
+    def close(self) -> None:
+        self.merger.stop()
+        self.thread.shutdown()
+        self.writer.close()
+        flush(self.partition)
+        self.partition.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    running = Running(tmp_path / "index-1")
+    yield running
+    running.close()
+
+
+def _live(snapshot: Snapshot) -> dict[int, int]:
+    found = {}
+    for view in snapshot.views:
+        records = view.segment["docs.record"]
+        keep = np.ones(len(records), np.bool_)
+        if view.deleted is not None:
+            keep[list(view.deleted)] = False
+        for document in snapshot.read_documents(records[keep]):
+            item = orjson.loads(document)
+            assert item["id"] not in found
+            found[item["id"]] = item["v"]
+    return found
+
+
+def test_every_state_stays_what_it_was(running: Running) -> None:
+    generator = random.Random(3)
+    states: dict[int, dict[int, int]] = {0: {}}
+    horizon = 0
+    is_done = threading.Event()
+    failures: list[str] = []
+
+    def read() -> None:
+        while not is_done.is_set():
+            wanted = horizon
+            snapshot = running.partition.snapshot_at(wanted)
+            expected = states[max(seq for seq in list(states) if seq <= snapshot.seq)]
+            if _live(snapshot) != expected:
+                failures.append(f"state {snapshot.seq} at horizon {wanted}")
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    model: dict[int, int] = {}
+    for seq in range(1, 250):
+        size = generator.choice([1, 2, 8, 100, 300])
+        changes: list[tuple[int, int | None]] = [
+            (id, None if generator.random() < 0.3 else seq)
+            for id in generator.sample(range(2_000), size)
+        ]
+        for id, value in changes:
+            if value is None:
+                model.pop(id, None)
+            else:
+                model[id] = value
+        states[seq] = dict(model)
+        running.apply(seq, max(0, horizon - 1), changes)
+        horizon = seq
+    is_done.set()
+    for reader in readers:
+        reader.join()
+
+    assert failures == []
+    assert _live(running.partition.history.newest) == model
+
+
+def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> None:
+    for seq in range(1, 30):
+        running.apply(seq, seq - 1, [(id, seq) for id in range(seq, seq + 90)])
+    running.apply(30, 29, [(1_000, 1)])
+
+    def has_rested() -> bool:
+        with running.partition.environment.read() as txn:
+            num_records = txn.count(SubDatabase.DOCUMENTS)
+        views = running.partition.history.newest.views
+        return len(views) <= 2 and num_records == 119 and not running.partition.tail_uid
+
+    deadline = threading.Event()
+    for _ in range(1_000):
+        if has_rested():
+            break
+        deadline.wait(0.02)
+
+    assert has_rested()
+    assert len(_live(running.partition.history.newest)) == 119
+
+
+def test_full_disk_is_survived(running: Running) -> None:
+    faults.arm("merge.write=error@1")
+    try:
+        for seq in range(1, 20):
+            running.apply(seq, seq - 1, [(id, seq) for id in range(100)])
+    finally:
+        faults.arm("")
+
+    assert _live(running.partition.history.newest) == dict.fromkeys(range(100), 19)
