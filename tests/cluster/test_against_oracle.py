@@ -1,0 +1,388 @@
+"""Random indexes, writes and searches: the service against the naive model, on 1, 2, 3, 5 shards.
+
+Every example configures one index on every cluster, applies the same writes and asks the same
+questions. Three things are compared:
+
+- with the oracle: what matches, totals, buckets, statistics, order by fields and insertion;
+- over the numbers of shards: the whole answer, byte for byte (but times and request ids);
+- single items by id: byte for byte what was stored.
+
+Restarts (kill -9 of everything) come in `test_restart_changes_no_answer`, where every answer must
+be the same bytes before and after.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.cluster.conftest import Index, Services
+from tests.oracle import Found, Item, Oracle, compact
+from tests.service import Service
+
+SHARD_COUNTS = (1, 2, 3, 5)
+_numbers = itertools.count()
+
+# --- what is made up ------------------------------------------------------------------------------
+
+WORDS = [
+    "sea",
+    "seal",
+    "seals",
+    "search",
+    "searching",
+    "green",
+    "grene",
+    "mile",
+    "miles",
+    "smile",
+    "film",
+    "films",
+    "filmed",
+    "a",
+    "i",
+    "7",
+    "se7en",
+    "chocolate",
+    "chocolates",
+    "chocolade",
+    "straße",
+    "strasse",
+    "café",
+    "cafe",
+    "naïve",
+    "don't",
+    "half-life",
+    "x1",
+    "X1",
+    "été",
+    "東京",
+    "東京都",
+    "京都",
+    "京",
+    "トウキョウ",
+    "寺",
+]
+texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+keys = st.sampled_from(["drama", "Drama", "crime", "é", "ﬁ", "1", "1.0", "true", "", "a b", "京"])
+numbers = st.integers(-3, 3) | st.sampled_from(
+    [0.5, -0.0, 1.0, 1e21, 1e-7, 2**53, 2**53 + 1, 2**64 - 1, -(2**63), 0.1 + 0.2, 1e300]
+)
+scalars = st.none() | st.booleans() | numbers | keys
+nested = st.lists(scalars, max_size=3) | st.dictionaries(
+    st.sampled_from(["b", "c"]), scalars, max_size=2
+)
+values = st.one_of(scalars, scalars, nested, st.lists(scalars | nested, max_size=4))
+ids = st.integers(0, 12) | st.integers(0, 12).map(str) | st.sampled_from(["x", "é", "a/b", "007"])
+FIELDS = ("f", "g", "o", "t", "u", "o.b")
+
+
+@st.composite
+def items(draw: st.DrawFn, *, has_id: bool | None = None) -> Item:
+    item: Item = {}
+    if draw(st.booleans()) if has_id is None else has_id:
+        item["id"] = draw(ids)
+    for name in draw(st.lists(st.sampled_from(FIELDS), unique=True)):
+        item[name] = draw(texts if name in ("t", "u") else values)
+    return item
+
+
+facet_settings = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": st.integers(1, 4),
+        "conjunction": st.booleans(),
+        "hide_zero_doc_count": st.booleans(),
+        "chosen_filters_on_top": st.booleans(),
+        "show_facet_stats": st.booleans(),
+        "sort": st.sampled_from(
+            ["count", "term", "key", ["selected", "key"], ["count:asc"], ["key:desc"]]
+        ),
+        "order": st.sampled_from(["asc", "desc"]),
+    },
+)
+configurations = st.fixed_dictionaries(
+    {"aggregations": st.dictionaries(st.sampled_from(["f", "g", "o.b", "t"]), facet_settings)},
+    optional={
+        "searchable_fields": st.sampled_from([["t"], ["t^3", "u"], ["f", "o.b"]]),
+        "sorting_fields": st.sampled_from([["f"], ["t", "g"]]),
+    },
+)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    """Words, cut off, misspelt, quoted, excluded."""
+    pieces = []
+    for _ in range(draw(st.integers(0, 3))):
+        word = draw(st.sampled_from(WORDS))
+        match draw(st.integers(0, 6)):
+            case 0:
+                word = word[: draw(st.integers(1, len(word)))]
+            case 1:
+                at = draw(st.integers(0, len(word) - 1))
+                word = word[:at] + draw(st.sampled_from("aes")) + word[at + 1 :]
+            case 2 if word.isascii():
+                word = f'"{word} {draw(st.sampled_from(["sea", "green", "mile"]))}"'
+            case 3 if word.isascii() and word.isalnum():
+                word = f"-{word}"
+        pieces.append(word)
+    return " ".join(pieces)
+
+
+wanted_values = st.lists(keys | numbers | st.booleans(), max_size=3)
+conditions = wanted_values | st.one_of(
+    st.fixed_dictionaries({"gte": numbers}, optional={"lt": numbers}),
+    st.fixed_dictionaries({"gt": keys.filter(bool)}, optional={"lte": keys.filter(bool)}),
+    st.fixed_dictionaries({}, optional={"any": wanted_values, "all": wanted_values,
+                                        "none": wanted_values, "exists": st.booleans()}),
+)  # fmt: skip
+
+
+@st.composite
+def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
+    filterable = st.sampled_from([*facets, "f", "g"])
+    return draw(
+        st.fixed_dictionaries(
+            {"query": queries()},
+            optional={
+                "filters": st.dictionaries(filterable, conditions, max_size=2),
+                "not_filters": st.dictionaries(filterable, wanted_values, max_size=1),
+                "sort_field": st.sampled_from(["f", "g", "t", "o.b"]),
+                "order": st.sampled_from(["asc", "desc"]),
+                "page": st.integers(1, 3),
+                "per_page": st.integers(0, 5),
+                "facet_fields": st.lists(st.sampled_from(["f", "g", "nope"]), unique=True),
+                "match": st.sampled_from(["all", "any", "last", "50%", "75%"]),
+                "prefix": st.sampled_from(["last", "none", "all"]),
+                "typo": st.sampled_from(["auto", 0, 1, 2]),
+            },
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write request."""
+
+    kind: str
+    items: tuple[Item, ...] = ()
+    id: Any = None
+
+
+batches = st.lists(items(), min_size=1, max_size=8)
+writes = st.one_of(
+    batches.map(lambda batch: Write("put", tuple(batch))),
+    batches.map(lambda batch: Write("load", tuple(batch))),
+    st.builds(lambda key, item: Write("replace", (item,), key), ids, items(has_id=False)),
+    st.builds(lambda key, item: Write("merge", (item,), key), ids, items(has_id=False)),
+    st.builds(lambda key: Write("delete", (), key), ids),
+)
+
+# --- what is compared -----------------------------------------------------------------------------
+
+_VOLATILE = re.compile(
+    rb'"timings":\{[^}]*\}|"request_id":"[^"]*"|"took_us":[0-9]+|"shards":\{[^}]*\}|"seq":[0-9]+'
+)
+
+
+def stable(body: bytes) -> bytes:
+    """Return an answer without what may differ between two runs of one question."""
+    return _VOLATILE.sub(b"", body)
+
+
+def dump(item: Item) -> bytes:
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def send(index: Index, write: Write) -> int:
+    """Send a write; return the status."""
+    path = "items/" + quote(str(write.id), safe="")
+    match write.kind:
+        case "put":
+            body = b"[" + b",".join(map(dump, write.items)) + b"]"
+            return index.client.request(
+                "POST", f"{index.path}/items", body, {"content-type": "application/json"}
+            ).status
+        case "load":
+            return index.load(b"\n".join(map(dump, write.items))).status
+        case "replace":
+            return index.post(f"{path}/update", write.items[0]).status
+        case "merge":
+            return index.post(f"{path}/partial", write.items[0]).status
+        case _:
+            return index.client.delete(f"{index.path}/{path}").status
+
+
+def apply(oracle: Oracle, write: Write) -> int:
+    """Apply a write to the model; return the status that the service must answer."""
+    match write.kind:
+        case "put" | "load":
+            oracle.put(write.items)
+            return 200
+        case "replace":
+            return 200 if oracle.replace(write.id, write.items[0]) else 404
+        case "merge":
+            return 200 if oracle.merge(write.id, write.items[0]) else 404
+        case _:
+            return 200 if oracle.delete(write.id) else 404
+
+
+def check(answer: Any, found: Found, parameters: dict[str, Any], total_items: int) -> None:
+    """Compare an answer with what the model found."""
+    assert answer["pagination"]["total"] == found.total
+    page = answer["data"]["items"]
+    if parameters["query"] and found.total and is_text(parameters["query"]):
+        # Relevance is not modelled: the right number of items, all of which match.
+        matching = [compact(item) for item in found.matching]
+        assert len(page) == len(found.items)
+        assert all(compact(item) in matching for item in page)
+    else:
+        assert page == found.items
+    shown = {
+        name: [(one["key"], one["doc_count"], one["selected"]) for one in facet["buckets"]]
+        for name, facet in answer["data"]["aggregations"].items()
+    }
+    assert shown == found.facets
+    for name, stats in found.stats.items():
+        facet_stats = answer["data"]["aggregations"][name].get("facet_stats")
+        if stats is None:
+            assert not facet_stats or facet_stats["count"] == 0
+        else:
+            assert facet_stats == pytest.approx(stats)
+
+
+def is_text(query: str) -> bool:
+    return any(character.isalnum() for character in query)
+
+
+def asked(index: Index, parameters: dict[str, Any]) -> bytes:
+    """Return the body of the answer to a search."""
+    reply = index.post("search", parameters)
+    if reply.status == 400:
+        # A field that no item has a value in cannot be filtered or sorted by.
+        assert reply.json["error"]["code"] in ("unknown_facet", "unknown_sort_field"), reply.body
+    else:
+        assert reply.status == 200, reply.body
+    return reply.body
+
+
+class Twins:
+    """The same index on clusters of different numbers of shards, and its model."""
+
+    def __init__(self, services: Services, configuration: dict[str, Any]) -> None:
+        name = f"oracle-{next(_numbers)}"
+        self.indexes = [Index(services(count).client(), name) for count in SHARD_COUNTS]
+        self.oracle = Oracle(configuration)
+        for index in self.indexes:
+            assert index.configure(configuration).status == 200
+
+    def close(self) -> None:
+        for index in self.indexes:
+            index.client.delete(index.path)
+            index.client.close()
+
+    def write(self, write: Write) -> None:
+        status = apply(self.oracle, write)
+        assert [send(index, write) for index in self.indexes] == [status] * len(self.indexes)
+
+    def configure(self, configuration: dict[str, Any]) -> None:
+        self.oracle.configure(configuration)
+        for index in self.indexes:
+            assert index.configure(configuration).status == 200
+
+    def search(self, parameters: dict[str, Any]) -> None:
+        bodies = [asked(index, parameters) for index in self.indexes]
+        assert len({stable(body) for body in bodies}) == 1, [stable(body) for body in bodies]
+        answer = json.loads(bodies[0])
+        if "error" not in answer:
+            found = self.oracle.search(**parameters)
+            check(answer, found, parameters, len(self.oracle.items))
+
+    def facet(self, name: str, parameters: dict[str, Any]) -> None:
+        replies = [index.post("facet", {"name": name, **parameters}) for index in self.indexes]
+        assert len({stable(reply.body) for reply in replies}) == 1
+        assert replies[0].status == 200, replies[0].body
+        total, buckets = self.oracle.facet(name, **parameters)
+        answer = replies[0].json
+        shown = [(b["key"], b["doc_count"], b["selected"]) for b in answer["data"]["buckets"]]
+        assert (answer["pagination"]["total"], shown) == (total, buckets)
+
+    def get(self, key: Any) -> None:
+        item = self.oracle.items.get(str(key))
+        for index in self.indexes:
+            reply = index.get("items/" + quote(str(key), safe=""))
+            assert reply.status == (404 if item is None else 200)
+            assert item is None or reply.json == item
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_service_says_what_the_oracle_says(services: Services, data: st.DataObject) -> None:
+    configuration = data.draw(configurations)
+    twins = Twins(services, configuration)
+    try:
+        for _ in range(data.draw(st.integers(1, 4), "rounds")):
+            for write in data.draw(st.lists(writes, min_size=1, max_size=5), "writes"):
+                twins.write(write)
+            if data.draw(st.integers(0, 3)) == 0:
+                configuration = data.draw(configurations, "new configuration")
+                twins.configure(configuration)
+            facets = tuple(configuration["aggregations"])
+            for parameters in data.draw(st.lists(searches(facets), min_size=1, max_size=5)):
+                note(f"search {parameters}")
+                twins.search(parameters)
+            for name in facets:
+                twins.facet(name, data.draw(facet_pages, "facet page"))
+            twins.get(data.draw(ids))
+    finally:
+        twins.close()
+
+
+facet_pages = st.fixed_dictionaries(
+    {},
+    optional={
+        "page": st.integers(1, 2),
+        "per_page": st.integers(1, 5),
+        "query": st.sampled_from(["*", "d*", "*a", "DRAMA", "*r*m*", "true", "é"]),
+        "facet_query": st.sampled_from(["dra", "cri", "b", "drana", "1"]),
+        "search_query": queries(),
+    },
+)
+
+
+@settings(max_examples=3)
+@given(st.data())
+def test_restart_changes_no_answer(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Kill everything at any time: the same command brings every answer back, byte for byte."""
+    configuration = data.draw(configurations)
+    questions = data.draw(st.lists(searches(tuple(configuration["aggregations"])), max_size=6))
+    folder = tmp_path_factory.mktemp("restart")
+    with Service(folder / "data", 2) as service:
+        index = Index(service.client(), "kept")
+        oracle = Oracle(configuration)
+        index.configure(configuration)
+        for _ in range(2):
+            for write in data.draw(st.lists(writes, min_size=3, max_size=12)):
+                assert send(index, write) == apply(oracle, write)
+            before = [stable(asked(index, parameters)) for parameters in questions]
+            index.client.close()
+            service.restart()
+            index = Index(service.client(), "kept")
+            after = [stable(asked(index, parameters)) for parameters in questions]
+            assert after == before
+            for parameters in questions:
+                answer = json.loads(asked(index, parameters))
+                if "error" not in answer:
+                    check(answer, oracle.search(**parameters), parameters, len(oracle.items))
+        index.client.close()
