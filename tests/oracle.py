@@ -214,11 +214,13 @@ class Oracle:
         self.configuration = configuration or {}
         self.items: dict[object, Item] = {}
         """In insertion order; by canonical id, or by a key of their own."""
+        self._texts: dict[int, tuple[Item, list[list[str]]]] = {}
 
     # --- writes
 
     def configure(self, configuration: Json) -> None:
         self.configuration = configuration
+        self._texts.clear()
 
     def put(self, items: Iterable[Item]) -> None:
         """Add, or replace where the id exists; an update keeps its place."""
@@ -248,7 +250,14 @@ class Oracle:
         return dict(sorted(self.configuration.get("aggregations", {}).items()))
 
     def texts(self, item: Item) -> list[list[str]]:
-        """Return the words of every searchable text."""
+        """Return the words of every searchable text; kept, since items are never changed."""
+        kept, texts = self._texts.get(id(item), (None, []))
+        if kept is not item:
+            texts = self._cut_texts(item)
+            self._texts[id(item)] = (item, texts)
+        return texts
+
+    def _cut_texts(self, item: Item) -> list[list[str]]:
         fields = self.configuration.get("searchable_fields")
         names = None if fields is None else {name.partition("^")[0] for name in fields}
         return [
@@ -331,15 +340,15 @@ class Oracle:
             buckets.sort(key=lambda bucket: bucket[place], reverse=is_descending)
         return buckets
 
-    def counted_for(self, name: str, parameters: Json) -> list[Item]:
+    def counted_for(self, name: str, matching: list[Item], parameters: Json) -> list[Item]:
         """Return the items whose values a facet counts."""
         is_disjunctive = not is_conjunctive(self.facet_settings[name])
-        matching = self.matches(parameters)
         return self.narrowed(matching, parameters, name if is_disjunctive else None)
 
     def search(self, **parameters: Any) -> Found:
         """Answer one search; parameters as in the API."""
-        hits = self.narrowed(self.matches(parameters), parameters)
+        matching = self.matches(parameters)
+        hits = self.narrowed(matching, parameters)
         sort_field = parameters.get("sort_field")
         is_descending = parameters.get("order") == "desc"
         if sort_field:
@@ -349,7 +358,7 @@ class Oracle:
         page, per_page = parameters.get("page", 1), parameters.get("per_page", 10)
         shown = parameters.get("facet_fields", self.facet_settings)
         facets = {
-            name: self.buckets(name, self.counted_for(name, parameters), parameters)[
+            name: self.buckets(name, self.counted_for(name, matching, parameters), parameters)[
                 : settings.get("size", 10)
             ]
             for name, settings in self.facet_settings.items()
@@ -366,7 +375,7 @@ class Oracle:
     def facet(self, name: str, **parameters: Any) -> tuple[int, list[tuple[str, int, bool]]]:
         """Answer one page of `/{index}/facet`: number of buckets, buckets."""
         search = parameters | {"query": parameters.get("search_query", "")}
-        buckets = self.buckets(name, self.counted_for(name, search), search)
+        buckets = self.buckets(name, self.counted_for(name, self.matches(search), search), search)
         pattern = parameters.get("query")
         if pattern:
             parts = [" ".join(words_in(part)) for part in pattern.split("*")]
