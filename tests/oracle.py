@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import fsum
 from typing import Any
 
@@ -142,23 +143,25 @@ class Clause:
     def is_in(self, texts: list[list[str]]) -> bool:
         """Return whether one of the texts has it."""
         width = len(self.words)
+        if width == 1:
+            return any(self.matches(term) for text in texts for term in text)
         return any(
-            self.is_at(text[at : at + width])
+            tuple(text[at : at + width]) == self.words
             for text in texts
             for at in range(len(text) - width + 1)
         )
 
-    def is_at(self, terms: list[str]) -> bool:
-        """Return whether these words of a text are it."""
-        if len(self.words) > 1:
-            return terms == list(self.words)
-        (word,), (term,) = self.words, terms
-        if is_run(word):
-            return is_run(term) and word in term
-        if is_run(term):
-            return False
-        found = distances(word, term)
-        return min(found) <= self.typos if self.is_prefix else found[-1] <= self.typos
+    def matches(self, term: str) -> bool:
+        """Return whether a word of a text matches this one word."""
+        return word_matches(self.words[0], self.is_prefix, self.typos, term)
+
+
+@lru_cache(maxsize=1_000_000)
+def word_matches(word: str, is_prefix: bool, typos: int, term: str) -> bool:
+    if is_run(word) or is_run(term):
+        return is_run(word) and word in term
+    found = distances(word, term)
+    return min(found) <= typos if is_prefix else found[-1] <= typos
 
 
 def typo_budget(word: str, mode: Any) -> int:
