@@ -30,11 +30,13 @@ _NO_KERNELS: Final = ("__main__", "cli", "demo", "dashboard", "kernel_cache")
 
 
 def sources() -> Iterator[Path]:
-    """Yield the Python files of all packages."""
+    """Yield the Python files that have kernels; numba compiles again what is in a changed one."""
     for name in PACKAGES:
         spec = find_spec(name)
         for folder in (spec.submodule_search_locations or []) if spec else []:
-            yield from sorted(Path(folder).rglob("*.py"))
+            for path in sorted(Path(folder).rglob("*.py")):
+                if b"@kernel(" in path.read_bytes():
+                    yield path
 
 
 def stamp_path() -> Path:
