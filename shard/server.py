@@ -11,6 +11,7 @@ there. It ends with `EXIT_CANNOT_START` when what it finds must not be served as
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -18,6 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import uvloop
 
 from common import data_directory
@@ -105,9 +107,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     indexes.start()
     server = _make_server(identity, indexes)
     port = await server.listen(identity.host, identity.port)
-    data_directory.write_endpoint(
-        identity.data_dir, identity.shard, Endpoint(identity.host, port, os.getpid())
-    )
+    _announce(identity, Endpoint(identity.host, port, os.getpid()))
     _log.info("listening", host=identity.host, port=port)
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
@@ -117,6 +117,23 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     await server.close(STOP_GRACE_SECONDS)
     await indexes.close()
     return 0
+
+
+def _announce(identity: Identity, endpoint: Endpoint) -> None:
+    """Tell the coordinator where this shard listens.
+
+    On a disk without a free block the former file is written over in place, so that reads go on
+    after a restart as well; who reads it half written takes it for none and looks again.
+    """
+    try:
+        data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
+    except OSError as error:
+        path = data_directory.endpoint_path(identity.data_dir, identity.shard)
+        if error.errno != errno.ENOSPC or not path.exists():
+            raise
+        content = msgspec.json.encode(endpoint)
+        with path.open("r+b", buffering=0) as file:
+            file.write(content.ljust(path.stat().st_size))
 
 
 def _make_server(identity: Identity, indexes: Indexes) -> RpcServer:
