@@ -5,6 +5,7 @@ const DAY_MS = 86_400_000;
 const ISO_DATE = /^-?\d{4}-\d{2}-\d{2}([T ].*)?$/;
 /** Edges within a decade; six a decade look even on a logarithmic axis. */
 const LOG_STEPS = [1, 1.5, 2, 3, 5, 7];
+const LOG_FROM = 100;
 const CALENDAR_STEPS = [
   { unit: "day", count: 1, days: 1 },
   { unit: "day", count: 7, days: 7 },
@@ -23,17 +24,22 @@ export function isIsoDate(value) {
   return typeof value === "string" && ISO_DATE.test(value);
 }
 
-/** Whether numbers have so long a tail (mean far below the middle) that a log axis shows more. */
-export function hasLongTail({ min, max, avg }) {
-  return min >= 0 && max >= 100 && Number.isFinite(avg) && avg - min < (max - min) / 20;
-}
-
-/** Bins for numbers between min and max; `isWhole` keeps the edges of integers whole. */
-export function numberBins(stats) {
-  const { min, max, isWhole } = stats;
+/** Bins of equal width for numbers between min and max; `isWhole` keeps integers' edges whole. */
+export function linearBins({ min, max, isWhole }) {
   if (!Number.isFinite(min) || !Number.isFinite(max)) return [];
   if (min === max) return pair([min, isWhole ? min + 1 : min + Math.abs(min || 1)]);
-  return pair(hasLongTail(stats) ? logEdges(min, max) : linearEdges(min, max, isWhole));
+  return pair(linearEdges(min, max, isWhole));
+}
+
+/** Bins of about equal ratio, for numbers from 0 that have a long tail. */
+export function logBins({ min, max }) {
+  return pair(logEdges(min, max));
+}
+
+/** Whether a log axis would show more: it can be one, and half of the items stand at its foot. */
+export function hasLongTail({ min, max }, counts) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  return min >= 0 && max >= LOG_FROM && counts.length > 2 && counts[0] + counts[1] > total / 2;
 }
 
 function linearEdges(min, max, isWhole) {

@@ -1,10 +1,11 @@
 /** What an index is made of, as the search page needs it: its facets, text fields and sort fields. */
 
-import { dateBins, hasLongTail, isIsoDate, numberBins } from "./bins.js";
+import { dateBins, hasLongTail, isIsoDate, linearBins, logBins } from "./bins.js";
 import { effectiveConfiguration, indexStats, search } from "./api.js";
 import { fieldTitle } from "./format.js";
 
 const SAMPLE_SIZE = 30;
+const NUMBER_KINDS = new Set(["number", "integer", "float"]);
 const TITLE_FIELDS = ["name", "title", "label", "headline", "subject"];
 const TITLE_LENGTH_MAX = 120;
 /** Dates before our era do not sort as text; they are left to the list. */
@@ -19,10 +20,13 @@ export async function loadSchema(index, signal) {
     indexStats(index, signal),
     search(index, { per_page: SAMPLE_SIZE, facet_fields: [] }, signal),
   ]);
+  const fields = new Map(stats.fields.map((field) => [field.name, field]));
   const kinds = new Map(stats.fields.map((field) => [field.name, field.kinds]));
   const items = sample.answer.data.items;
   const facets = Object.entries(configuration.aggregations ?? {})
-    .map(([field, options]) => facetOf(field, options ?? {}, kinds.get(field) ?? [], items))
+    .map(([field, options]) =>
+      facetOf(field, options ?? {}, fields.get(field) ?? { kinds: [], items: 0 }, items),
+    )
     .sort((one, other) => one.position - other.position || one.title.localeCompare(other.title));
   const textFields = searchableFields(configuration, kinds);
   return {
@@ -30,25 +34,26 @@ export async function loadSchema(index, signal) {
     facets,
     textFields,
     sortFields: [...kinds.keys()].filter((field) =>
-      items.every((item) => !Array.isArray(item[field])),
+      items.every((item) => !Array.isArray(valueAt(item, field))),
     ),
     titleField: titleField(textFields, kinds, items),
   };
 }
 
-function facetOf(field, options, kinds, items) {
-  const seen = items.flatMap((item) => item[field] ?? []);
+function facetOf(field, options, { kinds, items: itemCount }, items) {
+  const seen = items.flatMap((item) => valueAt(item, field) ?? []);
   return {
     field,
     title: options.title && options.title !== field ? options.title : fieldTitle(field),
     position: options.position ?? Infinity,
     isConjunctive: options.conjunction !== false,
     size: options.size,
-    isNumeric: kinds.length === 1 && kinds[0] === "number",
-    isWhole: seen.every((value) => Number.isInteger(value)),
+    isNumeric: kinds.length > 0 && kinds.every((kind) => NUMBER_KINDS.has(kind)),
+    isWhole: !kinds.includes("float") && seen.every(Number.isInteger),
     isDate: seen.length > 0 && seen.every(isIsoDate),
     isHistogram: false,
-    isMultiple: items.some((item) => Array.isArray(item[field])),
+    isMultiple: items.some((item) => Array.isArray(valueAt(item, field))),
+    items: itemCount,
     bins: [],
   };
 }
@@ -78,55 +83,60 @@ function titleField(textFields, kinds, items) {
 
 /**
  * Finds the bins of the numeric and date facets, over the whole index, so that they stay put while
- * the user narrows the hits. Facets with few distinct numbers stay lists.
+ * the user narrows the hits. Facets with few bins stay lists.
+ *
+ * The ends of a field come from sorted pages of one item: that needs the sort column only, not the
+ * facet's dictionary, which for coordinates is as long as the index.
  */
 export async function loadBins(index, facets, signal) {
-  const numeric = facets.filter((facet) => facet.isNumeric);
-  const [numbers] = await Promise.all([
-    numeric.length > 0 ? numberStats(index, numeric, signal) : {},
-    ...facets
-      .filter((facet) => facet.isDate && !facet.isMultiple)
-      .map((facet) => loadDateBins(index, facet, signal)),
-  ]);
-  for (const facet of numeric) {
-    const stats = numbers[facet.field] ?? {};
-    facet.isWhole &&= [stats.min, stats.max, stats.sum].every(Number.isInteger);
-    facet.bins = numberBins({ ...stats, isWhole: facet.isWhole });
-    facet.isLogarithmic = hasLongTail(stats);
-  }
+  await Promise.all(
+    facets
+      .filter((facet) => !facet.isMultiple && facet.items > 0)
+      .map(async (facet) => {
+        if (facet.isNumeric) await loadNumberBins(index, facet, signal);
+        else if (facet.isDate) await loadDateBins(index, facet, signal);
+      }),
+  );
   for (const facet of facets) {
-    facet.canBeHistogram = facet.bins.length > 0 && !facet.isMultiple;
-    facet.isHistogram = facet.canBeHistogram && facet.bins.length >= HISTOGRAM_BINS_MIN;
+    facet.canBeHistogram = facet.bins.length > 0;
+    facet.isHistogram = facet.bins.length >= HISTOGRAM_BINS_MIN;
   }
 }
 
-async function numberStats(index, facets, signal) {
-  const options = Object.fromEntries(
-    facets.map((facet) => [facet.field, { stats: true, size: 1 }]),
-  );
-  const { answer } = await search(
-    index,
-    { per_page: 0, facet_fields: facets.map((facet) => facet.field), facets: options },
-    signal,
-  );
-  return Object.fromEntries(
-    Object.entries(answer.data.aggregations).map(([field, facet]) => [
-      field,
-      facet.facet_stats ?? {},
-    ]),
-  );
+async function loadNumberBins(index, facet, signal) {
+  const [min, max] = await Promise.all([
+    valueInOrder(index, facet.field, { order: "asc" }, signal),
+    valueInOrder(index, facet.field, { order: "desc" }, signal),
+  ]);
+  facet.isWhole &&= Number.isInteger(min) && Number.isInteger(max);
+  facet.bins = linearBins({ min, max, isWhole: facet.isWhole });
+  if (facet.bins.length === 0) return;
+  const request = { per_page: 0, facet_fields: [], facet_ranges: { [facet.field]: facet.bins } };
+  const { answer } = await search(index, request, signal);
+  const counts = answer.data.ranges[facet.field].map((range) => range.doc_count);
+  facet.isLogarithmic = hasLongTail({ min, max }, counts);
+  if (facet.isLogarithmic) facet.bins = logBins({ min, max });
 }
 
 async function loadDateBins(index, facet, signal) {
-  const end = async (order) => {
-    const filters = { [facet.field]: { gte: FIRST_DATE } };
-    const { answer } = await search(
-      index,
-      { per_page: 1, filters, sort_field: facet.field, order, facet_fields: [] },
-      signal,
-    );
-    return answer.data.items[0]?.[facet.field];
-  };
-  const [min, max] = await Promise.all([end("asc"), end("desc")]);
+  const filters = { [facet.field]: { gte: FIRST_DATE } };
+  const [min, max] = await Promise.all([
+    valueInOrder(index, facet.field, { order: "asc", filters }, signal),
+    valueInOrder(index, facet.field, { order: "desc", filters }, signal),
+  ]);
   facet.bins = dateBins(min, max);
+}
+
+async function valueInOrder(index, field, request, signal) {
+  const { answer } = await search(
+    index,
+    { ...request, sort_field: field, per_page: 1, fields: [field], facet_fields: [] },
+    signal,
+  );
+  return valueAt(answer.data.items[0] ?? {}, field);
+}
+
+/** The value at a field's name or dotted path. */
+function valueAt(item, path) {
+  return item[path] ?? path.split(".").reduce((part, key) => part?.[key], item);
 }

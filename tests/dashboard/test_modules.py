@@ -75,18 +75,19 @@ def test_indent_json_changes_only_white_space(run: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stats", "first", "last"),
+    ("kind", "stats", "first", "last"),
     [
-        ({"min": 1920, "max": 2023, "avg": 1985, "isWhole": True}, 1920, 2025),
-        ({"min": 0, "max": 1, "avg": 0.5, "isWhole": False}, 0, 1.05),
-        ({"min": -10.5, "max": 10, "avg": 0, "isWhole": False}, -11, 11),
-        ({"min": 500, "max": 24_874_500, "avg": 15_000, "isWhole": True}, 500, 30_000_000),
-        ({"min": 0, "max": 500, "avg": 3, "isWhole": True}, 0, 700),
-        ({"min": 7, "max": 7, "avg": 7, "isWhole": True}, 7, 8),
+        ("linear", {"min": 1920, "max": 2023, "isWhole": True}, 1920, 2025),
+        ("linear", {"min": 0, "max": 1, "isWhole": False}, 0, 1.05),
+        ("linear", {"min": 0, "max": 1, "isWhole": True}, 0, 2),
+        ("linear", {"min": -10.5, "max": 10, "isWhole": False}, -11, 11),
+        ("linear", {"min": 7, "max": 7, "isWhole": True}, 7, 8),
+        ("log", {"min": 500, "max": 24_874_500}, 500, 30_000_000),
+        ("log", {"min": 0, "max": 500}, 0, 700),
     ],
 )
-def test_number_bins(run: Any, stats: Any, first: float, last: float) -> None:
-    bins = run("bins.js", "return m.numberBins(x)", stats)
+def test_number_bins(run: Any, kind: str, stats: Any, first: float, last: float) -> None:
+    bins = run("bins.js", f"return m.{kind}Bins(x)", stats)
 
     assert bins[0]["from"] == first
     assert bins[-1]["to"] == pytest.approx(last)
@@ -95,6 +96,22 @@ def test_number_bins(run: Any, stats: Any, first: float, last: float) -> None:
     assert 1 <= len(bins) <= 52
     assert all(bins[n]["to"] == bins[n + 1]["from"] for n in range(len(bins) - 1))
     assert all(one["from"] < one["to"] for one in bins)
+
+
+@pytest.mark.parametrize(
+    ("ends", "counts", "is_long"),
+    [
+        ([0, 1000], [60, 10, 5, 5], True),
+        ([0, 1000], [20, 20, 30, 30], False),
+        ([0, 50], [60, 10, 5, 5], False),
+        ([-1, 1000], [60, 10, 5, 5], False),
+        ([0, 1000], [0, 0, 0], False),
+    ],
+)
+def test_a_long_tail_asks_for_a_log_axis(run: Any, ends: Any, counts: Any, is_long: bool) -> None:
+    body = "return m.hasLongTail({ min: x[0][0], max: x[0][1] }, x[1])"
+
+    assert run("bins.js", body, [ends, counts]) is is_long
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,8 @@ const HEIGHT = 56;
  * @param {(value: number) => string} format how a value reads
  */
 export function lineChart(title, format, seriesNames = [title]) {
-  const lines = seriesNames.map((_, position) =>
-    svg("polyline", { class: `line series-${position}` }),
-  );
-  const area = svg("polygon", { class: "area" });
+  const lines = seriesNames.map((_, position) => svg("path", { class: `line series-${position}` }));
+  const area = svg("path", { class: "area" });
   const values = seriesNames.map((name, position) =>
     h(
       "span",
@@ -39,31 +37,44 @@ export function lineChart(title, format, seriesNames = [title]) {
     h("div", { class: "chart-plot" }, drawing, top),
   );
 
-  /** Draws the points: one array a series, oldest first, of at most `capacity` values. */
+  /**
+   * Draws the points: one array a series, oldest first, of at most `capacity` values; null is a gap.
+   */
   function update(series, capacity) {
-    const max = Math.max(...series.flat(), 0) * 1.1 || 1;
-    series.forEach((points, position) => {
-      const at = (value, place) =>
-        `${(WIDTH - ((points.length - 1 - place) * WIDTH) / (capacity - 1)).toFixed(1)},${(HEIGHT - (value / max) * HEIGHT).toFixed(1)}`;
-      const path = points.map(at).join(" ");
-      lines[position].setAttribute("points", path);
-      const first = (WIDTH - ((points.length - 1) * WIDTH) / (capacity - 1)).toFixed(1);
-      if (position === 0)
-        area.setAttribute(
-          "points",
-          points.length > 1 ? `${first},${HEIGHT} ${path} ${WIDTH},${HEIGHT}` : "",
-        );
-      values[position].firstElementChild.textContent =
-        points.length > 0 ? format(points.at(-1)) : "–";
+    const highest = Math.max(...series.flat(), 0);
+    const drawn = series.map((points) => runsOf(points, capacity, highest * 1.1 || 1));
+    drawn.forEach((runs, position) => {
+      lines[position].setAttribute("d", runs.map((run) => `M${run.join("L")}`).join(""));
     });
-    top.textContent = format(max / 1.1);
-    drawing.setAttribute(
-      "aria-label",
-      `${title}: ${series.map((points, position) => `${seriesNames[position]} ${format(points.at(-1) ?? 0)}`).join(", ")}`,
+    area.setAttribute("d", drawn[0].map(closedRun).join(""));
+    const latest = series.map((points) =>
+      Number.isFinite(points.at(-1)) ? format(points.at(-1)) : "–",
     );
+    latest.forEach((text, position) => (values[position].firstElementChild.textContent = text));
+    top.textContent = format(highest);
+    const spoken = seriesNames.map((name, position) => `${name} ${latest[position]}`).join(", ");
+    drawing.setAttribute("aria-label", `${title}: ${spoken}`);
   }
 
   return { element, update };
+}
+
+/** The unbroken runs of a series as lists of "x,y"; the newest value stands at the right edge. */
+function runsOf(points, capacity, max) {
+  const runs = [];
+  points.forEach((value, place) => {
+    if (value === null) return;
+    const x = WIDTH - ((points.length - 1 - place) * WIDTH) / (capacity - 1);
+    const y = HEIGHT - (value / max) * HEIGHT;
+    if (place === 0 || points[place - 1] === null) runs.push([]);
+    runs.at(-1).push(`${x.toFixed(1)},${y.toFixed(1)}`);
+  });
+  return runs;
+}
+
+function closedRun(run) {
+  const xOf = (point) => point.split(",")[0];
+  return `M${xOf(run[0])},${HEIGHT}L${run.join("L")}L${xOf(run.at(-1))},${HEIGHT}Z`;
 }
 
 /**

@@ -22,7 +22,8 @@ export function healthView() {
     { chart: lineChart("Requests", rate), read: (stats) => [stats.requests.per_second] },
     {
       chart: lineChart("Latency", milliseconds, ["median", "99 of 100"]),
-      read: (stats) => [stats.requests.p50_ms, stats.requests.p99_ms],
+      read: ({ requests }) =>
+        requests.per_second > 0 ? [requests.p50_ms, requests.p99_ms] : [null, null],
     },
     { chart: lineChart("Memory", bytes), read: (stats) => [totalMemory(stats)] },
   ].map((entry) => ({ ...entry, series: [] }));
@@ -83,7 +84,7 @@ export function healthView() {
     );
     for (const entry of charts) {
       entry.read(stats).forEach((value, place) => {
-        entry.series[place] = [...(entry.series[place] ?? []), value ?? 0].slice(-POINTS_MAX);
+        entry.series[place] = [...(entry.series[place] ?? []), value ?? null].slice(-POINTS_MAX);
       });
       entry.chart.update(entry.series, Math.max(POINTS_MIN, entry.series[0].length));
     }

@@ -15,7 +15,8 @@ import * as states from "../state.js";
 
 const TYPING_DELAY_MS = 40;
 const TYPING_PAUSE_MS = 1200; // a longer pause starts a new entry of the browser's history
-const OPEN_FACETS = 6;
+const OPEN_LISTS = 6;
+const OPEN_HISTOGRAMS = 4;
 const RETRY_MS = 2000;
 
 /** @param {{index: string, search: string, go: Function}} route */
@@ -88,6 +89,15 @@ export function searchView({ index, search: initialSearch, go }) {
     }
   }
 
+  /** Opens the first facets and those that the URL says something about; the others cost nothing. */
+  function openFirst(facets) {
+    const openByKind = { true: OPEN_HISTOGRAMS, false: OPEN_LISTS };
+    for (const facet of facets) {
+      facet.isOpen = openByKind[facet.isHistogram] > 0 || facet.field in state.choices;
+      openByKind[facet.isHistogram] -= 1;
+    }
+  }
+
   async function open() {
     fill(element, h("p", { class: "loading", role: "status" }, `Opening ${index}…`));
     try {
@@ -106,11 +116,7 @@ export function searchView({ index, search: initialSearch, go }) {
       );
       return;
     }
-    schema.facets.forEach((facet, place) => {
-      const choice = states.choiceOf(state, facet.field);
-      facet.isOpen =
-        place < OPEN_FACETS || choice !== states.choiceOf(states.EMPTY_STATE, facet.field);
-    });
+    openFirst(schema.facets);
     page = createSearchPage({
       index,
       schema,
