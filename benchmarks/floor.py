@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks import processes, results, wrk
 from benchmarks.http_client import JSON, HttpClient, HttpRequest
-from benchmarks.processes import Running
+from benchmarks.processes import ProcessorMeter, Running
 
 SERVERS = "benchmarks.floor_servers"
 BODY = '{"query":"wijox","facet_fields":["brand","category","country","tags"]}'
@@ -33,14 +33,17 @@ NUM_CLIENTS = 16
 
 
 @contextmanager
-def serving(num_shards: int) -> Iterator[int]:
-    """Run a front with echo shards; yields its port."""
+def serving(num_shards: int) -> Iterator[tuple[int, list[int]]]:
+    """Run a front with echo shards; yields its port and the processes."""
     log = processes.home() / "logs" / "floor.txt"
     with ExitStack() as stack:
+        pids: list[int] = []
 
         def run(role: str, *ports: int) -> Running:
             command = [processes.python(), "-m", SERVERS, role, *map(str, ports)]
-            return stack.enter_context(Running(command, log))
+            running = stack.enter_context(Running(command, log))
+            pids.append(running.process.pid)
+            return running
 
         shard_ports = [processes.free_port() for _ in range(num_shards)]
         for port in shard_ports:
@@ -50,7 +53,7 @@ def serving(num_shards: int) -> Iterator[int]:
         run("front", port, *shard_ports).wait_until(
             lambda: client.request("GET", "/nothing")[0] == 200
         )
-        yield port
+        yield port, pids
         client.close()
 
 
@@ -63,9 +66,11 @@ def measure(kind: str, num_shards: int, seconds: float) -> tuple[wrk.Load, wrk.L
     """Measure one floor with one client and with sixteen."""
     file = processes.home() / "requests" / f"floor-{kind}.txt"
     wrk.write_requests(file, [REQUESTS[kind]])
-    with serving(num_shards) as port:
+    with serving(num_shards) as (port, pids):
         wrk.run(port, file, connections=NUM_CLIENTS, seconds=1)
+        meter = ProcessorMeter(pids)
         one = wrk.run(port, file, connections=1, seconds=seconds)
+        one = one._replace(processor_us=meter.us_per(one.num_requests))
         return one, wrk.run(port, file, connections=NUM_CLIENTS, seconds=seconds)
 
 
@@ -95,10 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> Path:
                 name,
                 results.median(one.median_ms for one, _ in rounds),
                 results.median(one.p99_ms for one, _ in rounds),
+                results.median(one.processor_us for one, _ in rounds),
                 results.median(many.per_second for _, many in rounds),
             ]
         )
-    head = ["floor", "median ms, 1 client", "p99 ms", f"requests/s, {NUM_CLIENTS} clients"]
+    head = ["floor", "median ms, 1 client", "p99 ms", "processor µs a request"]
+    head.append(f"requests/s, {NUM_CLIENTS} clients")
     sys.stdout.write(f"{results.describe(machine)}\n\n{results.table(head, rows)}\n")
     loads = {
         name: [{"one": one._asdict(), "many": many._asdict()} for one, many in rounds]

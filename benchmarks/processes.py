@@ -154,6 +154,23 @@ def processor_seconds(pids: Sequence[int]) -> dict[str, float]:
     return seconds
 
 
+class ProcessorMeter:
+    """Tells the processor time that processes take from now on."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self.pids = pids
+        self._before = processor_seconds(pids)
+
+    def seconds(self) -> dict[str, float]:
+        """Return what each process took since the start."""
+        now = processor_seconds(self.pids)
+        return {name: now[name] - self._before.get(name, 0.0) for name in now}
+
+    def us_per(self, count: int) -> float:
+        """Return what all took together, divided, in microseconds."""
+        return sum(self.seconds().values()) / max(count, 1) * 1e6
+
+
 def disk_bytes(folder: Path) -> int:
     """Return what a folder takes on disk; hard links once, holes not at all."""
     seen: dict[tuple[int, int], int] = {}
@@ -185,12 +202,15 @@ def machine() -> dict[str, str]:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=REPOSITORY
     ).stdout.strip()
+    dirty = subprocess.run(
+        ["git", "status", "--porcelain"], capture_output=True, text=True, cwd=REPOSITORY
+    ).stdout.strip()
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "processor": f"{model}, {os.cpu_count()} cores",
         "memory": f"{memory:.0f} GB",
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
-        "commit": commit or "unknown",
+        "commit": f"commit {commit or 'unknown'}{' with changes' if dirty else ''}",
         "load": f"{os.getloadavg()[0]:.1f} runnable processes at the start",
     }
 

@@ -27,6 +27,9 @@ class Load(NamedTuple):
     per_second: float
     num_requests: int
     num_errors: int
+    processor_us: float = 0.0
+    """Processor time of the server's processes for each request; hardly moves when others use the
+    machine, as latencies do."""
 
 
 def is_installed() -> bool:

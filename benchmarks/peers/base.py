@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -53,8 +54,11 @@ class Peer:
     def check_installed(self) -> None:
         """Raise `NotInstalled` if something is missing."""
 
-    def load(self, items: Path) -> None:
-        """Load a file of newline-delimited JSON."""
+    def load(self, items: Path) -> float:
+        """Load a file of newline-delimited JSON; returns the seconds that it took.
+
+        A server is started before the clock is, a library's process after.
+        """
         raise NotImplementedError
 
     def open(self) -> None:
@@ -187,13 +191,15 @@ class PythonPeer(ThinPeer):
         """Look for the environment and the packages."""
         require_packages(self.interpreter, (*self.packages, "granian"), self.name)
 
-    def load(self, items: Path) -> None:
+    def load(self, items: Path) -> float:
         """Build the index in a process of its own."""
         self.empty_folder()
+        started = time.monotonic()
         command: list[str | Path] = [self.interpreter, "-m", THIN_SERVER, self.engine]
         command += [items, self.folder]
         with Running(command, self.log) as building:
             building.finish()
+        return time.monotonic() - started
 
     def open(self) -> None:
         """Serve the index."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,12 +61,14 @@ class Facetd(Peer):
         result: dict[str, Any] = json.loads(answer)
         return result
 
-    def load(self, items: Path) -> None:
+    def load(self, items: Path) -> float:
         """Load the corpus; every item is durable and searchable when the answer comes."""
         self.empty_folder()
         self.start_service()
         self.configure(CONFIGURATION)
+        started = time.monotonic()
         self.load_file(items)
+        return time.monotonic() - started
 
     def open(self) -> None:
         """Start on the loaded data."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -69,11 +70,13 @@ class Lucene(ThinPeer):
             *arguments,
         ]
 
-    def load(self, items: Path) -> None:
+    def load(self, items: Path) -> float:
         """Index with two threads and commit."""
         self.empty_folder()
+        started = time.monotonic()
         with Running(self._command("index", self.folder, items), self.log) as indexing:
             indexing.finish()
+        return time.monotonic() - started
 
     def open(self) -> None:
         """Serve the index."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,11 +30,13 @@ class NodePeer(ThinPeer):
         if not (self.modules / self.package).exists():
             raise NotInstalled(f"{self.package}: python -m benchmarks.peers.install {self.name}")
 
-    def load(self, items: Path) -> None:
+    def load(self, items: Path) -> float:
         """Remember where the items are, and load them."""
         self.empty_folder()
         (self.folder / "items.ndjson").symlink_to(items)
+        started = time.monotonic()
         self.open()
+        return time.monotonic() - started
 
     def open(self) -> None:
         """Load the items into memory."""

@@ -6,6 +6,7 @@ import importlib
 import json
 import socket
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -72,7 +73,7 @@ class RediSearch(Peer):
         about = dict(zip(state[::2], state[1::2], strict=False))
         return int(about[b"indexing"]) == 0 and int(about[b"num_docs"]) == self.num_items
 
-    def load(self, items: Path) -> None:
+    def load(self, items: Path) -> float:
         """Set one hash an item in pipelines, then save."""
         self.empty_folder()
         self.open()
@@ -83,12 +84,14 @@ class RediSearch(Peer):
         for name in NUMBERS:
             schema += [name, "NUMERIC", "SORTABLE"]
         create = ("FT.CREATE", "shop", "ON", "HASH", "PREFIX", "1", "d:", "STOPWORDS", "0")
+        started = time.monotonic()
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             replies = _Replies(connection)
             replies.ask([(*create, "SCHEMA", *schema, "in_stock", "TAG")])
             for lines in batches(items, BATCH_ITEMS):
                 replies.ask([_set_command(json.loads(line)) for line in lines])
             replies.ask([("SAVE",)])
+        return time.monotonic() - started
 
     def ask(self, query: Query) -> Answer:
         """Ask one query."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
@@ -46,10 +47,11 @@ class Typesense(Peer):
         ]
         self.start(command, lambda: self.client.request("GET", "/health")[1] == b'{"ok":true}')
 
-    def load(self, items: Path) -> None:
+    def load(self, items: Path) -> float:
         """Import in batches and take the snapshot that the server takes every hour."""
         self.empty_folder()
         self.open()
+        started = time.monotonic()
         facets = [
             {"name": name, "type": "string[]" if name == "tags" else "string", "facet": True}
             for name in FACETS
@@ -69,7 +71,9 @@ class Typesense(Peer):
         snapshot = quote(str(self.folder / "snapshot"))
         target = f"/operations/snapshot?snapshot_path={snapshot}"
         self.client.ask("POST", target, b"", KEY)
+        seconds = time.monotonic() - started
         self._drop_copy()
+        return seconds
 
     def _drop_copy(self) -> None:
         """Remove the copy that a snapshot on demand makes beside the server's own."""
