@@ -126,22 +126,20 @@ def test_units_are_hardened_and_name_only_settings_that_exist(unit: Path) -> Non
 def test_the_dockerfile_copies_what_there_is() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     joined = re.sub(r"\\\n\s*", " ", text)
-    known = set(
-        [
-            "FROM",
-            "RUN",
-            "WORKDIR",
-            "COPY",
-            "USER",
-            "ENV",
-            "VOLUME",
-            "EXPOSE",
-            "STOPSIGNAL",
-            "HEALTHCHECK",
-            "CMD",
-            "ENTRYPOINT",
-        ]
-    )
+    known = {
+        "FROM",
+        "RUN",
+        "WORKDIR",
+        "COPY",
+        "USER",
+        "ENV",
+        "VOLUME",
+        "EXPOSE",
+        "STOPSIGNAL",
+        "HEALTHCHECK",
+        "CMD",
+        "ENTRYPOINT",
+    }
     lines = [line for line in joined.splitlines() if line and not line.startswith("#")]
     assert {line.split()[0] for line in lines} <= known
     for line in lines:
