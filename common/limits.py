@@ -106,7 +106,7 @@ class Limits:
         30_000, "ms", "within which a JSON body must arrive, and each next part of a bulk body"
     )
     keepalive_timeout_ms: int = _limit(75_000, "ms", "an idle connection is closed after it")
-    connections_max: int = _limit(1_024, "connections", "each costs a descriptor and some 20 KiB")
+    connections_max: int = _limit(4_096, "connections", "each costs a descriptor and some 20 KiB")
     requests_in_flight_max: int = _limit(256, "requests", "more are answered 503 overloaded")
     bytes_in_flight_max: int = _limit(
         256 * MIB, "bytes", "of all JSON bodies being handled at once"

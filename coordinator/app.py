@@ -7,8 +7,8 @@ aiohttp's low-level server is used without its Application: routing, middlewares
 response objects of that would take longer than a search (DESIGN.md, section 1).
 
 What aiohttp refuses itself (a broken request line, headers that are too large) gets the error
-envelope as well. Connections are bounded: at the bound the one that is idle longest has to go, so
-a thousand sleepers never keep a user out.
+envelope as well. Connections are bounded: at the bound the oldest idle one has to go, or else the
+oldest that is slow to send its body, so thousands of sleepers never keep a user out.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Connection(RequestHandler):
 
     def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
         """Note that the client sends nothing more."""
-        if self.is_idle:
+        if self.is_idle():
             return False
         if self.exchange is not None:
             self.exchange.cut_off()
@@ -134,10 +134,13 @@ class Connection(RequestHandler):
         else:
             _log.error("connection failed", cause=cause)
 
-    @property
     def is_idle(self) -> bool:
-        """Whether no request is being read or answered."""
+        """Return whether no request is being read or answered."""
         return self._waiter is not None and not self._messages
+
+    def is_slow(self) -> bool:
+        """Return whether the client is still sending a body that should have come at once."""
+        return self.exchange is not None and self.exchange.is_receiving
 
 
 def _refusal(status: int, exc: BaseException | None, line_bytes_max: int) -> ServiceError:
@@ -221,12 +224,14 @@ class Server(web.Server):
         self._metrics.num_connections = len(self._connections)
 
     def _make_room(self) -> bool:
-        """Close an idle connection; return whether there was one."""
-        for connection in self._connections:
-            if isinstance(connection, Connection) and connection.is_idle:
-                del self._connections[connection]
-                connection.force_close()
-                return True
+        """Close an idle connection, or else a slow one; return whether there was any."""
+        connections = [one for one in self._connections if isinstance(one, Connection)]
+        for may_go in (Connection.is_idle, Connection.is_slow):
+            for connection in connections:  # the oldest first
+                if may_go(connection):
+                    del self._connections[connection]
+                    connection.force_close()
+                    return True
         return False
 
 

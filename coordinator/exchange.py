@@ -79,6 +79,7 @@ class Exchange:
         caller: who asks.
         index: that the path names, where the route needs one.
         body: of a route that takes a JSON document, inflated.
+        is_receiving: whether a JSON body is still on its way.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class Exchange:
         "headers",
         "index",
         "is_http_1_0",
+        "is_receiving",
         "keep_alive",
         "method",
         "protocol",
@@ -123,6 +125,7 @@ class Exchange:
         self.arguments: list[str] = []
         self.query_string = ""
         self.body = b""
+        self.is_receiving = False
         self._payload = payload
         self._task = task
 
@@ -222,6 +225,7 @@ class Exchange:
                 budget.take(len(chunk))
                 self.body = chunk
                 return len(chunk)
+            self.is_receiving = True
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._read_rest(chunk, inflate, bytes_max, budget)
         except TimeoutError:
@@ -230,6 +234,8 @@ class Exchange:
             ) from None
         except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
             raise _broken_body() from error
+        finally:
+            self.is_receiving = False
 
     async def _read_rest(
         self, first: bytes, inflate: Inflater | None, bytes_max: int, budget: ByteBudget

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from common.limits import Limits
+from common.limits import DEFAULT_LIMITS, Limits
 from coordinator.catalog import program_version
 
 if TYPE_CHECKING:
@@ -217,6 +217,7 @@ SCHEMAS: Final[dict[str, Any]] = {
 
 _TEXT_ANSWERS: Final = {
     "Text": "text/plain",
+    "Style": "text/css",
     "Page": "text/html",
     "ItemLines": "application/x-ndjson",
 }
@@ -305,6 +306,12 @@ def _operation_id(route: Route) -> str:
 
 def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
+    if name == "index":
+        schema["maxLength"] = DEFAULT_LIMITS.index_name_chars_max
+        schema["examples"] = ["films"]
+    elif name == "id":
+        schema["maxLength"] = DEFAULT_LIMITS.id_bytes_max
+        schema["examples"] = ["1"]
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 

@@ -292,6 +292,6 @@ ROUTES: Final = (
         "How the documentation looks.",
         None,
         tag="operations",
-        document={"answer": "Text"},
+        document={"answer": "Style"},
     ),
 )

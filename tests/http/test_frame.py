@@ -155,6 +155,19 @@ async def test_idle_connection_makes_room_at_the_bound(make_web: MakeWeb) -> Non
         await connection.close()
 
 
+async def test_slow_sender_makes_room_where_nobody_is_idle(make_web: MakeWeb) -> None:
+    web = await make_web(limits={"connections_max": 2})
+    slow = [await web.connect() for _ in range(2)]
+    for connection in slow:
+        await connection.send(request("POST", "/films/search", b"{", "Content-Length: 9"))
+    while web.services.metrics.num_connections < 2 or web.services.metrics.body_bytes() < 2:
+        await asyncio.sleep(0.001)  # noqa: ASYNC110 - no event
+
+    assert (await web.send(SEARCH)).status == 200
+    for connection in slow:
+        await connection.close()
+
+
 async def test_client_that_closes_its_sending_side_still_gets_its_answer(web: Web) -> None:
     reply = await web.send(SEARCH, half_closes=True)
 
