@@ -25,7 +25,12 @@ export function lineChart(title, format, seriesNames = [title]) {
   const top = h("span", { class: "chart-top" });
   const drawing = svg(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" },
+    {
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": title,
+    },
     area,
     lines,
   );

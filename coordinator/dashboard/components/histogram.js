@@ -35,7 +35,12 @@ export function createHistogram(facet, { apply }) {
   );
   const drawing = svg(
     "svg",
-    { viewBox: `0 0 ${width} ${PLOT_HEIGHT}`, preserveAspectRatio: "none", role: "img" },
+    {
+      viewBox: `0 0 ${width} ${PLOT_HEIGHT}`,
+      preserveAspectRatio: "none",
+      role: "img",
+      "aria-label": facet.title,
+    },
     bars,
   );
   const brush = h("div", { class: "brush", "aria-hidden": "true" });
