@@ -217,7 +217,9 @@ class Searcher:
 def serving(port: int | None, num_shards: int) -> Iterator[Searcher]:
     """Use a running facetd, or start one on a folder that is thrown away."""
     if port is not None:
-        yield Searcher(port)
+        searcher = Searcher(port)
+        yield searcher
+        searcher.client.close()
         return
     with tempfile.TemporaryDirectory(prefix="facetd-relevance-") as folder:
         port = processes.free_port()
@@ -229,6 +231,7 @@ def serving(port: int | None, num_shards: int) -> Iterator[Searcher]:
         with Running(command, processes.home() / "logs" / "relevance.txt") as running:
             running.wait_until(lambda: searcher.client.request("GET", "/_ready")[0] == 200)
             yield searcher
+            searcher.client.close()
 
 
 # --- the report

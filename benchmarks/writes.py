@@ -72,6 +72,8 @@ class Loading:
                 self.num_loads += 1
         except Exception as error:  # told to who waits for the thread
             self.failure = error
+        finally:
+            loader.client.close()
 
     def __enter__(self) -> Loading:
         self._thread.start()

@@ -1,0 +1,118 @@
+"""Every measuring program, on next to nothing: that they run, not what they measure."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import compare, floor, relevance, scale, vocabulary, writes, wrk
+from benchmarks import results as results_module
+from benchmarks.corpus import Shape
+from benchmarks.peers.facetd import CONFIGURATION, Facetd
+from benchmarks.relevance import JudgedSet
+
+SHAPE = Shape(num_words=2_000, num_brands=40, num_categories=12, num_tags=60, num_countries=8)
+NUM_ITEMS = 300
+
+needs_wrk = pytest.mark.skipif(not wrk.is_installed(), reason="wrk is not installed")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("benchmarks")
+        patch.setenv("FACETD_BENCHMARKS_HOME", str(folder))
+        patch.setattr(results_module, "FOLDER", folder / "results")
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def service(home: Path) -> Iterator[Facetd]:
+    running = Facetd(NUM_ITEMS)
+    running.empty_folder()
+    running.start_service()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def workload(home: Path) -> compare.Workload:
+    return compare.Workload(NUM_ITEMS, seed=1, shape=SHAPE)
+
+
+def test_facetd_answers_all_classes_like_the_truth(
+    service: Facetd, workload: compare.Workload
+) -> None:
+    service.configure(CONFIGURATION)
+    service.load_file(workload.file)
+    assert compare.check(service, workload, count=5) == {}
+
+
+@needs_wrk
+def test_one_class_is_measured(service: Facetd, workload: compare.Workload) -> None:
+    load = service.measure("Q6", workload.queries["Q6"], clients=2, seconds=1)
+    assert load.num_requests > 0
+    assert load.num_errors == 0
+
+
+@needs_wrk
+def test_single_writes_and_a_load_are_measured(service: Facetd, home: Path) -> None:
+    load = writes.measure_single_items(service, 1, num_items=50)
+    assert load.num_errors == 0
+    others = writes.write_other_items(home / "others.ndjson", 50)
+    with writes.Loading(service, others) as loading:
+        pass
+    assert loading.failure is None
+
+
+def test_relevance_is_measured_over_http(
+    service: Facetd,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = home / "judged" / "tiny"
+    folder.mkdir(parents=True)
+    items = [{"id": "a", "text": "searching whales"}, {"id": "b", "text": "gardens in spring"}]
+    with gzip.open(folder / "items.ndjson.gz", "wt") as file:
+        file.writelines(json.dumps(item) + "\n" for item in items)
+    (folder / "queries.tsv").write_text("1\tspring garden\n2\twhale search\n3\tunjudged\n")
+    (folder / "qrels.tsv").write_text("1\t0\tb\t1\n2\t0\ta\t2\n")
+    baseline = dict.fromkeys(("ndcg@10", "map", "p@10", "mrr", "recall@100"), 0.5)
+    tiny = JudgedSet("tiny", ("text",), baseline, ("map", 0.9), has_typo_target=True)
+    monkeypatch.setattr(relevance, "SETS", (tiny,))
+    arguments = ["--data", str(folder.parent), "--sets", "tiny", "--port", str(service.port)]
+    relevance.main(arguments)
+    printed = capsys.readouterr().out
+    assert (
+        "| tiny | facetd | 1.0000 | 1.0000 | 0.1000 | 1.0000 | 1.0000 | map ≥ 0.9: yes" in printed
+    )
+    assert "keeps" in printed
+
+
+def test_missing_judged_sets_are_named(home: Path) -> None:
+    with pytest.raises(relevance.NoData, match="scifact"):
+        relevance.main(["--data", str(home), "--sets", "scifact"])
+
+
+def test_vocabulary_lookups_are_measured(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vocabulary.main(["--terms", "2000", "--words", "20"])
+    assert "not found: 0" in capsys.readouterr().out
+
+
+@needs_wrk
+def test_the_floor_is_measured(home: Path) -> None:
+    one, many = floor.measure("fan-out", 1, seconds=1)
+    assert one.num_errors == many.num_errors == 0
+    assert 0 < one.median_ms < one.p99_ms
+
+
+def test_growth_is_fitted() -> None:
+    table = {"linear, ms": {10: 1.0, 100: 10.0}, "constant, ms": {10: 2.0, 100: 2.0}}
+    text = scale.render("items", table, floor_ms=0.0)
+    assert "| linear, ms | 1.00 | 10.0 | 1.00 | 1.00 |" in text
+    assert "| constant, ms | 2.00 | 2.00 | 0.00 | 0.00 |" in text
