@@ -198,10 +198,11 @@ class Service:
                 raise AssertionError(f"facetd ended: {self.log()[-3000:]}")
             try:
                 if client.get("/_ready").status == 200:
-                    client.close()
                     return time.monotonic() - started
             except (OSError, http.client.HTTPException):
                 pass
+            finally:
+                client.close()
             time.sleep(0.02)
         raise AssertionError(f"facetd is not ready after {seconds} s: {self.log()[-3000:]}")
 

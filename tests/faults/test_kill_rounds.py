@@ -60,6 +60,7 @@ def run_rounds(data: Path, num_shards: int, num_rounds: int, seed: int) -> None:
             ledgers = [writer.ledger for writer in writers]
             problems = check(client, "kill", ledgers)
             assert not problems, (round_number, victim, problems[:10], service.log()[-4000:])
+        client.close()
         assert sum(ledger.num_acknowledged for ledger in ledgers) > num_rounds
 
 
