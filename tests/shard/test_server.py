@@ -2,167 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
-from common import data_directory
 from common.errors import InternalError, ServiceError, Unauthorized, Unavailable
 from common.lifeline import EXIT_CANNOT_START
-from common.operations import Operation
-from common.protocol.connection import RpcClient
 from common.protocol.messages import (
-    PROTOCOL_VERSION,
-    ApplyRequest,
-    ApplyResponse,
     BackupRequest,
-    Catalog,
-    FacetRequest,
-    GetRequest,
-    GetResponse,
-    Hello,
-    IndexEntry,
     PrepareConfiguration,
     ProcessStatistics,
-    SearchRequest,
-    SearchResponse,
-    Welcome,
 )
 from shard.server import EXIT_STORAGE_FAILED
-
-_START_SECONDS = 60
-_SECRET = "s3cret"
-
-
-def _entry(revision: int = 1, **configuration: Any) -> IndexEntry:
-    return IndexEntry(7, "things", revision, configuration or {"aggregations": {"color": {}}})
-
-
-class ShardProcess:
-    """One shard process and connections to it."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        self.process: subprocess.Popen[bytes] | None = None
-        self.pipe_end: int | None = None
-        self.client: RpcClient | None = None
-
-    def start(self, *, faults: str = "", num_shards: int = 1, with_pipe: bool = False) -> None:
-        data_directory.shard_folder(self.data, 0).mkdir(parents=True, exist_ok=True)
-        data_directory.endpoint_path(self.data, 0).unlink(missing_ok=True)
-        (self.data / "secret").write_text(_SECRET)
-        command = [sys.executable, "-m", "shard", "--shard-id", "0", "--shards", str(num_shards)]
-        command += ["--data-dir", str(self.data)]
-        inherited: tuple[int, ...] = ()
-        if with_pipe:
-            pipe, self.pipe_end = os.pipe()
-            inherited = (pipe,)
-            command += ["--parent-pipe", str(pipe)]
-        self.process = subprocess.Popen(
-            command,
-            cwd=Path(__file__).parents[2],
-            env=os.environ | {"FACETD_FAULTS": faults},
-            pass_fds=inherited,
-            stderr=subprocess.PIPE,
-        )
-        for descriptor in inherited:
-            os.close(descriptor)
-
-    async def connect(self, secret: str = _SECRET, num_shards: int = 1) -> Welcome:
-        assert self.process is not None
-        async with asyncio.timeout(_START_SECONDS):
-            while (endpoint := data_directory.read_endpoint(self.data, 0)) is None:
-                assert self.process.poll() is None, "the shard has ended"
-                await asyncio.sleep(0.01)
-        hello = Hello(PROTOCOL_VERSION, secret, 0, num_shards)
-        self.client, welcome = await RpcClient.connect(endpoint.host, endpoint.port, hello)
-        return welcome
-
-    async def call(self, method: str, params: Any, result_type: Any = None) -> Any:
-        assert self.client is not None
-        return await self.client.call(method, params, result_type, 20_000)
-
-    async def take_catalog(self, *entries: IndexEntry, revision: int = 1) -> None:
-        await self.call("catalog", Catalog(revision, entries))
-
-    async def put(self, seq: int, *items: dict[str, Any]) -> ApplyResponse:
-        contents = [orjson.dumps(item) for item in items]
-        places = np.arange(len(items), dtype=np.uint64) + np.uint64(seq << 32)
-        request = ApplyRequest(
-            index=7,
-            seq=seq,
-            horizon=seq - 1,
-            payload=b"".join(contents),
-            lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
-            operations=bytes([Operation.PUT] * len(items)),
-            places=places.tobytes(),
-        )
-        response: ApplyResponse = await self.call("apply", request, ApplyResponse)
-        return response
-
-    async def search(self, horizon: int = 1 << 40, revision: int = 1) -> SearchResponse:
-        request = SearchRequest(
-            index=7,
-            horizon=horizon,
-            revision=revision,
-            query=None,
-            filters=(),
-            facets=(FacetRequest("color", leaves_out_own=False, num_alive_wanted=0),),
-            ranges=(),
-            sort=(),
-            is_place_descending=False,
-            num_hits=10,
-            num_documents=10,
-        )
-        response: SearchResponse = await self.call("search", request, SearchResponse)
-        return response
-
-    async def get(self, id: str, horizon: int = 1 << 40) -> bytes | None:
-        response: GetResponse = await self.call(
-            "get", GetRequest(7, horizon, id.encode()), GetResponse
-        )
-        return response.document
-
-    def wait(self) -> int:
-        assert self.process is not None
-        return self.process.wait(30)
-
-    def kill(self) -> None:
-        if self.client is not None:
-            self.client.close("killed by the test")
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-        if self.process is not None:
-            self.process.wait()
-            assert self.process.stderr is not None
-            self.process.stderr.close()
-        if self.pipe_end is not None:
-            with contextlib.suppress(OSError):
-                os.close(self.pipe_end)
+from tests.shard.shard_process import ShardProcess, make_entry
 
 
 @pytest.fixture
 async def shard(tmp_path: Path) -> AsyncIterator[ShardProcess]:
     shard = ShardProcess(tmp_path)
     yield shard
-    shard.kill()
-    await asyncio.sleep(0)  # transports close in the next turn of the loop
+    await shard.kill()
 
 
 async def test_writes_are_found_counted_and_survive_a_kill(shard: ShardProcess) -> None:
     shard.start()
     assert (await shard.connect()).seq_max == 0
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await shard.put(1, {"id": 1, "color": "red"}, {"id": 2, "color": "blue"})
     await shard.put(2, {"id": 2, "color": "red"})
 
@@ -175,10 +45,10 @@ async def test_writes_are_found_counted_and_survive_a_kill(shard: ShardProcess) 
         assert await shard.get("2", horizon=1) == b'{"id":2,"color":"blue"}'
 
     await check()
-    shard.kill()
+    await shard.kill()
     shard.start()
     assert (await shard.connect()).seq_max == 2
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await check()
     statistics: ProcessStatistics = await shard.call("process_statistics", None, ProcessStatistics)
     assert statistics.is_ready
@@ -191,17 +61,17 @@ async def test_writes_are_found_counted_and_survive_a_kill(shard: ShardProcess) 
 async def test_sigterm_ends_with_status_0_and_loses_nothing(shard: ShardProcess) -> None:
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await shard.put(1, {"id": 1})
     assert shard.process is not None
     shard.process.send_signal(signal.SIGTERM)
     assert shard.wait() == 0
     assert len(list((shard.data / "shard-0" / "index-7").glob("segment-*"))) == 1
-    shard.kill()
+    await shard.kill()
 
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     assert await shard.get("1") == b'{"id":1}'
 
 
@@ -235,13 +105,13 @@ async def test_second_process_on_one_folder_ends(shard: ShardProcess) -> None:
         assert second.process.stderr is not None
         assert b"in use" in second.process.stderr.read()
     finally:
-        second.kill()
+        await second.kill()
 
 
 async def test_other_number_of_shards_is_refused(shard: ShardProcess) -> None:
     shard.start()
     await shard.connect()
-    shard.kill()
+    await shard.kill()
     shard.start(num_shards=2)
 
     assert shard.wait() == EXIT_CANNOT_START
@@ -250,8 +120,8 @@ async def test_other_number_of_shards_is_refused(shard: ShardProcess) -> None:
 async def test_lost_index_refuses_to_start(shard: ShardProcess) -> None:
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry())
-    shard.kill()
+    await shard.take_catalog(make_entry())
+    await shard.kill()
     (shard.data / "shard-0" / "index-7" / "data.mdb").write_bytes(b"")
     shard.start()
 
@@ -266,16 +136,16 @@ async def test_index_appears_and_goes_with_the_catalog(shard: ShardProcess) -> N
     await shard.connect()
     with pytest.raises(Unavailable, match="opening"):
         await shard.search()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await shard.put(5, {"id": 1})
     await shard.take_catalog(revision=2)
     with pytest.raises(ServiceError, match="no such index"):
         await shard.search()
     assert list((shard.data / "shard-0").glob("index-*")) == []
-    await shard.take_catalog(_entry(), revision=1)  # a late one
+    await shard.take_catalog(make_entry(), revision=1)  # a late one
     with pytest.raises(ServiceError, match="no such index"):
         await shard.search()
-    shard.kill()
+    await shard.kill()
     shard.start()
     assert (await shard.connect()).seq_max == 5
 
@@ -283,9 +153,9 @@ async def test_index_appears_and_goes_with_the_catalog(shard: ShardProcess) -> N
 async def test_configuration_is_prepared_then_switched(shard: ShardProcess) -> None:
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry(aggregations={}))
+    await shard.take_catalog(make_entry(aggregations={}))
     await shard.put(1, {"id": 1, "color": "red"})
-    entry = _entry(2, aggregations={"color": {}})
+    entry = make_entry(2, aggregations={"color": {}})
     await shard.call("prepare", PrepareConfiguration(entry))
     await shard.put(2, {"id": 2, "color": "blue"})
     with pytest.raises(Unavailable, match="switched"):
@@ -314,15 +184,15 @@ async def test_kill_at_each_step_leaves_the_group_whole_or_absent(
 ) -> None:
     shard.start(faults=f"{point}=kill@2")
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await shard.put(1, {"id": 1, "v": 1})
     with pytest.raises(Unavailable):
         await shard.put(2, {"id": 1, "v": 2}, {"id": 2})
     assert shard.wait() == -signal.SIGKILL
-    shard.kill()
+    await shard.kill()
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
 
     assert (await shard.search()).total == (2 if is_there else 1)
     assert await shard.get("1") == (b'{"id":1,"v":2}' if is_there else b'{"id":1,"v":1}')
@@ -334,24 +204,24 @@ async def test_kill_at_each_step_leaves_the_group_whole_or_absent(
 async def test_refused_commit_is_answered_and_ends_the_process(shard: ShardProcess) -> None:
     shard.start(faults="writer.commit=error@2")
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await shard.put(1, {"id": 1})
 
     with pytest.raises(InternalError, match="disk"):
         await shard.put(2, {"id": 2})
 
     assert shard.wait() == EXIT_STORAGE_FAILED
-    shard.kill()
+    await shard.kill()
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     assert (await shard.search()).total == 1
 
 
 async def test_backup_can_be_served(shard: ShardProcess, tmp_path: Path) -> None:
     shard.start()
     await shard.connect()
-    await shard.take_catalog(_entry())
+    await shard.take_catalog(make_entry())
     await shard.put(1, {"id": 1})
     await shard.put(2, {"id": 2})
     target = tmp_path / "backup"

@@ -1,0 +1,173 @@
+"""A shard process and connections to it, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from common import data_directory
+from common.operations import Operation
+from common.protocol.connection import RpcClient
+from common.protocol.messages import (
+    PROTOCOL_VERSION,
+    ApplyRequest,
+    ApplyResponse,
+    Catalog,
+    FacetRequest,
+    GetRequest,
+    GetResponse,
+    Hello,
+    IndexEntry,
+    SearchRequest,
+    SearchResponse,
+    Welcome,
+)
+
+START_SECONDS = 150
+SECRET = "s3cret"
+
+
+def make_entry(revision: int = 1, **configuration: Any) -> IndexEntry:
+    """Return index 7, with a facet unless told otherwise."""
+    return IndexEntry(7, "things", revision, configuration or {"aggregations": {"color": {}}})
+
+
+class ShardProcess:
+    """One shard process and connections to it."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pipe_end: int | None = None
+        self.client: RpcClient | None = None
+
+    def start(
+        self,
+        *,
+        faults: str = "",
+        num_shards: int = 1,
+        with_pipe: bool = False,
+        wrapper: tuple[str, ...] = (),
+    ) -> None:
+        data_directory.shard_folder(self.data, 0).mkdir(parents=True, exist_ok=True)
+        data_directory.endpoint_path(self.data, 0).unlink(missing_ok=True)
+        (self.data / "secret").write_text(SECRET)
+        command = [
+            *wrapper,
+            sys.executable,
+            "-m",
+            "shard",
+            "--shard-id",
+            "0",
+            "--shards",
+            str(num_shards),
+        ]
+        command += ["--data-dir", str(self.data)]
+        inherited: tuple[int, ...] = ()
+        if with_pipe:
+            pipe, self.pipe_end = os.pipe()
+            inherited = (pipe,)
+            command += ["--parent-pipe", str(pipe)]
+        self.process = subprocess.Popen(
+            command,
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"FACETD_FAULTS": faults},
+            pass_fds=inherited,
+            stderr=subprocess.PIPE,
+        )
+        for descriptor in inherited:
+            os.close(descriptor)
+
+    async def connect(self, secret: str = SECRET, num_shards: int = 1) -> Welcome:
+        assert self.process is not None
+        async with asyncio.timeout(START_SECONDS):
+            while (endpoint := data_directory.read_endpoint(self.data, 0)) is None:
+                assert self.process.poll() is None, "the shard has ended"
+                await asyncio.sleep(0.01)
+        hello = Hello(PROTOCOL_VERSION, secret, 0, num_shards)
+        self.client, welcome = await RpcClient.connect(endpoint.host, endpoint.port, hello)
+        return welcome
+
+    async def call(self, method: str, params: Any, result_type: Any = None) -> Any:
+        assert self.client is not None
+        return await self.client.call(method, params, result_type, 20_000)
+
+    async def take_catalog(self, *entries: IndexEntry, revision: int = 1) -> None:
+        await self.call("catalog", Catalog(revision, entries))
+
+    async def put(self, seq: int, *items: dict[str, Any]) -> ApplyResponse:
+        contents = [orjson.dumps(item) for item in items]
+        places = np.arange(len(items), dtype=np.uint64) + np.uint64(seq << 32)
+        request = ApplyRequest(
+            index=7,
+            seq=seq,
+            horizon=seq - 1,
+            payload=b"".join(contents),
+            lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
+            operations=bytes([Operation.PUT] * len(items)),
+            places=places.tobytes(),
+        )
+        response: ApplyResponse = await self.call("apply", request, ApplyResponse)
+        return response
+
+    async def search(self, horizon: int = 1 << 40, revision: int = 1) -> SearchResponse:
+        request = SearchRequest(
+            index=7,
+            horizon=horizon,
+            revision=revision,
+            query=None,
+            filters=(),
+            facets=(FacetRequest("color", leaves_out_own=False, num_alive_wanted=0),),
+            ranges=(),
+            sort=(),
+            is_place_descending=False,
+            num_hits=10,
+            num_documents=10,
+        )
+        response: SearchResponse = await self.call("search", request, SearchResponse)
+        return response
+
+    async def get(self, id: str, horizon: int = 1 << 40) -> bytes | None:
+        response: GetResponse = await self.call(
+            "get", GetRequest(7, horizon, id.encode()), GetResponse
+        )
+        return response.document
+
+    def wait(self) -> int:
+        assert self.process is not None
+        return self.process.wait(30)
+
+    async def stop(self) -> None:
+        """Send SIGTERM to the shard (not to what it is wrapped in)."""
+        endpoint = data_directory.read_endpoint(self.data, 0)
+        assert endpoint is not None
+        os.kill(endpoint.pid, signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """End whatever runs, and give transports their turn of the loop to close."""
+        if self.client is not None:
+            self.client.close("killed by the test")
+        endpoint = data_directory.read_endpoint(self.data, 0)
+        if self.process is not None and self.process.poll() is None:
+            if endpoint is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(endpoint.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
+        if self.process is not None:
+            self.process.wait()
+            assert self.process.stderr is not None
+            self.process.stderr.close()
+        if self.pipe_end is not None:
+            with contextlib.suppress(OSError):
+                os.close(self.pipe_end)
+        await asyncio.sleep(0)
