@@ -34,13 +34,13 @@ from shard.memory import trim
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
 from shard.snapshot import SegmentView
-from shard.storage.residency import release_pages
+from shard.storage.residency import PageBudget
 from shard.writer import Writer, has_room
 
 RETRY_SECONDS = 10.0
 """After a full disk."""
 RESIDENCY_SECONDS = 2.0
-"""Between looks at how much of data.mdb is mapped: a look costs some milliseconds."""
+"""Between looks at how much of data.mdb is mapped."""
 
 _log = Log("shard")
 
@@ -72,7 +72,7 @@ class Merger:
 
     def __init__(self, resident_bytes_max: int) -> None:
         self._jobs: dict[int, Job] = {}
-        self._resident_bytes_max = resident_bytes_max
+        self._budget = PageBudget(resident_bytes_max)
         self._wakes = threading.Condition()
         self._is_stopping = False
         self._busy: int | None = None
@@ -200,7 +200,7 @@ class Merger:
             return
         self._look_at = now + RESIDENCY_SECONDS
         paths = [job.partition.environment.data_path for job in list(self._jobs.values())]
-        release_pages(paths, self._resident_bytes_max)
+        self._budget.keep(paths)
 
 
 def work(partition: Partition, *, is_idle: bool) -> bool:

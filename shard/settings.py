@@ -50,7 +50,7 @@ class ShardSettings:
     )
     idle_ms: int = _setting(1_000, "ms", "without a write after which an index is merged further")
     switch_interval_us: int = _setting(
-        500, "µs", "for which a thread may hold the interpreter while another one waits"
+        100, "µs", "for which a thread may hold the interpreter while another one waits"
     )
 
     @classmethod

@@ -43,6 +43,7 @@ CODEC_RAW = 0x10
 DICTIONARIES_MAX = 15
 
 _LOW_HALF = 0xFFFF_FFFF
+_xxh64 = xxhash.xxh64_intdigest
 
 
 class ChecksumMismatch(Exception):
@@ -143,7 +144,7 @@ def check_value(number: int, value: bytes) -> None:
     Raises:
         ChecksumMismatch: they differ.
     """
-    expected = (xxhash.xxh64_intdigest(memoryview(value)[4:]) ^ number) & _LOW_HALF
+    expected = (_xxh64(value[4:]) ^ number) & _LOW_HALF
     if len(value) < 5 or int.from_bytes(value[:4], "little") != expected:
         raise ChecksumMismatch(f"checksum of {number} differs")
 

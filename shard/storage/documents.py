@@ -121,7 +121,7 @@ class Dictionary:
         frame_sizes = np.fromiter(map(len, frames), np.int64, len(frames))
         return b"".join(frames), frame_sizes
 
-    def decompress(self, frame: memoryview) -> bytes:
+    def decompress(self, frame: bytes) -> bytes:
         """Restore one item; any thread (a context is not for two threads at once)."""
         try:
             decompressor = self._decompressors.one
@@ -234,9 +234,8 @@ class DocumentStore:
         Raises:
             InternalError: item_corrupt, one is damaged or not there.
         """
-        with self._environment.read() as txn:
-            get = txn.get
-            values = [get(SubDatabase.DOCUMENTS, number_key(record)) for record in records]
+        keys = [number_key(record) for record in records]
+        values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
         return [self._decode(record, value) for record, value in zip(records, values, strict=True)]
 
     def scan(self, txn: Transaction, first_record: int) -> Iterator[StoredItem]:
@@ -254,10 +253,10 @@ class DocumentStore:
                 raise ChecksumMismatch("there is no such record")
             check_value(record, value)
             codec = value[4]
+            payload = value[ITEM_HEADER_BYTES:]
             if codec == CODEC_RAW:
-                return value[ITEM_HEADER_BYTES:]
-            dictionary = self._dictionaries[codec ^ CODEC_RAW]
-            return dictionary.decompress(memoryview(value)[ITEM_HEADER_BYTES:])
+                return payload
+            return self._dictionaries[codec ^ CODEC_RAW].decompress(payload)
         except (ChecksumMismatch, KeyError, zstandard.ZstdError) as error:
             self.num_corrupt += 1
             raise InternalError(

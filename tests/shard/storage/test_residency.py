@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shard.storage.residency import Mapping, parse_smaps, release_pages
+from shard.storage.residency import Mapping, PageBudget, parse_smaps, release_pages
 
 _LISTING = """\
 7f00-7f10 r--s 00000000 fe:00 12 /data/with space/data.mdb
@@ -53,3 +53,19 @@ def test_pages_over_the_budget_go_and_can_be_read_again(tmp_path: Path) -> None:
 
 def test_no_files_is_no_work() -> None:
     assert release_pages([], 0) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs smaps")
+def test_budget_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "data.mdb"
+    path.write_bytes(b"x" * (8 << 20))
+    with path.open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    budget = PageBudget(4 << 20)
+    budget.keep([path])
+
+    for end in range(1 << 20, (8 << 20) + 1, 1 << 20):
+        assert mapping[end - (1 << 20) : end].count(b"x") == 1 << 20
+        budget.keep([path])
+        assert _resident(path) <= 5 << 20
+    mapping.close()
