@@ -189,7 +189,7 @@ class Server(web.Server):
             auto_decompress=False,
         )
         self._connections_max = limits.connections_max
-        self._metrics = services.metrics
+        services.metrics.num_connections = lambda: len(self._connections)
         self._request_ids = RequestIds()
 
     def __call__(self) -> Connection:
@@ -216,12 +216,6 @@ class Server(web.Server):
             transport.close()
             return
         super().connection_made(handler, transport)
-        self._metrics.num_connections = len(self._connections)
-
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        """Let go of a connection."""
-        super().connection_lost(handler, exc)
-        self._metrics.num_connections = len(self._connections)
 
     def _make_room(self) -> bool:
         """Close an idle connection, or else a slow one; return whether there was any."""

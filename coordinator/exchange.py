@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 INFLATED_CHUNK_BYTES: Final = 256 * 1024
 """How much of a compressed body is inflated at a time."""
 
+SEND_SECONDS: Final = 30.0
+"""How long a client may leave its answer unread before it is taken for dead."""
+
 _ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
 
 
@@ -331,9 +334,25 @@ class Exchange:
         if num_bytes > bytes_max:
             raise _too_large(bytes_max)
 
+    @property
+    def must_drain(self) -> bool:
+        """Whether the client reads more slowly than it is answered."""
+        return self.protocol._paused
+
     async def drain(self) -> None:
-        """Wait until the socket can take more."""
-        await self.protocol._drain_helper()
+        """Wait until the socket can take more.
+
+        Raises:
+            ConnectionResetError: the client is gone, or took nothing for `SEND_SECONDS`.
+        """
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self.protocol._drain_helper()
+        except TimeoutError:
+            transport = self.protocol.transport
+            if transport is not None:
+                transport.abort()
+            raise ConnectionResetError("the client does not read") from None
 
 
 class ByteBudget:

@@ -115,7 +115,8 @@ class Metrics:
         self.routes: dict[str, RouteMetrics] = {}
         self.phases = tuple(Histogram() for _ in PHASES)
         self.requests_in_flight = 0
-        self.num_connections = 0
+        self.num_connections: Callable[[], int] = int
+        """Who holds the connections counts them."""
         self.body_bytes: Callable[[], int] = int
         """Who holds bodies says how many bytes they have."""
         self.recent: deque[tuple[float, float]] = deque(maxlen=RECENT_KEPT)
@@ -200,7 +201,7 @@ class Metrics:
         for name, text, value in (
             ("facetd_requests_in_flight", "Requests being answered.", self.requests_in_flight),
             ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", self.body_bytes()),
-            ("facetd_connections", "Open client connections.", self.num_connections),
+            ("facetd_connections", "Open client connections.", self.num_connections()),
             ("facetd_start_time_seconds", "When the coordinator started.", self.started),
         ):
             yield GaugeMetricFamily(name, text, value=value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import email.utils
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 JSON: Final = b"application/json"
 MESSAGE_CHARS_MAX: Final = 2_000
 """Of an error's message or param: both may quote what the client sent."""
-DRAIN_BYTES: Final = 64 * 1024
-"""Answers above this wait until the socket took them: a slow reader must not pile up memory."""
+JOINED_BYTES_MAX: Final = 64 * 1024
+"""Up to this, head and body are joined: a copy is cheaper than a second write."""
 
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -123,13 +123,13 @@ class Answer:
         exchange.status = self.status
         if exchange.method == "HEAD" or not has_body:
             transport.write(head)
-            return
-        if len(body) <= DRAIN_BYTES:
+        elif len(body) <= JOINED_BYTES_MAX:
             transport.write(head + body)
-            return
-        transport.write(head)
-        transport.write(body)
-        await exchange.drain()
+        else:
+            transport.write(head)
+            transport.write(body)
+        if exchange.must_drain:
+            await exchange.drain()
 
     async def write_eof(self) -> None:
         """Do nothing: `prepare` wrote everything."""
@@ -343,7 +343,7 @@ class Stream(Answer):
 
     __slots__ = ("_chunks",)
 
-    def __init__(self, chunks: AsyncIterator[bytes], *, content_type: bytes) -> None:
+    def __init__(self, chunks: AsyncGenerator[bytes, None], *, content_type: bytes) -> None:
         super().__init__(b"", content_type=content_type)
         self._chunks = chunks
 
@@ -374,6 +374,7 @@ class Stream(Answer):
             )
         )
         if exchange.method == "HEAD":
+            await self._chunks.aclose()
             return
         try:
             async for chunk in self._chunks:
@@ -387,5 +388,7 @@ class Stream(Answer):
             self.keep_alive = False
             transport.abort()
             raise
+        finally:
+            await self._chunks.aclose()
         if is_chunked:
             transport.write(b"0\r\n\r\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from coordinator.routing import Body, Route
 from coordinator.security import Action
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from coordinator.catalog import Index
     from coordinator.exchange import Exchange
@@ -235,11 +236,14 @@ async def export(services: Services, exchange: Exchange) -> Stream:
     pages = matching_items(services, exchange.index, search)
     # The first page decides between an error and a stream.
     first: list[bytes] = await anext(pages, [])
+    if exchange.method == "HEAD":
+        await pages.aclose()
 
-    async def lines() -> AsyncIterator[bytes]:
-        yield _lines(first)
-        async for items in pages:
-            yield _lines(items)
+    async def lines() -> AsyncGenerator[bytes, None]:
+        async with aclosing(pages):
+            yield _lines(first)
+            async for items in pages:
+                yield _lines(items)
 
     return Stream(lines(), content_type=NDJSON)
 
@@ -265,7 +269,7 @@ def _whole_search(services: Services, index: Index, raw: dict[str, Any]) -> Sear
 
 async def matching_items(
     services: Services, index: Index, search: SearchParameters
-) -> AsyncIterator[list[bytes]]:
+) -> AsyncGenerator[list[bytes], None]:
     """Yield the items that match, page by page, all of one state of the index."""
     with services.cluster.reading(index.number):  # the shards keep that state meanwhile
         while True:
@@ -285,11 +289,11 @@ async def delete_items(services: Services, exchange: Exchange) -> Answer:
     raw = decode_object(exchange.body)
     refuse_unknown(raw, ("ids", *sorted(_RESTRICTING)))
     result = WriteResult()
-    async for canonical_ids in _chosen_ids(services, exchange, raw, result):
-        _add(
-            result,
-            await services.ingest.delete_items(exchange.index, canonical_ids, _deadline(services)),
-        )
+    async with aclosing(_chosen_ids(services, exchange, raw, result)) as groups:
+        async for ids in groups:
+            _add(
+                result, await services.ingest.delete_items(exchange.index, ids, _deadline(services))
+            )
     return write_answer("deleted", result)
 
 
@@ -330,7 +334,7 @@ def _add(result: WriteResult, part: WriteResult) -> None:
 
 async def _chosen_ids(
     services: Services, exchange: Exchange, raw: dict[str, Any], result: WriteResult
-) -> AsyncIterator[list[bytes]]:
+) -> AsyncGenerator[list[bytes], None]:
     """Yield the canonical ids that a request names, or that its search finds, in groups.
 
     Items without id cannot be addressed: they are counted as rejected.
@@ -346,10 +350,11 @@ async def _chosen_ids(
         yield _canonical_ids(ids, services.settings.limits.batch_items_max)
         return
     search = narrowed(_whole_search(services, exchange.index, raw), exchange)
-    async for items in matching_items(services, exchange.index, search):
-        found = [canonical_id(item) for item in items]
-        result.rejected += sum(canonical is None for canonical in found)
-        yield [canonical for canonical in found if canonical is not None]
+    async with aclosing(matching_items(services, exchange.index, search)) as pages:
+        async for items in pages:
+            found = [canonical_id(item) for item in items]
+            result.rejected += sum(canonical is None for canonical in found)
+            yield [canonical for canonical in found if canonical is not None]
 
 
 def _canonical_ids(ids: object, num_max: int) -> list[bytes]:

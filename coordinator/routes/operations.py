@@ -120,7 +120,7 @@ async def statistics(services: Services, exchange: Exchange) -> Answer:
             "version": program_version(),
             "uptime_s": time.time() - services.metrics.started,
             "requests": services.metrics.summary(),
-            "connections": services.metrics.num_connections,
+            "connections": services.metrics.num_connections(),
             "writes_waiting": services.ingest.num_waiting(),
             "memory_bytes": resident_bytes(),
             "shards": shards,

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from common.errors import Unavailable
+from coordinator import exchange as exchange_module
 from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
 
@@ -155,13 +156,49 @@ async def test_idle_connection_makes_room_at_the_bound(make_web: MakeWeb) -> Non
         await connection.close()
 
 
+async def test_client_that_does_not_read_is_not_answered_into_memory(web: Web) -> None:
+    connection = await web.connect()
+    connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    num_requests = 10_000
+    sending = asyncio.create_task(connection.send(SEARCH * num_requests))
+    num_asked = -1
+    while num_asked < len(web.search.asked):
+        num_asked = len(web.search.asked)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert (await web.send(request("GET", "/status"))).status == 200
+
+    assert num_asked < num_requests / 2
+    connection.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    for _ in range(num_requests):
+        assert (await connection.read()).status == 200
+    await sending
+    await connection.close()
+
+
+async def test_client_that_never_reads_is_let_go(
+    make_web: MakeWeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange_module, "SEND_SECONDS", 0.05)
+    web = await make_web()
+    web.search.items = [b'{"text":"%b"}' % (b"x" * 20_000)] * 1000
+    connection = await web.connect()
+    await connection.send(request("GET", "/films/items"))
+    connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
+
+    while web.services.metrics.num_connections():  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(0.005)
+
+    await connection.close()
+
+
 async def test_slow_sender_makes_room_where_nobody_is_idle(make_web: MakeWeb) -> None:
     web = await make_web(limits={"connections_max": 2})
     slow = [await web.connect() for _ in range(2)]
     for connection in slow:
         await connection.send(request("POST", "/films/search", b"{", "Content-Length: 9"))
-    while web.services.metrics.num_connections < 2 or web.services.metrics.body_bytes() < 2:
-        await asyncio.sleep(0.001)  # noqa: ASYNC110 - no event
+    while web.services.metrics.body_bytes() < 2:  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(0.001)
 
     assert (await web.send(SEARCH)).status == 200
     for connection in slow:
