@@ -259,7 +259,8 @@ class Indexes:
         if index is not None:
             index.thread.shutdown()
             index.writer.close()
-            index.partition.close()
+        # The environment is not closed here: a search that began before may still read from it.
+        # It closes when the last snapshot has gone; until then its files have no names.
         shutil.rmtree(self._path(number), ignore_errors=True)
 
     async def _configure(self, index: OpenIndex, entry: IndexEntry) -> None:
@@ -343,11 +344,13 @@ class Indexes:
 
 
 def _close(index: OpenIndex) -> None:
-    """Finish the writer, write what is in memory; the next open has nothing to index."""
+    """Finish the writer, write what is in memory; the next open has nothing to index.
+
+    The environment stays open: a slow search may still read from it, and the process ends anyway.
+    """
     index.thread.shutdown()
     index.writer.close()
     try:
         flush(index.partition)
     except OSError as error:
         _log.warning("left for the next open", index=index.partition.number, reason=str(error))
-    index.partition.close()

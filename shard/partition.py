@@ -23,7 +23,6 @@ covers is indexed: the tail behind the last manifest as well as the gap that a d
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -271,11 +270,6 @@ class Partition:
     def close(self) -> None:
         """Let go of the environment. Threads of the writer and merger have ended before."""
         self.environment.close()
-
-    def remove(self) -> None:
-        """Close and remove everything; running searches keep their mappings."""
-        self.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     # --- reading the truth
 
