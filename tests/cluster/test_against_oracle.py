@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.cluster.conftest import Index, Services
@@ -51,8 +51,9 @@ nested = st.lists(scalars, max_size=3) | st.dictionaries(
     st.sampled_from(["b", "c"]), scalars, max_size=2
 )
 values = st.one_of(scalars, scalars, nested, st.lists(scalars | nested, max_size=4))
+objects = st.fixed_dictionaries({"b": values}) | values
 ids = st.integers(0, 12) | st.integers(0, 12).map(str) | st.sampled_from(["x", "é", "a/b", "007"])
-FIELDS = ("f", "g", "o", "t", "u", "o.b")
+FIELDS = ("f", "g", "o", "t", "u")
 
 
 @st.composite
@@ -61,7 +62,7 @@ def items(draw: st.DrawFn, *, has_id: bool | None = None) -> Item:
     if draw(st.booleans()) if has_id is None else has_id:
         item["id"] = draw(ids)
     for name in draw(st.lists(st.sampled_from(FIELDS), unique=True)):
-        item[name] = draw(texts if name in ("t", "u") else values)
+        item[name] = draw(texts if name in ("t", "u") else objects if name == "o" else values)
     return item
 
 
@@ -294,7 +295,11 @@ class Twins:
             assert item is None or reply.json == item
 
 
-@settings(max_examples=60)
+# Shrinking takes as long as a test may; the drawn data says enough.
+_PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
+@settings(max_examples=60, phases=_PHASES)
 @given(st.data())
 def test_service_says_what_the_oracle_says(services: Services, data: st.DataObject) -> None:
     configuration = data.draw(configurations)
@@ -329,7 +334,7 @@ facet_pages = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=3)
+@settings(max_examples=3, phases=_PHASES)
 @given(st.data())
 def test_restart_changes_no_answer(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
