@@ -13,7 +13,9 @@ import importlib
 import os
 import pkgutil
 import platform
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -24,6 +26,11 @@ from common.kernel_cache import cache_directory
 from common.lifeline import ask_for_parent_death_signal
 
 PACKAGES: Final = ("common", "shard", "coordinator")
+
+NUM_WORKERS: Final = min(4, os.cpu_count() or 1)
+
+TOLD_EVERY_SECONDS: Final = 10.0
+"""How often whoever waits for a first start hears how far it is."""
 
 _NO_KERNELS: Final = ("__main__", "cli", "demo", "dashboard", "kernel_cache")
 """Last part of the names of modules that are programs or data."""
@@ -74,17 +81,42 @@ def module_names() -> Iterator[str]:
                 yield module.name
 
 
-def fill() -> None:
-    """Import everything, then leave the stamp (older ones go)."""
-    stamp = stamp_path()
-    for name in module_names():
+def compile_share(worker: int) -> None:
+    """Import every module, in an order of this worker's own.
+
+    Workers share the cache on disk, so each loads what another has compiled before it came there.
+    Starting at different places and walking in both directions, they seldom meet before half of the
+    work is done.
+    """
+    names = list(module_names())
+    start = len(names) * (worker // 2) // NUM_WORKERS
+    order = names[start:] + names[:start]
+    told_at = time.monotonic()
+    for number, name in enumerate(reversed(order) if worker % 2 else order):
         importlib.import_module(name)
+        if worker == 0 and time.monotonic() - told_at > TOLD_EVERY_SECONDS:
+            told_at = time.monotonic()
+            print(f"facetd: kernels of {number + 1} of {len(names)} modules", file=sys.stderr)
+
+
+def fill() -> None:
+    """Compile everything with all processors, then leave the stamp (older ones go)."""
+    stamp = stamp_path()
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    program = [sys.executable, "-m", "coordinator.kernel_cache"]
+    others = [subprocess.Popen([*program, str(worker)]) for worker in range(1, NUM_WORKERS)]
+    compile_share(0)
+    for other in others:
+        if other.wait() != 0:
+            raise RuntimeError(f"compiling kernels failed with status {other.returncode}")
     for old in stamp.parent.glob("filled-*"):
         old.unlink(missing_ok=True)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.touch()
 
 
 if __name__ == "__main__":
     ask_for_parent_death_signal()
-    fill()
+    if len(sys.argv) > 1:
+        compile_share(int(sys.argv[1]))
+    else:
+        fill()
