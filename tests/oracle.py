@@ -140,6 +140,11 @@ class Clause:
     is_prefix: bool = False
     typos: int = 0
 
+    @property
+    def is_phrase(self) -> bool:
+        """Whether it is a phrase, as a run of three characters (two words of two) is."""
+        return len(self.words) > 1 or (is_run(self.words[0]) and len(self.words[0]) > 2)
+
     def is_in(self, texts: list[list[str]]) -> bool:
         """Return whether one of the texts has it."""
         width = len(self.words)
@@ -173,24 +178,36 @@ def typo_budget(word: str, mode: Any) -> int:
     return min(int(mode), (len(word) - 1) // 2)
 
 
-def parse(query: str, prefix: str, typo: Any) -> tuple[list[Clause], list[Clause]]:
-    """Return the clauses that must and must not match."""
+def parse(query: str, *, match: str, prefix: str, typo: Any) -> tuple[list[Clause], list[Clause]]:
+    """Return the clauses that must and must not match.
+
+    A run is one clause where all must match, otherwise each two characters of it are one.
+    """
     wanted: list[Clause] = []
     excluded: list[Clause] = []
-    pieces = [match for match in _PIECE.finditer(query) if words_in(match[0])]
-    for i, match in enumerate(pieces):
-        is_phrase = match[3] is None
-        if is_phrase or (match[3].startswith("-") and len(match[3]) > 1):
-            is_excluded = not is_phrase or bool(match[1])
-            words = tuple(words_in(match[2] if is_phrase else match[3]))
+    pieces = [piece for piece in _PIECE.finditer(query) if words_in(piece[0])]
+    for i, piece in enumerate(pieces):
+        is_phrase = piece[3] is None
+        if is_phrase or (piece[3].startswith("-") and len(piece[3]) > 1):
+            is_excluded = not is_phrase or bool(piece[1])
+            words = tuple(words_in(piece[2] if is_phrase else piece[3]))
             (excluded if is_excluded else wanted).append(Clause(words))
             continue
-        words = tuple(words_in(match[3]))
+        words = tuple(words_in(piece[3]))
+        if match not in ("all", "last"):
+            words = tuple(part for word in words for part in pieces_of(word))
         for j, word in enumerate(words):
             is_last = i == len(pieces) - 1 and j == len(words) - 1
             is_prefix = prefix == "all" or (prefix == "last" and is_last)
             wanted.append(Clause((word,), is_prefix, typo_budget(word, typo)))
     return list(dict.fromkeys(wanted)), excluded
+
+
+def pieces_of(word: str) -> list[str]:
+    """Cut a run into overlapping pairs."""
+    if not is_run(word) or len(word) < 3:
+        return [word]
+    return [word[at : at + 2] for at in range(len(word) - 1)]
 
 
 # --- the engine -----------------------------------------------------------------------------------
@@ -277,7 +294,7 @@ class Oracle:
             name: self.configuration[name] for name in options if name in self.configuration
         }
         options |= {name: parameters[name] for name in options if name in parameters}
-        wanted, excluded = parse(parameters.get("query", ""), options["prefix"], options["typo"])
+        wanted, excluded = parse(parameters.get("query", ""), **options)
         texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
         items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
         if not wanted:
@@ -285,7 +302,7 @@ class Oracle:
         known = [
             clause
             for clause in wanted
-            if len(clause.words) > 1 or any(clause.is_in(text) for text in texts.values())
+            if clause.is_phrase or any(clause.is_in(text) for text in texts.values())
         ]
         match = options["match"]
         if match == "last":
