@@ -25,7 +25,8 @@ from typing import Any
 import pytest
 
 START_SECONDS_MAX = 90.0
-DEMO = Path(__file__).parents[2] / "coordinator" / "demo"
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "coordinator" / "demo"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CHROMIUM_FLAGS = (
     "--headless",
@@ -123,7 +124,7 @@ def running_service(data_dir: Path, *flags: str) -> Iterator[Service]:
     command = [sys.executable, "-m", "coordinator", "serve", "--port", str(port), "--shards", "2"]
     with (data_dir.parent / f"{data_dir.name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--data-dir", str(data_dir), *flags], stdout=log, stderr=log
+            [*command, "--data-dir", str(data_dir), *flags], cwd=ROOT, stdout=log, stderr=log
         )
         try:
             running = Service(f"http://127.0.0.1:{port}")

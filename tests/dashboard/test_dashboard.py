@@ -21,8 +21,8 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
 @pytest.fixture(autouse=True, scope="module")
-def films(service: Service) -> None:
-    """The demo's films, under the name `films`."""
+def films(browser: Any, service: Service) -> None:
+    """The demo's films, under the name `films` (after the browser: nothing starts without one)."""
     service.make_films()
 
 
