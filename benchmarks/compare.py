@@ -74,24 +74,30 @@ class Workload:
     def __init__(self, num_items: int, seed: int, shape: Shape | None = None) -> None:
         self.shape = shape or Shape()
         self.num_items = num_items
-        name = f"{self.shape.seed}-{num_items}.ndjson"
-        path = processes.home() / "corpus" / name
+        path = corpus.path(self.shape, num_items)
         self.file = corpus.write(path, self.shape, num_items)
         self.queries = make_queries(self.shape, num_items, seed=seed)
         self._teller: TruthTeller | None = None
-        self._known: dict[tuple[str, int, bool], Truth] = {}
+        self._notes = path.with_name(f"{path.stem}-truth-{seed}.json")
+        self._known: dict[str, Truth] = {}
+        if self._notes.exists():
+            notes = json.loads(self._notes.read_text())
+            self._known = {key: Truth.from_json(truth) for key, truth in notes.items()}
 
     def truth(self, class_name: str, number: int, *, transposes: bool) -> Truth:
-        """Return the right answer to a query, found once."""
-        key = (class_name, number, transposes)
+        """Return the right answer to a query, found once and kept beside the corpus."""
+        query = self.queries[class_name][number]
+        key = f"{query} {transposes if query.num_typos else ''}"
         if key not in self._known:
             self._teller = self._teller or TruthTeller(self.shape, self.num_items)
-            query = self.queries[class_name][number]
             self._known[key] = self._teller.answer(query, transposes=transposes)
         return self._known[key]
 
     def forget_items(self) -> None:
-        """Free the columns of the corpus; known truths stay."""
+        """Free the columns of the corpus and write down what they told."""
+        if self._teller is not None:
+            notes = {key: asdict(truth) for key, truth in self._known.items()}
+            self._notes.write_text(json.dumps(notes))
         self._teller = None
 
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from benchmarks import processes
 
 BLOCK_ITEMS = 50_000
 FACETS = ("brand", "category", "country", "tags")
@@ -223,6 +225,12 @@ def lines(shape: Shape, items: Items) -> Iterator[str]:
             f'"year":{year},"in_stock":{"true" if in_stock else "false"}}}'
         )
         a, b, c = a_end, b_end, c_end
+
+
+def path(shape: Shape, num_items: int) -> Path:
+    """Return where the file of a corpus is kept."""
+    numbers = "-".join(str(number) for number in (*astuple(shape), num_items))
+    return processes.home() / "corpus" / f"{numbers}.ndjson"
 
 
 def write(path: Path, shape: Shape, num_items: int) -> Path:

@@ -3,9 +3,10 @@
     python -m benchmarks.scale --only items --items 10000,100000,1000000
     python -m benchmarks.scale --only values,words,shards,pages --fixed 100000
 
-Medians with one client. Behind each row stands the exponent b of the best fit cost = a * size ** b:
-0 is constant, 1 linear. Where the frame of an answer dominates, small sizes pull b towards 0, so
-"b, work" fits what is left over the floor of the same run.
+Medians with one client; with --processor the processor time of all processes for each request,
+which other work on the machine hardly moves. Behind each row stands the exponent b of the best fit
+cost = a * size ** b: 0 is constant, 1 linear. Where the frame of an answer dominates, small sizes
+pull b towards 0, so "b, work" fits what is left over the floor of the same run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.fixed: int = options.fixed
-        self.floor_ms = floor.measure("fan-out", options.shards, options.seconds)[0].median_ms
+        self.unit = "processor ms" if options.processor else "ms"
+        self.floor_ms = self._cost(floor.measure("fan-out", options.shards, options.seconds)[0])
+
+    def _cost(self, load: wrk.Load) -> float:
+        return load.processor_us / 1_000 if self.options.processor else load.median_ms
 
     @contextmanager
     def serving(
@@ -48,8 +53,7 @@ class Bench:
         shape = shape or Shape()
         service = Facetd(num_items, num_shards=num_shards or self.options.shards)
         service.folder = service.home / "data" / f"scale-{label}"
-        name = f"{shape.seed}-{shape.num_tags}-{num_items}.ndjson"
-        file = corpus.write(service.home / "corpus" / name, shape, num_items)
+        file = corpus.write(corpus.path(shape, num_items), shape, num_items)
         try:
             service.empty_folder()
             service.start_service()
@@ -60,11 +64,12 @@ class Bench:
             service.close()
             service.empty_folder()
 
-    def median_ms(self, service: Facetd, queries: Sequence[Query]) -> float:
+    def cost_ms(self, service: Facetd, queries: Sequence[Query]) -> float:
         """Measure queries with one client."""
         service.measure("scale", queries, clients=1, seconds=1)
+        meter = processes.ProcessorMeter(service.pids())
         load = service.measure("scale", queries, clients=1, seconds=self.options.seconds)
-        return load.median_ms
+        return self._cost(load._replace(processor_us=meter.us_per(load.num_requests)))
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -85,11 +90,9 @@ def by_items(bench: Bench) -> Table:
         with bench.serving("items", num_items) as (service, costs):
             for class_name, queries in make_queries(Shape(), num_items).items():
                 row = f"{class_name} {CLASSES[class_name]}, ms"
-                costs[row] = bench.median_ms(service, queries)
-            json_bytes = (
-                service.home / "corpus" / f"{Shape().seed}-{Shape().num_tags}-{num_items}.ndjson"
-            ).stat()
-            costs["PSS ÷ JSON"] = processes.pss_bytes(service.pids()) / json_bytes.st_size
+                costs[row] = bench.cost_ms(service, queries)
+            json_bytes = corpus.path(Shape(), num_items).stat().st_size
+            costs["PSS ÷ JSON"] = processes.pss_bytes(service.pids()) / json_bytes
             _add(table, num_items, costs)
     return table
 
@@ -105,8 +108,8 @@ def by_values(bench: Bench) -> Table:
         with bench.serving("values", bench.fixed, shape=shape) as (service, costs):
             texts = [query.text for query in make_queries(shape, bench.fixed)["Q1"]]
             counted = [Query(text=text, facets=("tags",)) for text in texts]
-            costs["text + facet, ms"] = bench.median_ms(service, counted)
-            costs["all + facet, ms"] = bench.median_ms(service, [Query(facets=("tags",))])
+            costs["text + facet, ms"] = bench.cost_ms(service, counted)
+            costs["all + facet, ms"] = bench.cost_ms(service, [Query(facets=("tags",))])
             _add(table, len(distinct), costs)
     return table
 
@@ -120,7 +123,7 @@ def by_words(bench: Bench) -> Table:
         for num_words in bench.options.words:
             picked = [rng.choice(FREQUENT, num_words, replace=False) for _ in range(100)]
             texts = [" ".join(frequent[i] for i in some.tolist()) for some in picked]
-            costs = {"all words, ms": bench.median_ms(service, [Query(text=t) for t in texts])}
+            costs = {"all words, ms": bench.cost_ms(service, [Query(text=t) for t in texts])}
             _add(table, num_words, costs)
     return table
 
@@ -132,7 +135,7 @@ def by_shards(bench: Bench) -> Table:
         with bench.serving("shards", bench.fixed, num_shards=num_shards) as (service, costs):
             for class_name, queries in make_queries(Shape(), bench.fixed).items():
                 row = f"{class_name} {CLASSES[class_name]}, ms"
-                costs[row] = bench.median_ms(service, queries)
+                costs[row] = bench.cost_ms(service, queries)
             costs["PSS, MB"] = processes.pss_bytes(service.pids()) / 1e6
             _add(table, num_shards, costs)
     return table
@@ -146,8 +149,8 @@ def by_pages(bench: Bench) -> Table:
             queries = [Query(text=word, page=page) for word in words(Shape())[:10]]
             sorted_ones = [Query(sort="price", page=page)]
             costs = {
-                "by relevance, ms": bench.median_ms(service, queries),
-                "all, by price, ms": bench.median_ms(service, sorted_ones),
+                "by relevance, ms": bench.cost_ms(service, queries),
+                "all, by price, ms": bench.cost_ms(service, sorted_ones),
             }
             _add(table, page, costs)
     return table
@@ -192,6 +195,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--fixed", type=int, default=100_000, help="items where they do not vary")
     made.add_argument("--shards", type=int, default=2, help="where they do not vary")
     made.add_argument("--seconds", type=float, default=2.0)
+    made.add_argument("--processor", action="store_true", help="processor time, not latency")
     return made
 
 
@@ -200,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = parser().parse_args(arguments)
     machine = processes.machine()
     bench = Bench(options)
-    sys.stdout.write(f"{results.describe(machine)}; floor {bench.floor_ms:.3f} ms\n")
+    sys.stdout.write(f"{results.describe(machine)}; floor {bench.floor_ms:.3f} {bench.unit}\n")
     tables: dict[str, Any] = {}
     for name in options.only.split(","):
         table = tables[name] = DIMENSIONS[name](bench)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,15 @@ class Truth:
     facets: dict[str, FacetTruth] = field(default_factory=dict)
     prices: tuple[float, ...] = ()
     num_hits: int = 0
+
+    @classmethod
+    def from_json(cls, notes: dict[str, Any]) -> Truth:
+        """Return what `dataclasses.asdict` wrote as JSON."""
+        facets = {
+            name: FacetTruth(tuple(facet["counts"]), facet["values"])
+            for name, facet in notes["facets"].items()
+        }
+        return cls(notes["total"], facets, tuple(notes["prices"]), notes["num_hits"])
 
 
 @dataclass(frozen=True, slots=True)
