@@ -32,6 +32,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from coordinator.raw_parameters import decode_component
+from coordinator.security import NOBODY, Caller
 
 if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from aiohttp.web_protocol import RequestHandler
 
     from coordinator.catalog import Index
-    from coordinator.security import Caller
 
 INFLATED_CHUNK_BYTES: Final = 256 * 1024
 """How much of a compressed body is inflated at a time."""
@@ -105,7 +105,6 @@ class Exchange:
         "target",
     )
 
-    caller: Caller
     index: Index
 
     def __init__(
@@ -125,6 +124,7 @@ class Exchange:
         self.started = time.perf_counter()
         self.request_id = request_id
         self.status = 0
+        self.caller: Caller = NOBODY
         self.arguments: list[str] = []
         self.query_string = ""
         self.body = b""

@@ -69,6 +69,7 @@ class Middleware:
         self._catalog = services.catalog
         self._budget = ByteBudget(self._limits.bytes_in_flight_max)
         self._metrics.body_bytes = lambda: self._budget.bytes_used
+        self._logs_requests = services.settings.log_level == "debug"
 
     async def __call__(self, exchange: Exchange) -> Answer:
         """Answer one request; nothing but cancellation comes out."""
@@ -98,7 +99,7 @@ class Middleware:
                 cause=error,
                 request_id=exchange.request_id,
                 method=exchange.method,
-                path=exchange.target[:500].encode("utf-8", "replace").decode(),
+                path=shown_path(exchange),
             )
             answer = error_answer(internal_error(), exchange.request_id)
         if self._guard.has_origins:
@@ -106,6 +107,16 @@ class Middleware:
         self._metrics.route(_UNROUTED if route is None else route.name).observe(
             answer.status, time.perf_counter() - exchange.started
         )
+        if self._logs_requests:
+            _log.debug(
+                "request",
+                request_id=exchange.request_id,
+                method=exchange.method,
+                path=shown_path(exchange),
+                status=answer.status,
+                took_us=exchange.micros,
+                key=exchange.caller.key_id or "-",
+            )
         return answer
 
     async def _answer(self, route: Route, exchange: Exchange) -> Answer:
@@ -191,6 +202,11 @@ class Middleware:
             return b"Vary: Origin\r\n"
         origin = header("Access-Control-Allow-Origin", exchange.headers[hdrs.ORIGIN])
         return origin + b"Vary: Origin\r\n" + _CORS_EXPOSED
+
+
+def shown_path(exchange: Exchange) -> str:
+    """Return the request's path for a log line: bounded, and without what people searched for."""
+    return exchange.target.partition("?")[0][:500].encode("utf-8", "replace").decode()
 
 
 def check_content_type(body: Body, exchange: Exchange) -> None:
