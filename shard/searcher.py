@@ -134,6 +134,10 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether a search is likely to take more than some milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
         return True
+    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
+        one.calendar is not None for one in request.ranges
+    ):
+        return True
     number = snapshot.registry.number
     fields = {key.field for key in request.sort if key.field is not None}
     fields |= {one.field for one in request.ranges if one.calendar is not None}

@@ -24,6 +24,7 @@ from common.query import Range
 from shard.index.doc_sets import count_docs
 from shard.index.numbers import number_column
 from shard.index.sort_columns import TextColumn, text_column
+from shard.memo import COLUMN_MEMO
 from shard.query.filters import resolve
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ def _count_dates(
 
 def _calendar_buckets(texts: TextColumn, calendar: str) -> tuple[list[str], NDArray[np.int64]]:
     """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date)."""
+    memo_key = ("calendar", texts.identity, calendar)
+    known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_MEMO.get(memo_key)
+    if known is not None:
+        return known
     pattern = _CALENDAR[calendar]
     positions: dict[str, int] = {}
     bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
@@ -133,7 +138,9 @@ def _calendar_buckets(texts: TextColumn, calendar: str) -> tuple[list[str], NDAr
         if found is not None:
             bucket = positions.setdefault(found.group(), len(positions) + 1)
             bucket_of_code[number + 1] = bucket
-    return list(positions), bucket_of_code
+    buckets = list(positions), bucket_of_code
+    COLUMN_MEMO.put(memo_key, buckets, bucket_of_code.nbytes)
+    return buckets
 
 
 def _among(part: Matches, docs: NDArray[Any]) -> NDArray[np.bool_]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -340,7 +340,7 @@ class FacetDictionary:
         epoch: random 63-bit number that names this numbering.
     """
 
-    __slots__ = ("_arrays", "_num_values", "_order", "epoch")
+    __slots__ = ("_arrays", "_folded", "_num_values", "_order", "epoch")
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = secrets.randbits(63) if epoch is None else epoch
@@ -351,6 +351,7 @@ class FacetDictionary:
         )
         self._num_values = 0
         self._order: _Order | None = None
+        self._folded: list[str] = []
 
     def __len__(self) -> int:
         return self._num_values
@@ -420,6 +421,14 @@ class FacetDictionary:
         """Return the keys of some numbers as UTF-8."""
         keys, offsets, _ = self._arrays
         return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
+
+    def folded(self, length: int, fold: Callable[[str], str]) -> list[str]:
+        """Return at least the first `length` keys, folded; kept, so always pass the same `fold`."""
+        known = self._folded
+        if len(known) < length:
+            known = known + [fold(key) for key in self.values(len(known), length)]
+            self._folded = known
+        return known
 
     def order(self, length: int) -> NDArray[np.uint32]:
         """Return the first `length` value numbers in the order of their keys, uint32; cached."""

@@ -33,6 +33,7 @@ repeatedly: sorting 500,000 keys takes 50 ms.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -131,6 +132,9 @@ def ordered_keys(values: NDArray[np.float64], *, is_descending: bool = False) ->
 # --- texts --------------------------------------------------------------------------------------
 
 
+_serials = itertools.count(1)
+
+
 class TextColumn:
     """The texts of one field of one segment, by number, and the order of the numbers.
 
@@ -140,10 +144,20 @@ class TextColumn:
         ranks: rank by number; None where a number is its own rank.
         order: number by rank; None likewise.
         are_ranks_global: whether ranks mean the same in all segments of the snapshot.
+        identity: names these texts, for whoever remembers what was derived from them.
         size: bytes that the memo holds for it.
     """
 
-    __slots__ = ("_keys_of", "are_ranks_global", "column", "num_values", "order", "ranks", "size")
+    __slots__ = (
+        "_keys_of",
+        "are_ranks_global",
+        "column",
+        "identity",
+        "num_values",
+        "order",
+        "ranks",
+        "size",
+    )
 
     def __init__(
         self,
@@ -153,6 +167,7 @@ class TextColumn:
         *,
         order: NDArray[np.uint32] | None = None,
         ranks: NDArray[np.uint32] | None = None,
+        identity: tuple[int, int] | None = None,
         size: int = 0,
     ) -> None:
         self.column = column
@@ -161,6 +176,7 @@ class TextColumn:
         self.order = order
         self.ranks = ranks
         self.are_ranks_global = order is not None
+        self.identity = (next(_serials), 0) if identity is None else identity
         self.size = size
 
     def keys(self, numbers: Sequence[int]) -> list[bytes]:
@@ -228,6 +244,7 @@ def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn
             length,
             order=dictionary.order(length),
             ranks=dictionary.ranks(length),
+            identity=(dictionary.epoch, length),
         )
     texts = _remembered_texts(view, field)
     if texts is None:
@@ -318,7 +335,7 @@ class SortColumn:
         "_by_doc",
         "_missing",
         "_numbers",
-        "_permutation",
+        "_serial",
         "_uses",
         "are_keys_global",
         "minor_keys",
@@ -346,7 +363,7 @@ class SortColumn:
         if numbers is not None and numbers.dtype.kind == "i":
             self._missing = float(np.iinfo(numbers.dtype).min)
         self._uses = 0
-        self._permutation: Permutation | None = None
+        self._serial = next(_serials)
         self.size = 64 + (0 if by_doc is None else by_doc.nbytes)
 
     def keys(
@@ -418,9 +435,11 @@ class SortColumn:
     def permutation(self) -> Permutation | None:
         """Return the documents by key, if the order has been asked for often enough.
 
-        Cost: 100 ns a document once; memory 5 bytes a document, in the segment's caches.
+        Cost: 100 ns a document once; memory 5 bytes a document, in the memo.
         """
-        if self._permutation is None:
+        key = ("permutation", self._serial)
+        permutation: Permutation | None = COLUMN_MEMO.get(key)
+        if permutation is None:
             self._uses += 1
             if self._uses < PERMUTATION_USES_MIN:
                 return None
@@ -431,8 +450,9 @@ class SortColumn:
             num_values = int(np.searchsorted(ordered, _MISSING))
             is_first = np.ones(num_values, np.bool_)
             np.not_equal(ordered[1:num_values], ordered[: max(num_values - 1, 0)], out=is_first[1:])
-            self._permutation = Permutation(order[:num_values].copy(), is_first)
-        return self._permutation
+            permutation = Permutation(order[:num_values].copy(), is_first)
+            COLUMN_MEMO.put(key, permutation, permutation.docs.nbytes + is_first.nbytes)
+        return permutation
 
 
 def plain_number(double: float, residual: int) -> int | float:
@@ -471,9 +491,7 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
             column = segment.caches[key] = SortColumn(segment.num_docs, numbers=values)
         return column
     texts = text_column(snapshot, view, field) if has_texts else None
-    length = texts.num_values if texts is not None and texts.are_ranks_global else -1
-    identity = id(texts) if texts is not None and not texts.are_ranks_global else 0
-    key = ("order", segment.uid, field, length, identity)
+    key = ("order", segment.uid, field, None if texts is None else texts.identity)
     column = COLUMN_MEMO.get(key)
     if column is None:
         column = _make_column(view, field, texts)
@@ -510,6 +528,8 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
             minor_keys = np.zeros(segment.num_docs, np.int16)
             minor_keys[number_docs[::-1]] = residuals[::-1]
     by_doc[~is_scalar] = _MISSING
+    if minor_keys is not None:
+        minor_keys[~is_scalar] = 0
     return SortColumn(segment.num_docs, by_doc=by_doc, minor_keys=minor_keys, texts=texts)
 
 

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
     from shard.snapshot import SegmentView, Snapshot
 
+KEYS_FAST_MAX: Final = 20_000
+"""Documents up to which looking at every key of a segment takes no more than some milliseconds."""
 _EQUAL_SCANS_MAX: Final = 4
 """Numbers that are looked for one by one; more are looked for together."""
 
@@ -106,7 +108,7 @@ def fold_key(text: str) -> str:
 
 
 def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
-    """Return whether a filter needs a text column that is not there yet."""
+    """Return whether a filter needs a text column that is not there yet, or looks at many keys."""
     match condition:
         case And(children=children) | Or(children=children):
             return any(is_slow(snapshot, view, child) for child in children)
@@ -114,14 +116,16 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             return is_slow(snapshot, view, child)
         case Exists() | IsNull() | IsEmpty():
             return False
-        case Range(lower=lower, upper=upper):
-            wants_texts = isinstance(lower, str) or isinstance(upper, str)
-        case AnyOf() | AllOf() | StartsWith() | Contains():
-            wants_texts = condition.field not in snapshot.dictionaries
+        case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
+            field = snapshot.registry.number(condition.field)
+            if field is None:
+                return False
+            looks_at_all_keys = isinstance(condition, StartsWith | Contains)
+            if looks_at_all_keys and view.segment.num_docs > KEYS_FAST_MAX:
+                return True
+            return _wants_texts(snapshot, condition) and needs_documents(snapshot, view, field)
         case _:
             assert_never(condition)
-    number = snapshot.registry.number(condition.field)
-    return wants_texts and number is not None and needs_documents(snapshot, view, number)
 
 
 def _combine(
@@ -193,32 +197,41 @@ def _resolve_leaf(
     field = snapshot.registry.number(condition.field)
     if field is None:
         return empty_bitset(view.segment.num_docs)
-    key = (view.segment.uid, condition)
+    texts = None
+    if _wants_texts(snapshot, condition):
+        texts = text_column(snapshot, view, field)
+    # Texts that were extracted lack documents that were deleted then: they are part of the key.
+    is_extracted = texts is not None and not texts.are_ranks_global
+    key = (view.segment.uid, condition, texts.identity if texts and is_extracted else None)
     words: NDArray[np.uint64] | None = FILTER_MEMO.get(key)
     if words is None:
-        values = _Values(snapshot, view, field)
-        words = values.resolve(condition)
-        if not values.used_documents:
-            FILTER_MEMO.put(key, words, words.nbytes)
+        words = _Values(snapshot, view, field, texts).resolve(condition)
+        FILTER_MEMO.put(key, words, words.nbytes)
     return words
 
 
+def _wants_texts(
+    snapshot: Snapshot, condition: AnyOf | AllOf | Range | StartsWith | Contains
+) -> bool:
+    """Return whether a leaf looks at texts in the order of the texts."""
+    if isinstance(condition, Range):
+        return isinstance(condition.lower, str) or isinstance(condition.upper, str)
+    return condition.field not in snapshot.dictionaries
+
+
 class _Values:
-    """The values of one field of one segment, whichever columns hold them.
+    """The values of one field of one segment, whichever columns hold them."""
 
-    Attributes:
-        used_documents: whether a text column made from stored documents was looked at. It may lack
-            documents that were deleted when it was made, so what it gave is not remembered.
-    """
-
-    def __init__(self, snapshot: Snapshot, view: SegmentView, field: int) -> None:
+    def __init__(
+        self, snapshot: Snapshot, view: SegmentView, field: int, texts: TextColumn | None
+    ) -> None:
         self._snapshot = snapshot
         self._view = view
         self._field = field
+        self._texts = texts
         self._path = snapshot.registry.paths[field]
         self._presence = presence_of(view.segment)
         self._num_docs = view.segment.num_docs
-        self.used_documents = False
 
     def resolve(
         self, condition: AnyOf | AllOf | Range | StartsWith | Contains
@@ -248,11 +261,6 @@ class _Values:
     def _is_facet(self) -> bool:
         return self._path in self._snapshot.dictionaries
 
-    def _texts(self) -> TextColumn | None:
-        texts = text_column(self._snapshot, self._view, self._field)
-        self.used_documents |= texts is not None and not texts.are_ranks_global
-        return texts
-
     def _with_any(self, keys: Sequence[str]) -> NDArray[np.uint64]:
         """Return the documents that have a value with one of the keys."""
         words = empty_bitset(self._num_docs)
@@ -269,7 +277,7 @@ class _Values:
                 numeric, [n for key in keys if (n := _number_of(key)) is not None], words
             )
         self._add_booleans(keys, words)
-        texts = self._texts()
+        texts = self._texts
         if texts is not None:
             ranks = [low for low, high in map(texts.rank_bounds, keys) if high > low]
             if ranks:
@@ -307,7 +315,7 @@ class _Values:
         is_upper_open: bool,
         words: NDArray[np.uint64],
     ) -> None:
-        texts = self._texts()
+        texts = self._texts
         if texts is None:
             return
         first, end = 0, texts.num_values
@@ -327,17 +335,16 @@ class _Values:
             column = self._facet()
             if column is not None:
                 length = self._snapshot.dictionary_lengths[self._path]
-                keys = self._snapshot.dictionaries[self._path].values(0, length)
-                column.add_docs_with(
-                    [n for n, key in enumerate(keys) if is_like(fold_key(key), wanted)], words
-                )
+                folded = self._snapshot.dictionaries[self._path].folded(length, fold_key)
+                alike = [n for n in range(length) if is_like(folded[n], wanted)]
+                column.add_docs_with(alike, words)
             return words
         self._add_booleans([key for key in ("true", "false") if is_like(key, wanted)], words)
         numeric = number_column(self._view.segment, self._field)
         if numeric is not None:
-            alike = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), wanted)]
-            _add_docs_equal(numeric, alike, words)
-        texts = self._texts()
+            named = [n for n in _distinct(numeric) if is_like(fold_key(number_text(n)), wanted)]
+            _add_docs_equal(numeric, named, words)
+        texts = self._texts
         if texts is not None:
             keys = [key.decode("utf-8", "surrogatepass") for key in texts.all_keys()]
             texts.column.add_docs_with(
