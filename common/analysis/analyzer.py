@@ -22,6 +22,9 @@ TYPO_LETTERS_2 = 9
 """Words of at least so many letters may match with one edit, with two."""
 
 
+_RUN_CLASSES = (CharacterClass.RUN, CharacterClass.COMPOSE, CharacterClass.RUN_MARK)
+
+
 class Token(NamedTuple):
     """One word of a text."""
 
@@ -113,7 +116,7 @@ def is_run(word: str) -> bool:
         return False
     point = ord(word[0])
     cell = int(PAGE_CELLS[int(PAGES[point >> 8]) << 8 | point & 255])
-    return cell >> CLASS_SHIFT in (CharacterClass.RUN, CharacterClass.COMPOSE)
+    return cell >> CLASS_SHIFT in _RUN_CLASSES
 
 
 def typo_budget(word: str) -> int:

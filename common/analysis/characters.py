@@ -7,7 +7,9 @@ does it become when case, accents and compatibility forms are folded?
               WORD       letters, digits, marks that carry meaning (Devanagari vowel signs …)
               RUN        scripts written without spaces, and Hangul: cut into overlapping bigrams
               IGNORED    marks that folding strips, joiners, soft hyphens: never end a word
-              COMPOSE    second halves that join the character before them in a run
+              RUN_MARK   marks inside runs (Thai vowels and tones, Khmer, Myanmar …): they belong
+                         to the character before them
+              COMPOSE    second halves that become one with the character before them in a run
                          (Hangul vowels and finals, Japanese voice marks)
 
     folding   É → e   ß → ss   ł → l   æ → ae   ﬁ → fi   Σ ς → σ   й → и   أ → ا   ٣ → 3   ｶ → カ
@@ -54,6 +56,7 @@ class CharacterClass(IntEnum):
     RUN = 2
     IGNORED = 3
     COMPOSE = 4
+    RUN_MARK = 5
 
 
 CLASS_SHIFT: Final = 21
@@ -227,7 +230,10 @@ def _make_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint32], NDArray[np.u
             folded = str(unicodedata.digit(chr(point)))
             kind = CharacterClass.WORD
         else:
-            kind = CharacterClass.RUN if is_run[point] else CharacterClass.WORD
+            is_mark = category[0] == "M"
+            kind = CharacterClass.RUN_MARK if is_mark else CharacterClass.RUN
+            if not is_run[point]:
+                kind = CharacterClass.WORD
             folded = chr(point)
             if not (0x1100 <= point <= 0x11FF):
                 folded = _fold(folded, stripped)

@@ -80,8 +80,7 @@ _LISTS: Final = {
     " son era eran fue fueron ser se su sus lo le les como más este esta estos estas",
     "swedish": "och det att i en jag hon som han på den med var sig för så till är men ett om hade"
     " de av icke inte mig du henne då sin nu har från",
-    "tamil": "ஒரு என்று மற்றும் இந்த இது என்ற கொண்டு என்பது பல ஆகும் அல்லது அவர் நான் உள்ள அந்த இவர்"
-    " என",
+    "tamil": "ஒரு என்று மற்றும் இந்த இது என்ற கொண்டு என்பது பல ஆகும் அல்லது அவர் நான் உள்ள அந்த இவர் என",
     "turkish": "ve veya ya da ile bir bu şu o için de mi mu ki ne çok daha gibi ama en her olarak"
     " olan",
     "yiddish": "און אָדער אָבער אין אויף פֿון מיט צו פֿאַר איז זענען ער זי עס מיר איר דער די דאָס אַ אַן",

@@ -3,12 +3,13 @@
 Questions: which words has this span of bytes, as they stand in the vocabulary; at which positions
 (for phrases), and where in the source (for highlighting)?
 
-    text       The  Naïve  don't  iPhone12  日本語  ที่
-    words      the  naive  don t  iphone12  日本 本語 (語)  ที ี่ (่)
-    position   0    1      2   3  4         5    6    6    7  8  8
+    text       The  Naïve  don't  iPhone12  日本語           ที่ดี
+    words      the  naive  don t  iphone12  日本 本語 (語)   ที่ดี (ดี)
+    position   0    1      2   3  4         5    6    6      7      7
 
 - A word is a run of letters and digits; everything else separates, apostrophes too.
-- A run of a script without spaces gives its overlapping bigrams. When items are indexed its last
+- A run of a script without spaces gives its overlapping bigrams of characters; vowel signs and
+  tone marks belong to the character before them, at most two (the rest is dropped). When items are indexed its last
   character is a word of its own, at the position of the last bigram (in parentheses above), so
   that any single character of a run begins a word and is found as a prefix. A run of one character
   is one word.
@@ -49,9 +50,9 @@ _MARGIN_WORDS: Final = 8
 
 STATE_SIZE: Final = 8
 _NEXT: Final = 0  # position of the next word
-_FIRST: Final = 1  # code point before the last one of the open run, 0: none
+_FIRST: Final = 1  # character before the last one of the open run, 0: none
 _FIRST_START: Final = 2
-_LAST: Final = 3  # last code point of the open run, 0: no run is open
+_LAST: Final = 3  # last character of the open run, 0: no run is open
 _LAST_START: Final = 4
 _LAST_END: Final = 5
 
@@ -59,6 +60,11 @@ _WORD: Final = int(CharacterClass.WORD)
 _RUN: Final = int(CharacterClass.RUN)
 _IGNORED: Final = int(CharacterClass.IGNORED)
 _COMPOSE: Final = int(CharacterClass.COMPOSE)
+_RUN_MARK: Final = int(CharacterClass.RUN_MARK)
+
+# A character of a run with its marks is one number: code points of 21 bits, the base lowest.
+_POINT_BITS: Final = 21
+_POINT_MASK: Final = (1 << _POINT_BITS) - 1
 
 _TEXT_AND_TABLES: Final = "uint8[::1], int64, int64, uint8[::1], uint16[::1], uint32[::1]"
 _OUTPUTS: Final = "uint8[::1], int64[::1], uint32[::1], int64[::1], int64[::1]"
@@ -97,6 +103,15 @@ def _encode(point, out, cursor):  # type: ignore[no-untyped-def]
     out[cursor + 2] = 0x80 | point >> 6 & 0x3F
     out[cursor + 3] = 0x80 | point & 0x3F
     return cursor + 4
+
+
+@kernel("int64(int64, uint8[::1], int64)", inline=True, allocates=False)
+def _encode_character(character, out, cursor):  # type: ignore[no-untyped-def]
+    """Write a character of a run, its base and up to two marks; return the cursor behind it."""
+    while character != 0:
+        cursor = _encode(character & _POINT_MASK, out, cursor)
+        character >>= _POINT_BITS
+    return cursor
 
 
 @kernel("int64(int64, int64)", allocates=False)
@@ -176,6 +191,7 @@ def tokenize_span(  # type: ignore[no-untyped-def]
         size = 1
         is_word = False
         is_composing = False
+        is_mark = False
         is_end = at >= end
         if not is_end:
             if count >= count_max or cursor >= cursor_max:
@@ -188,12 +204,13 @@ def tokenize_span(  # type: ignore[no-untyped-def]
                 run = cell & FOLDED_MASK
                 is_word = kind == _WORD
                 is_composing = kind == _COMPOSE
+                is_mark = kind == _RUN_MARK
                 if kind == _IGNORED:
                     at += size
                     if state[_LAST] != 0:
                         state[_LAST_END] = at
                     continue
-                if kind != _RUN and not is_composing:
+                if kind != _RUN and not is_composing and not is_mark:
                     run = 0
             else:
                 is_word = folded != 0
@@ -206,6 +223,15 @@ def tokenize_span(  # type: ignore[no-untyped-def]
             for i in range(num_points):
                 if first > 0:
                     run = np.int64(expansions[first + i])
+                    # ำ is a mark and a letter; no other expansion of a run has marks.
+                    is_mark = run == 0x0E4D or run == 0x0ECD
+                if is_mark and state[_LAST] != 0:
+                    state[_LAST_END] = at + size
+                    if state[_LAST] >> _POINT_BITS == 0:
+                        state[_LAST] |= run << _POINT_BITS
+                    elif state[_LAST] >> 2 * _POINT_BITS == 0:
+                        state[_LAST] |= run << 2 * _POINT_BITS
+                    continue
                 if is_composing and state[_LAST] != 0:
                     composed = _compose(state[_LAST], run)
                     if composed != 0:
@@ -213,8 +239,8 @@ def tokenize_span(  # type: ignore[no-untyped-def]
                         state[_LAST_END] = at + size
                         continue
                 if state[_LAST] != 0 and state[_FIRST] != 0:
-                    cursor = _encode(state[_FIRST], word_bytes, cursor)
-                    cursor = _encode(state[_LAST], word_bytes, cursor)
+                    cursor = _encode_character(state[_FIRST], word_bytes, cursor)
+                    cursor = _encode_character(state[_LAST], word_bytes, cursor)
                     word_ends[count] = cursor
                     positions[count] = state[_NEXT]
                     starts[count] = state[_FIRST_START]
@@ -232,15 +258,15 @@ def tokenize_span(  # type: ignore[no-untyped-def]
             # The run is over: its last bigram, and its last character.
             is_bigram = state[_FIRST] != 0
             if is_bigram:
-                cursor = _encode(state[_FIRST], word_bytes, cursor)
-                cursor = _encode(state[_LAST], word_bytes, cursor)
+                cursor = _encode_character(state[_FIRST], word_bytes, cursor)
+                cursor = _encode_character(state[_LAST], word_bytes, cursor)
                 word_ends[count] = cursor
                 positions[count] = state[_NEXT]
                 starts[count] = state[_FIRST_START]
                 ends[count] = state[_LAST_END]
                 count += 1
             if is_indexing or not is_bigram:
-                cursor = _encode(state[_LAST], word_bytes, cursor)
+                cursor = _encode_character(state[_LAST], word_bytes, cursor)
                 word_ends[count] = cursor
                 positions[count] = state[_NEXT]
                 starts[count] = state[_LAST_START]

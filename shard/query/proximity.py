@@ -6,10 +6,13 @@
                  1     2        4      5
     close    green → mile: 1 step, 1.0      mile → house: 3 steps, 1/3
 
-The closeness of a pair in a document is its best one in any field: 1 / distance in order, half of it
-in the other order, 0 beyond `WINDOW` words. The document's closeness is the mean over the pairs,
-each weighted by the lesser weight of its two words, so between 0 and 1; the score is multiplied by
-``1 + query.proximity * closeness``.
+The closeness of a pair in a document is its best one in any field: 1 / distance in order, half of
+it in the other order, 0 beyond `WINDOW` words; 2 if it is 1 and the pair before ends right there.
+The bonus of a document is the sum over the pairs of
+
+    query.proximity · lesser weight of the two words · closeness
+
+so a pair that stands together counts like a further word of that part of its weight.
 
 As the bonus is bounded, most documents need not be looked at: of the k best by score without it,
 the worst has at least that score with it; whoever cannot reach this even with the whole bonus stays
@@ -41,6 +44,10 @@ if TYPE_CHECKING:
 WINDOW: Final = 8
 """Words further apart than this are not near; must be less than the gap between values."""
 assert WINDOW < POSITION_GAP
+CHAIN_MAX: Final = 2
+"""A pair that goes on from a pair standing together counts twice: longer sequences say more."""
+RUN_PAIR_FACTOR: Final = 0.25
+"""What a pair of overlapping bigrams counts."""
 WORDS_MAX: Final = 64
 """Words of a query that proximity looks at (six bits of an occurrence)."""
 _POSITION_MAX: Final = (1 << 22) - 1
@@ -143,18 +150,14 @@ def _list_occurrences(  # type: ignore[no-untyped-def]
 
 @kernel("float64[::1](uint64[::1], int64, float64[::1])")
 def _measure(occurrences, num_docs, pair_weights):  # type: ignore[no-untyped-def]
-    """Return the closeness of each document from its sorted occurrences.
+    """Return the sum of pair weight times closeness of each document, from sorted occurrences.
 
     ``pair_weights[w]`` is the weight of the pair of words w and w + 1.
     """
     num_words = len(pair_weights) + 1
-    closeness = np.zeros(num_docs, np.float64)
-    total = 0.0
-    for weight in pair_weights:
-        total += weight
-    if total <= 0.0:
-        return closeness
+    sums = np.zeros(num_docs, np.float64)
     last = np.empty(num_words, np.int64)
+    chain = np.zeros(num_words, np.int64)
     best = np.zeros(num_words, np.float64)
     i = 0
     size = len(occurrences)
@@ -168,23 +171,25 @@ def _measure(occurrences, num_docs, pair_weights):  # type: ignore[no-untyped-de
                 word = np.int64(occurrences[i] & np.uint64(63))
                 position = np.int64(occurrences[i] >> np.uint64(6) & np.uint64(_POSITION_MAX))
                 i += 1
+                chain[word] = 0
                 if word > 0 and last[word - 1] >= 0:
                     distance = position - last[word - 1]
-                    if 0 < distance <= WINDOW:
+                    if distance == 1:
+                        chain[word] = min(chain[word - 1] + 1, CHAIN_MAX)
+                        best[word - 1] = max(best[word - 1], float(chain[word]))
+                    elif 0 < distance <= WINDOW:
                         best[word - 1] = max(best[word - 1], 1.0 / distance)
                 if word + 1 < num_words and last[word + 1] >= 0:
                     distance = position - last[word + 1]
                     if 0 < distance <= WINDOW:
                         best[word] = max(best[word], 0.5 / distance)
                 last[word] = position
-        measured = 0.0
         for pair in range(num_words - 1):
-            measured += pair_weights[pair] * best[pair]
-        closeness[doc] = measured / total
-    return closeness
+            sums[doc] += pair_weights[pair] * best[pair]
+    return sums
 
 
-def measure_closeness(
+def sum_closeness(
     index: TextIndex,
     expansions: Sequence[Expansion],
     pair_weights: NDArray[np.float64],
@@ -193,7 +198,7 @@ def measure_closeness(
     row_languages: NDArray[np.uint64],
     is_searched: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return the closeness (0 to 1) of the query's words in documents.
+    """Return per document the sum over neighbouring words of pair weight times closeness.
 
     Args:
         index: the segment's text structures.
@@ -203,7 +208,7 @@ def measure_closeness(
         row_languages: language bit by field row.
         is_searched: by field row.
     """
-    closeness = np.zeros(len(docs))
+    sums = np.zeros(len(docs))
     for start in range(0, len(docs), _DOCS_MAX):
         wanted = docs[start : start + _DOCS_MAX]
         occurrences = np.concatenate(
@@ -222,5 +227,5 @@ def measure_closeness(
             ]
         )
         occurrences.sort()
-        closeness[start : start + _DOCS_MAX] = _measure(occurrences, len(wanted), pair_weights)
-    return closeness
+        sums[start : start + _DOCS_MAX] = _measure(occurrences, len(wanted), pair_weights)
+    return sums

@@ -6,7 +6,7 @@
 
 The score of a hit is one float64 that orders everything:
 
-    score = step · (worst tier of the query - worst tier of the hit)  +  Σ clauses · (1 + closeness)
+    score = step · (worst tier of the query - worst tier of the hit)  +  Σ clauses + proximity
             └──────────────── match: all ────────────────┘
     score = step · (leading clauses that match - 1)                   +  …              match: last
     score =                                                              …              match: any
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from common.analysis.analyzer import is_run
 from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
@@ -51,7 +52,7 @@ from shard.query.bm25f import (
 )
 from shard.query.expansion import Expansion, count_by_kind, expand_word, language_bits
 from shard.query.phrase import find_phrase
-from shard.query.proximity import WORDS_MAX, measure_closeness
+from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, sum_closeness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +72,8 @@ __all__ = [
 
 _GAINS_MAX: Final = 64
 """Tables of gains kept per segment."""
+_FORMS_MAX: Final = 4_096
+"""Counts of documents with some form of a word kept per segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,10 +382,10 @@ class _Evaluation:
 
     # --- proximity
 
-    def closeness(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """Return the closeness of the query's words in documents."""
+    def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Return what documents get for words of the query that stand together."""
         words, pair_weights = proximity_pairs(self.query)
-        return measure_closeness(
+        return self.query.proximity * sum_closeness(
             self.index,
             [self.expansion(word) for word in words],
             pair_weights,
@@ -413,7 +416,8 @@ def proximity_pairs(query: TextQuery) -> tuple[list[Word], NDArray[np.float64]]:
     """Return the words that proximity looks at and the weight of each and the next.
 
     Words of the query in order, without phrases: these are together anyway. A pair that a phrase
-    parts has weight 0.
+    parts has weight 0. Neighbouring bigrams of a script without spaces share a character, so that
+    they mostly stand together where both occur: that says less.
     """
     words: list[Word] = []
     weights: list[float] = []
@@ -425,7 +429,10 @@ def proximity_pairs(query: TextQuery) -> tuple[list[Word], NDArray[np.float64]]:
             continue
         weight = max(scored.weights[0])
         if words:
-            pair_weights.append(min(weights[-1], weight) if is_adjacent else 0.0)
+            pair_weight = min(weights[-1], weight) if is_adjacent else 0.0
+            if is_run(words[-1].text) and is_run(scored.clause.text):
+                pair_weight *= RUN_PAIR_FACTOR
+            pair_weights.append(pair_weight)
         words.append(scored.clause)
         weights.append(weight)
         is_adjacent = True
@@ -480,7 +487,9 @@ def tier_step(query: TextQuery) -> float:
         else max(scored.weights[0])
         for scored in query.clauses
     )
-    return 2.0 ** math.ceil(math.log2(max(bound * (1.0 + query.proximity), 0.5) * 1.0001))
+    return 2.0 ** math.ceil(
+        math.log2(max(bound * (1.0 + query.proximity * CHAIN_MAX), 0.5) * 1.0001)
+    )
 
 
 def match_text(
@@ -511,7 +520,7 @@ def match_text(
     if query.proximity > 0 and len(docs):
         _, pair_weights = proximity_pairs(query)
         if pair_weights.any():
-            scores = _add_proximity(evaluation, docs, scores, offsets, num_ranked)
+            scores = _add_proximity(evaluation, docs, scores, offsets, pair_weights, num_ranked)
     return TextMatch(docs, scores if offsets is None else offsets + scores)
 
 
@@ -545,24 +554,21 @@ def _add_proximity(
     docs: NDArray[np.uint32],
     scores: NDArray[np.float64],
     offsets: NDArray[np.float64] | None,
+    pair_weights: NDArray[np.float64],
     num_ranked: int | None,
 ) -> NDArray[np.float64]:
     """Return the scores with the proximity bonus of all documents that can be among the best."""
-    proximity = evaluation.query.proximity
     if num_ranked is None or num_ranked >= len(docs):
-        return scores * (1.0 + proximity * evaluation.closeness(docs))
+        return scores + evaluation.bonus(docs)
     if num_ranked <= 0:
         return scores
     totals = scores if offsets is None else offsets + scores
     threshold = np.partition(totals, len(totals) - num_ranked)[len(totals) - num_ranked]
-    # The same operations as below, with the greatest closeness: rounding cannot make it less.
-    highest = scores * (1.0 + proximity)
-    if offsets is not None:
-        highest = offsets + highest
-    chosen = np.flatnonzero(highest >= threshold)
-    closeness = evaluation.closeness(docs[chosen])
+    bonus_max = evaluation.query.proximity * float(pair_weights.sum()) * CHAIN_MAX
+    # A little more than the greatest bonus, so that rounding cannot hide a document.
+    chosen = np.flatnonzero(totals + bonus_max * (1.0 + 1e-9) >= threshold * (1.0 - 1e-12))
     scores = scores.copy()
-    scores[chosen] *= 1.0 + proximity * closeness
+    scores[chosen] += evaluation.bonus(docs[chosen])
     return scores
 
 
@@ -622,35 +628,126 @@ def _count_listed(  # type: ignore[no-untyped-def]
     return counts
 
 
+@kernel(
+    "int64(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
+    " uint32[::1], int64, int64, uint32[::1], boolean)"
+)
+def _count_forms(  # type: ignore[no-untyped-def]
+    postings,
+    posting_starts,
+    entry_counts,
+    skip_starts,
+    skip_docs,
+    skip_postings,
+    terms,
+    num_before,
+    num_docs,
+    listed,
+    has_listed,
+):
+    """Return how many documents have some of the terms but none of the first `num_before`.
+
+    Only the listed (ascending) documents are looked at, if there is a list.
+    """
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    num_listed = len(listed)
+    is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
+    total = np.int64(0)
+    for i_term in range(len(terms)):
+        term = np.int64(terms[i_term])
+        row_first = np.int64(skip_starts[term])
+        num_rows = np.int64(skip_starts[term + 1]) - row_first
+        left = np.int64(entry_counts[term])
+        at = posting_starts[term]
+        num_blocks = max(num_rows, 1)
+        place = np.int64(0)
+        for block in range(num_blocks):
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            if num_rows > 0:
+                row = row_first + block
+                if has_listed:
+                    place = gallop(listed, place, np.int64(skip_docs[row]))
+                    if place == num_listed:
+                        break
+                    if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
+                        continue
+                at = posting_starts[term] + np.int64(skip_postings[row])
+            decode_block(postings, at, count, docs, fields, freqs)
+            for i in range(count):
+                cell = np.int64(docs[i])
+                if has_listed:
+                    if place < num_listed and listed[place] < docs[i]:
+                        place = gallop(listed, place, cell)
+                    if place == num_listed:
+                        break
+                    if listed[place] != docs[i]:
+                        continue
+                    cell = place
+                if not is_counted[cell]:
+                    is_counted[cell] = True
+                    total += i_term >= num_before
+    return total
+
+
 def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np.int64]:
-    """Return the live documents of a word's terms, summed by `MatchKind`.
+    """Return how many live documents have a word, by `MatchKind`.
 
-    A document with two terms of one kind counts twice; so the sum can be made from stored numbers,
-    and each segment and shard adds its own. Fields and their languages are not looked at.
+    STEM counts the documents that have another form but not the word itself, so EXACT + STEM is
+    the number of documents with the word in any form. PREFIX and typos are summed over their terms
+    (a document with two of them counts twice): there are thousands, and the sum is stored. Every
+    number is additive over segments and shards. Fields and their languages are not looked at.
 
-    Cost: one addition a term; with deletions, the blocks that meet deleted documents.
+    Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
+    blocks that meet deleted documents.
     """
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
+    lists = (
+        index.postings,
+        index.posting_starts,
+        index.entry_counts,
+        index.skip_starts,
+        index.skip_docs,
+        index.skip_postings,
+    )
     freqs = index.doc_freqs[expansion.terms].astype(np.int64)
     deleted = deleted_docs(view)
     if deleted is not None:
-        freqs -= _count_listed(
-            index.postings,
-            index.posting_starts,
-            index.entry_counts,
-            index.skip_starts,
-            index.skip_docs,
-            index.skip_postings,
-            expansion.terms,
-            deleted,
-        )
+        freqs -= _count_listed(*lists, expansion.terms, deleted)
     counts = count_by_kind(expansion, freqs)
+    if (expansion.kinds <= MatchKind.STEM).sum() > 1:
+        counts[MatchKind.STEM] = _count_stem(view, index, expansion, lists, deleted)
     live = NO_BITS if view.live_mask is None else view.live_mask
     for phrase in expansion.phrases:
         found = find_phrase(index, phrase, is_prefix=False, allowed=live)
         counts[MatchKind.STEM] += len(np.unique(found.docs))
     return counts
+
+
+def _count_stem(
+    view: SegmentView,
+    index: TextIndex,
+    expansion: Expansion,
+    lists: tuple[NDArray[np.generic], ...],
+    deleted: NDArray[np.uint32] | None,
+) -> int:
+    """Return how many live documents have another form of a word but not the word itself."""
+    forms = expansion.terms[expansion.kinds <= MatchKind.STEM]
+    num_exact = int((expansion.kinds == MatchKind.EXACT).sum())
+    memo: dict[tuple[int, ...], int] = view.segment.caches.setdefault("forms", {})
+    key = (num_exact, *forms.tolist())
+    total = memo.get(key)
+    if total is None:
+        total = int(_count_forms(*lists, forms, num_exact, index.num_docs, NO_DOCS, False))
+        if len(memo) >= _FORMS_MAX:
+            memo.clear()
+        memo[key] = total
+    if deleted is not None:
+        total -= int(_count_forms(*lists, forms, num_exact, index.num_docs, deleted, True))
+    return total
 
 
 def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
