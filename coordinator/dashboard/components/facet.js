@@ -36,7 +36,7 @@ export function createFacet(facet, page) {
   const element = h(
     "section",
     { class: "facet", "aria-label": facet.title },
-    h("h2", {}, toggle, display),
+    h("div", { class: "facet-head" }, h("h2", {}, toggle), display),
     body,
   );
   let shown = null;

@@ -6,7 +6,7 @@
  * @returns {{label: string, value: number, text: string}[]}
  */
 export function scoreParts(item) {
-  const parts = [].concat(item._score_details ?? []).map((part) => ({
+  const parts = [].concat(item._score_details?.parts ?? item._score_details ?? []).map((part) => ({
     label: [part.term, part.field && `in ${part.field}`, part.kind].filter(Boolean).join(" "),
     value: Number(part.score) || 0,
   }));

@@ -200,7 +200,7 @@ export function createValueList(facet, { index, apply }) {
     );
     countText.textContent =
       row.mark === "excluded" ? "not" : row.doc_count === undefined ? "" : count(row.doc_count);
-    spoken.textContent = ` items ${MARK_TEXT[row.mark]}`;
+    spoken.textContent = ` ${row.doc_count === 1 ? "item" : "items"} ${MARK_TEXT[row.mark]}`;
   }
 
   return { element, tools: join, update };

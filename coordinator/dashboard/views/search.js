@@ -52,6 +52,7 @@ export function searchView({ index, search: initialSearch, go }) {
       "",
       location.pathname + states.writeState(state),
     );
+    page.show();
     clearTimeout(timer);
     timer = setTimeout(ask, TYPING_DELAY_MS);
   }
