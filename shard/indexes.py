@@ -351,6 +351,7 @@ def _close(index: OpenIndex) -> None:
     index.thread.shutdown()
     index.writer.close()
     try:
+        index.writer.fold()
         flush(index.partition)
-    except OSError as error:
+    except (OSError, StorageFull) as error:
         _log.warning("left for the next open", index=index.partition.number, reason=str(error))

@@ -42,6 +42,9 @@ RETRY_SECONDS = 10.0
 RESIDENCY_SECONDS = 2.0
 """Between looks at how much of data.mdb is mapped."""
 
+PURGEABLE_MAX = 20_000
+"""Dead records from which they are removed from LMDB between write groups, not only when idle."""
+
 _log = Log("shard")
 
 
@@ -164,6 +167,8 @@ class Merger:
             has_worked = work(job.partition, is_idle=is_idle)
             if not has_worked and is_idle:
                 has_worked = self._tidy(job)
+            elif sum(map(len, job.partition.purgeable)) > PURGEABLE_MAX:
+                has_worked = bool(job.submit(job.writer.purge).result()) or has_worked
         except OSError as error:
             _log.warning("merging put off", index=job.partition.number, reason=str(error))
             job.retry_at = time.monotonic() + RETRY_SECONDS

@@ -41,6 +41,7 @@ from shard.storage.codecs import as_bytes_array, number_keys
 from shard.storage.documents import TRAINING_ITEMS_MAX, TRAINING_ITEMS_MIN
 from shard.storage.environment import StorageFailure, SubDatabase
 from shard.storage.group_log import (
+    DELETED_UNFOLDED_MAX,
     GROUPS_UNFOLDED_MAX,
     Group,
     State,
@@ -349,12 +350,16 @@ class Writer:
         _log.error("the disk refused a write", index=self._partition.number, cause=error)
         self._on_failure(error)
 
-    def _foldable(self) -> list[Group]:
+    def _foldable(self, *, is_final: bool = False) -> list[Group]:
+        """Return the groups to be folded now: all that may be, once it is worth it."""
         partition = self._partition
-        if len(partition.unfolded) <= GROUPS_UNFOLDED_MAX:
-            return []
         safe_seq = partition.safe_seq
-        return [group for group in partition.unfolded if group.seq <= safe_seq]
+        groups = [group for group in partition.unfolded if group.seq <= safe_seq]
+        num_deleted = sum(len(group.deleted) for group in groups)
+        is_worth_it = (
+            len(partition.unfolded) > GROUPS_UNFOLDED_MAX or num_deleted > DELETED_UNFOLDED_MAX
+        )
+        return groups if is_worth_it or is_final else []
 
     def _train(self, additions: Additions) -> None:
         """Learn a compression dictionary from the first items that are enough of them."""
@@ -452,19 +457,28 @@ class Writer:
             if len(records) > PURGE_RECORDS_MAX:
                 partition.purgeable.append(records[PURGE_RECORDS_MAX:])
                 records = records[:PURGE_RECORDS_MAX]
+        self.fold(records)
+        return bool(partition.purgeable)
+
+    def fold(self, purged: NDArray[np.uint64] | None = None) -> None:
+        """Fold what may be folded, and remove some dead records for good.
+
+        Raises:
+            StorageFull: the map is full; nothing was changed.
+        """
+        partition = self._partition
         try:
             with partition.environment.write() as txn:
-                foldable = [g for g in partition.unfolded if g.seq <= partition.safe_seq]
-                state = fold_groups(txn, partition.state, foldable)
+                state = fold_groups(txn, partition.state, self._foldable(is_final=True))
                 write_state(txn, state)
-                purge_records(txn, records)
+                if purged is not None:
+                    purge_records(txn, purged)
         except StorageFailure as error:
             self._fail(error)
-            return False
+            return
         with partition.lock:
             partition.state = state
             partition.unfolded = [one for one in partition.unfolded if one.seq > state.seq_folded]
-            return bool(partition.purgeable)
 
 
 def _is_item_of(document: bytes, id: bytes) -> bool:

@@ -44,6 +44,9 @@ _STATE_KEY = b"state"
 CHUNK_BITS = 16
 GROUPS_UNFOLDED_MAX = 256
 """Fold when more are in the log: bounds what is read at open."""
+DELETED_UNFOLDED_MAX = 4_096
+"""Fold when the log has more dead records that could be folded. Whether a record of the log may be
+forgotten is not known at open, so those that merges have dropped are indexed again then."""
 
 
 @dataclass(frozen=True, slots=True)
