@@ -7,8 +7,12 @@ to a call when time runs out, the peer dies, or one of both sends nonsense.
                    ── msgid 2 ──▶  one TCP connection ─┤
                    ◀── msgid 2 ──  answers in any order└── handler returns a future: answered later
 
-- The first frame is `hello` (protocol version, shard, number of shards, secret); until it was
-  accepted, nothing else is, and frames are limited to `MAX_HELLO_BYTES`.
+- Handshake. The server sends a challenge (a nonce); the client answers with `hello` (protocol
+  version, shard, number of shards) and a proof that it knows the secret of the data directory; the
+  server's welcome has a proof of its own. The secret itself never crosses the wire: a port that a
+  shard has just given back may have been taken by anybody, who would otherwise learn it, or could
+  play the shard. Until `hello` was accepted, nothing else is, and frames are limited to
+  `MAX_HELLO_BYTES`.
 - A call that is not answered by its deadline fails with `DeadlineExceeded`. Reading calls are just
   forgotten (a late answer is dropped by its msgid). After a *write* the connection is closed: what
   was sent behind it must not be applied behind a write whose outcome nobody waits for any more.
@@ -29,6 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -56,8 +61,10 @@ from common.protocol.framing import (
     MAX_HELLO_BYTES,
     FrameError,
     FrameReader,
+    decode_challenge,
     decode_request,
     decode_response,
+    encode_challenge,
     encode_request,
     encode_response,
 )
@@ -70,6 +77,8 @@ MAX_UNSENT_BYTES = 128 * 1024 * 1024
 """What may wait for the socket before further calls fail with `overloaded`."""
 
 DEFAULT_TIMEOUT_MS = 5_000
+
+NONCE_BYTES = 16
 
 T = TypeVar("T")
 
@@ -95,32 +104,62 @@ class Handler:
     function: Callable[[Any], Any]
 
 
-def authenticator(
-    *, secret: str, shard: int, num_shards: int, welcome: Callable[[], Welcome]
-) -> Callable[[Hello], Welcome]:
-    """Return the check of `hello` for one shard.
+@dataclass(frozen=True, slots=True)
+class Authenticator:
+    """Tells our coordinator from anybody else.
 
-    Args:
+    Attributes:
         secret: what both sides read from the data directory.
         shard: ordinal of this shard.
         num_shards: number of shards that this shard's data were divided for.
-        welcome: makes the answer to an accepted `hello`.
+        make_welcome: makes the answer to an accepted `hello`.
     """
 
-    def authenticate(hello: Hello) -> Welcome:
-        if not hmac.compare_digest(hello.secret.encode(), secret.encode()):
+    secret: str
+    shard: int
+    num_shards: int
+    make_welcome: Callable[[], Welcome]
+
+    def check(self, hello: Hello, nonce: bytes) -> None:
+        """Raise `ServiceError` if a `hello` is not the right answer to a challenge."""
+        client_nonce, _, proof = hello.secret.partition(":")
+        expected = _client_proof(self.secret, nonce, client_nonce, hello)
+        if not hmac.compare_digest(proof.encode(), expected.encode()):
             raise Unauthorized("the secret is not that of this shard's data directory")
         if hello.protocol_version != PROTOCOL_VERSION:
             raise InvalidRequest(
                 f"this shard speaks protocol {PROTOCOL_VERSION}, not {hello.protocol_version}"
             )
-        if (hello.shard, hello.num_shards) != (shard, num_shards):
+        if (hello.shard, hello.num_shards) != (self.shard, self.num_shards):
             raise InvalidRequest(
-                f"this is shard {shard} of {num_shards}, not {hello.shard} of {hello.num_shards}"
+                f"this is shard {self.shard} of {self.num_shards}, "
+                f"not {hello.shard} of {hello.num_shards}"
             )
-        return welcome()
 
-    return authenticate
+    def welcome(self, hello: Hello, nonce: bytes) -> Welcome:
+        """Return the answer to a `hello` that was checked, with our proof."""
+        client_nonce = hello.secret.partition(":")[0]
+        proof = _server_proof(self.secret, nonce, client_nonce)
+        return msgspec.structs.replace(self.make_welcome(), proof=proof)
+
+
+def authenticator(
+    *, secret: str, shard: int, num_shards: int, welcome: Callable[[], Welcome]
+) -> Authenticator:
+    """Return what checks `hello` for one shard; see `Authenticator`."""
+    return Authenticator(secret, shard, num_shards, welcome)
+
+
+def _client_proof(secret: str, nonce: bytes, client_nonce: str, hello: Hello) -> str:
+    """Return what proves that the client knows the secret, this time, for this shard."""
+    what = f"coordinator {hello.protocol_version} {hello.shard} {hello.num_shards} {client_nonce} "
+    return hmac.new(secret.encode(), what.encode() + nonce, "sha256").hexdigest()
+
+
+def _server_proof(secret: str, nonce: bytes, client_nonce: str) -> str:
+    """Return what proves that the server knows the secret, this time."""
+    what = f"shard {client_nonce} "
+    return hmac.new(secret.encode(), what.encode() + nonce, "sha256").hexdigest()
 
 
 class RpcServer:
@@ -132,14 +171,10 @@ class RpcServer:
 
     Args:
         handlers: by method name, without `hello`.
-        authenticate: checks the first frame of every connection; raises `ServiceError` to refuse.
+        authenticate: checks the first frame of every connection.
     """
 
-    def __init__(
-        self,
-        handlers: Mapping[str, Handler],
-        authenticate: Callable[[Hello], Welcome],
-    ) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], authenticate: Authenticator) -> None:
         self.authenticate = authenticate
         self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
             method: (
@@ -203,13 +238,15 @@ class ServerConnection(asyncio.Protocol):
         self._server = server
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._transport: asyncio.Transport | None = None
+        self._nonce = secrets.token_bytes(NONCE_BYTES)
         self.is_known = False
         self._is_greeting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start reading."""
+        """Challenge whoever it is."""
         self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(self)
+        self._write(encode_challenge(self._nonce))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let calls in flight finish (a write is complete or absent); nobody hears the answer."""
@@ -256,7 +293,7 @@ class ServerConnection(asyncio.Protocol):
             raise FrameError(f"undecodable hello: {error}") from error
         server = self._server
         try:
-            welcome = server.authenticate(hello)
+            server.authenticate.check(hello, self._nonce)
         except ServiceError as error:
             self._refuse(request.msgid, error)
             return
@@ -265,15 +302,16 @@ class ServerConnection(asyncio.Protocol):
             task = asyncio.ensure_future(self._welcome_when_idle(request.msgid, hello))
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         else:
-            self._welcome(request.msgid, welcome)
+            self._welcome(request.msgid, hello)
 
     async def _welcome_when_idle(self, msgid: int, hello: Hello) -> None:
         """Complete the handshake when the calls of former connections are finished."""
         await self._server.wait_idle()
-        self._welcome(msgid, self._server.authenticate(hello))
+        self._welcome(msgid, hello)
 
-    def _welcome(self, msgid: int, welcome: Welcome) -> None:
+    def _welcome(self, msgid: int, hello: Hello) -> None:
         """Accept the peer."""
+        welcome = self._server.authenticate.welcome(hello, self._nonce)
         self.is_known = True
         self._reader.max_bytes = MAX_FRAME_BYTES
         self._write(encode_response(msgid, None, welcome))
@@ -405,6 +443,8 @@ class RpcClient(asyncio.Protocol):
         self._reader = FrameReader()
         self._calls: dict[int, _Call] = {}
         self._next_msgid = 0
+        self._has_challenge = False
+        self._challenge: asyncio.Future[bytes] = self._loop.create_future()
         self._is_congested = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -440,8 +480,35 @@ class RpcClient(asyncio.Protocol):
             raise
 
     async def greet(self, hello: Hello, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Welcome:
-        """Shake hands; must be the first call of a connection."""
-        return await self.call("hello", hello, Welcome, timeout_ms)
+        """Shake hands; must be the first call of a connection.
+
+        Args:
+            hello: with the secret itself, which stays here.
+            timeout_ms: for all of it.
+
+        Raises:
+            Unavailable: no challenge or no answer came.
+            ServiceError: the peer refused.
+            Unauthorized: the peer does not know the secret.
+        """
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                nonce = await asyncio.shield(self._challenge)
+        except TimeoutError as error:
+            raise Unavailable(f"{self.name} does not speak our protocol") from error
+        client_nonce = secrets.token_hex(NONCE_BYTES)
+        proof = _client_proof(hello.secret, nonce, client_nonce, hello)
+        welcome = await self.call(
+            "hello",
+            msgspec.structs.replace(hello, secret=f"{client_nonce}:{proof}"),
+            Welcome,
+            timeout_ms,
+        )
+        expected = _server_proof(hello.secret, nonce, client_nonce)
+        if not hmac.compare_digest(welcome.proof.encode(), expected.encode()):
+            self._end("it does not know the secret")
+            raise Unauthorized(f"whoever answers as {self.name} does not know the secret")
+        return msgspec.structs.replace(welcome, proof="")
 
     def call(
         self,
@@ -529,10 +596,20 @@ class RpcClient(asyncio.Protocol):
         self.last_heard_at = self._loop.time()
         try:
             for body in self._reader.feed(data):
-                self._take_answer(body)
+                if self._has_challenge:
+                    self._take_answer(body)
+                else:
+                    self._take_challenge(body)
         except FrameError as error:
             _log.warning("connection closed", peer=self.name, reason=str(error))
             self._end(f"it sent what cannot be read: {error}")
+
+    def _take_challenge(self, body: memoryview) -> None:
+        """Take the peer's first frame."""
+        nonce = decode_challenge(body)
+        self._has_challenge = True
+        if not self._challenge.done():
+            self._challenge.set_result(nonce)
 
     def _take_answer(self, body: memoryview) -> None:
         """Complete the call that an answer belongs to."""
@@ -600,6 +677,9 @@ class RpcClient(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+        if not self._challenge.done():
+            self._challenge.set_exception(Unavailable(f"{self.name} went away: {reason}"))
+            self._challenge.exception()  # perhaps nobody waits for it
         calls, self._calls = self._calls, {}
         for call in calls.values():
             self._fail(call, f"{self.name} went away before it answered {call.method}: {reason}")

@@ -7,6 +7,7 @@ what is in it.
     body     MessagePack array, one of
              [0, msgid, method, params]     request
              [1, msgid, error, result]      response; error: nil or [code, message, param, details]
+             [2, nonce]                     challenge; the server's first frame, and no other
 
 A length in front instead of a streaming unpacker: the limit is checked before a byte of the body is
 read, a broken body cannot confuse the next one, and the body reaches msgspec as one piece, which
@@ -73,6 +74,7 @@ class Response(Struct, frozen=True, array_like=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
+_decode_challenge = msgspec.msgpack.Decoder(tuple[Literal[2], bytes]).decode
 _decode_response = msgspec.msgpack.Decoder(Response).decode
 
 
@@ -84,6 +86,23 @@ def encode_request(msgid: int, method: str, params: Any) -> tuple[bytes, ...]:
 def encode_response(msgid: int, error: WireError | None, result: Any) -> tuple[bytes, ...]:
     """Return the pieces of a response frame, to be written one after the other."""
     return _frame(_encode((1, msgid, error, result)))
+
+
+def encode_challenge(nonce: bytes) -> tuple[bytes, ...]:
+    """Return the pieces of a challenge frame."""
+    return _frame(_encode((2, nonce)))
+
+
+def decode_challenge(body: memoryview) -> bytes:
+    """Read a challenge.
+
+    Raises:
+        FrameError: the body is none.
+    """
+    try:
+        return _decode_challenge(body)[1]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FrameError(f"undecodable challenge: {error}") from error
 
 
 def decode_request(body: memoryview) -> Request:

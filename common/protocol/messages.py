@@ -45,6 +45,7 @@ class Hello(Message, frozen=True, array_like=True):
 
     protocol_version: int
     secret: str
+    """Never the secret itself: a proof of knowing it (`common.protocol.connection`)."""
     shard: int
     num_shards: int
 
@@ -67,6 +68,8 @@ class Welcome(Message, frozen=True, array_like=True):
     pid: int
     seq_max: int
     """The highest write sequence on disk, over all indexes of the shard."""
+    proof: str = ""
+    """That the shard knows the secret too."""
 
 
 class Catalog(Message, frozen=True, array_like=True):

@@ -15,7 +15,7 @@ from common.errors import (
     Unavailable,
 )
 from common.protocol import connection
-from common.protocol.connection import Handler, RpcClient, RpcServer, authenticator
+from common.protocol.connection import Authenticator, Handler, RpcClient, RpcServer, authenticator
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     GetRequest,
@@ -23,7 +23,7 @@ from common.protocol.messages import (
     Hello,
     Welcome,
 )
-from tests.transport import connect, open_link
+from tests.transport import Link, connect, open_link
 
 HELLO = Hello(PROTOCOL_VERSION, "secret", 0, 2)
 
@@ -53,6 +53,29 @@ class Shard:
 
     def refuse(self, _: None) -> None:
         raise NotFound("no such item", code="item_not_found", param="id", details={"id": 5})
+
+
+class _Gullible:
+    """Lets anybody in."""
+
+    def __init__(self, real: Authenticator) -> None:
+        self.welcome = real.welcome
+
+    def check(self, hello: Hello, nonce: bytes) -> None:
+        pass
+
+
+def _tap(link: Link) -> list[bytes]:
+    """Collect what the client sends."""
+    sent: list[bytes] = []
+    write = link.near.write
+
+    def write_and_collect(data: bytes | bytearray | memoryview) -> None:
+        sent.append(bytes(data))
+        write(data)
+
+    link.near.write = write_and_collect  # type: ignore[method-assign]
+    return sent
 
 
 def _get(text: bytes) -> GetRequest:
@@ -118,6 +141,40 @@ async def test_a_wrong_handshake_is_refused_and_the_connection_closed(
     await asyncio.sleep(0)
     assert not client.is_open
     assert not shard.server.connections
+
+
+async def test_the_secret_never_crosses_the_wire() -> None:
+    client, link = open_link(Shard().server)
+    sent = _tap(link)
+    await client.greet(HELLO)
+    assert sent
+    assert not any(HELLO.secret.encode() in data for data in sent)
+
+
+async def test_a_server_that_does_not_know_the_secret_is_not_believed() -> None:
+    server = RpcServer(
+        {}, authenticator(secret="guess", shard=0, num_shards=2, welcome=lambda: Welcome(1, 1))
+    )
+    # It lets anybody in, and answers as a shard would.
+    server.authenticate = _Gullible(server.authenticate)  # type: ignore[assignment]
+    client, _ = open_link(server)
+    with pytest.raises(Unauthorized, match="does not know the secret"):
+        await client.greet(HELLO)
+    assert not client.is_open
+
+
+async def test_a_proof_is_good_for_one_connection_only() -> None:
+    shard = Shard()
+    first, link = open_link(shard.server)
+    sent = _tap(link)
+    await first.greet(HELLO)
+    replayed, link = open_link(shard.server)
+    for data in sent:
+        link.near.write(data)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not replayed.is_open
+    assert first.is_open
 
 
 async def test_nothing_is_answered_before_the_handshake() -> None:
