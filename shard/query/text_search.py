@@ -154,7 +154,7 @@ def _is_outside(docs, bits):  # type: ignore[no-untyped-def]
     return outside
 
 
-class _Evaluation:
+class Evaluation:
     """One text query over one segment: what its clauses share."""
 
     def __init__(
@@ -385,7 +385,7 @@ class _Evaluation:
     def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
         """Return what documents get for words of the query that stand together."""
         words, pair_weights = proximity_pairs(self.query)
-        return self.query.proximity * sum_closeness(
+        sums = sum_closeness(
             self.index,
             [self.expansion(word) for word in words],
             pair_weights,
@@ -393,6 +393,8 @@ class _Evaluation:
             row_languages=self.fields.row_languages,
             is_searched=self.fields.gains[:, 1] > 0,
         )
+        # A multiple of 2^-32 like all parts of a score, so that they add up exactly.
+        return np.rint(sums * (self.query.proximity * SCORE_UNIT)) / SCORE_UNIT
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
@@ -465,7 +467,7 @@ def _gains_of(
     return gains
 
 
-def _worst_tier(query: TextQuery) -> int:
+def worst_tier(query: TextQuery) -> int:
     """Return the worst tier that some clause can match in."""
     return max(
         (
@@ -513,7 +515,7 @@ def match_text(
     segment = view.segment
     if query.required > len(query.clauses) or segment.num_docs == 0:
         return TextMatch(NO_DOCS, np.zeros(0))
-    evaluation = _Evaluation(segment, query, registry, languages)
+    evaluation = Evaluation(segment, query, registry, languages)
     bits = NO_BITS if allowed is None else allowed
     docs, sums, offsets = _match(evaluation, bits)
     scores = sums * (1.0 / SCORE_UNIT)
@@ -525,14 +527,14 @@ def match_text(
 
 
 def _match(
-    evaluation: _Evaluation, allowed: NDArray[np.uint64]
+    evaluation: Evaluation, allowed: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64] | None]:
     """Return documents, sums of clauses and what tiers give (None: nothing)."""
     query = evaluation.query
     offsets: NDArray[np.float64] | None = None
     if query.required >= len(query.clauses):
         result = evaluation.match_all(allowed)
-        worst = _worst_tier(query)
+        worst = worst_tier(query)
         if worst > 0:
             offsets = tier_step(query) * (worst - result.tiers.astype(np.float64))
     else:
@@ -550,7 +552,7 @@ def _match(
 
 
 def _add_proximity(
-    evaluation: _Evaluation,
+    evaluation: Evaluation,
     docs: NDArray[np.uint32],
     scores: NDArray[np.float64],
     offsets: NDArray[np.float64] | None,

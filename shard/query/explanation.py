@@ -1,0 +1,254 @@
+"""Explanation: the parts of one hit's score, which add up to it exactly.
+
+    {"score": 24.59, "parts": [
+        {"kind": "tier",      "score": 16.0, "tier": "typed"},
+        {"kind": "word",      "score": 8.21, "term": "shawshank", "match": "exact",
+         "weight": 9.87, "frequency": 4.46, "occurrences": [
+            {"term": "shawshank", "match": "exact", "field": "title",
+             "frequency": 1, "length": 3, "gain": 4.46}]},
+        {"kind": "proximity", "score": 0.38}]}
+
+A word's score is ``weight * frequency / (frequency + k1)`` where its frequency is the sum over its
+occurrences of frequency times gain, and a gain is the field's weight over its length norm (see
+bm25f). Occurrences of lesser matches than the best one are left out, as they are in the score.
+
+Every part is a multiple of 2^-32 and small, so the sum is exact in any order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.kernels import kernel
+from common.query import MatchKind, Phrase, Word
+from shard.index.field_lengths import DECODED_LENGTHS
+from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
+from shard.query.phrase import find_phrase
+from shard.query.text_search import Evaluation, proximity_pairs, tier_step, worst_tier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from common.analysis.languages import Languages
+    from common.protocol.messages import ScoredClause, TextQuery
+    from shard.index.field_registry import FieldRegistry
+    from shard.snapshot import SegmentView
+
+OCCURRENCES_MAX: Final = 100
+"""Listed per word; a prefix can match hundreds of terms of a long text."""
+
+_MATCH_NAMES: Final = ("exact", "stem", "prefix", "typo", "two typos")
+_TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
+
+
+@kernel(
+    "(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
+    " int64)"
+)
+def _list_entries(  # type: ignore[no-untyped-def]
+    postings,
+    posting_starts,
+    entry_counts,
+    skip_starts,
+    skip_docs,
+    skip_postings,
+    terms,
+    wanted,
+):
+    """Return (place in `terms`, field, frequency) of the terms' entries of one document."""
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    found = []
+    found.append((np.int64(0), np.int64(0), np.int64(0)))
+    for i_term in range(len(terms)):
+        term = np.int64(terms[i_term])
+        row_first = np.int64(skip_starts[term])
+        num_rows = np.int64(skip_starts[term + 1]) - row_first
+        left = np.int64(entry_counts[term])
+        at = posting_starts[term]
+        num_blocks = max(num_rows, 1)
+        for block in range(num_blocks):
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            if num_rows > 0:
+                row = row_first + block
+                if np.int64(skip_docs[row]) > wanted:
+                    break
+                if block + 1 < num_blocks and np.int64(skip_docs[row + 1]) < wanted:
+                    continue
+                at = posting_starts[term] + np.int64(skip_postings[row])
+            decode_block(postings, at, count, docs, fields, freqs)
+            for i in range(count):
+                if np.int64(docs[i]) == wanted:
+                    found.append((i_term, np.int64(fields[i]), np.int64(freqs[i])))
+    return found[1:]
+
+
+def explain_score(
+    view: SegmentView,
+    query: TextQuery,
+    registry: FieldRegistry,
+    languages: Languages,
+    doc: int,
+) -> dict[str, Any]:
+    """Return the parts of the score of a document that matches; see the module.
+
+    Cost: the blocks of all terms of the query that can hold the document; for a prefix of many
+    terms some hundred microseconds.
+    """
+    evaluation = Evaluation(view.segment, query, registry, languages)
+    candidate = np.array([doc], np.uint32)
+    parts: list[dict[str, Any]] = []
+    tier = 0
+    leading = 0
+    for i, scored in enumerate(query.clauses):
+        found = evaluation.score(scored.clause, scored.weights, NO_BITS, candidate)
+        if not len(found.docs) or (query.is_leading and leading < i):
+            continue
+        leading += 1
+        tier = max(tier, int(found.tiers[0]))
+        score = int(found.scores[0]) / SCORE_UNIT
+        parts.append(_explain_clause(evaluation, scored, registry, doc, int(found.tiers[0]), score))
+    _, pair_weights = proximity_pairs(query)
+    if query.proximity > 0 and pair_weights.any():
+        parts.append({"kind": "proximity", "score": float(evaluation.bonus(candidate)[0])})
+    if query.required >= len(query.clauses):
+        worst = worst_tier(query)
+        if worst > 0:
+            step = tier_step(query) * (worst - tier)
+            parts.insert(0, {"kind": "tier", "score": step, "tier": _TIER_NAMES[tier]})
+    elif query.is_leading:
+        step = tier_step(query) * (leading - 1)
+        parts.insert(0, {"kind": "leading words", "score": step, "words": leading})
+    return {"score": sum(part["score"] for part in parts), "parts": parts}
+
+
+def _explain_clause(
+    evaluation: Evaluation,
+    scored: ScoredClause,
+    registry: FieldRegistry,
+    doc: int,
+    tier: int,
+    score: float,
+) -> dict[str, Any]:
+    clause = scored.clause
+    if isinstance(clause, Phrase):
+        bits = np.zeros((evaluation.index.num_docs + 63) >> 6, np.uint64)
+        bits[doc >> 6] = np.uint64(1) << np.uint64(doc & 63)
+        found = find_phrase(
+            evaluation.index, clause.words, is_prefix=clause.is_prefix, allowed=bits
+        )
+        text = " ".join(clause.words)
+        occurrences = [
+            _occurrence(evaluation, registry, doc, text, "phrase", int(field), int(freq), 1.0)
+            for field, freq in zip(found.fields, found.freqs, strict=True)
+        ]
+        return _part("phrase", text, "phrase", score, occurrences)
+    text = clause.text
+    return _part(
+        "word",
+        text,
+        _TIER_NAMES[tier],
+        score,
+        _word_occurrences(evaluation, clause, scored.weights[0], registry, doc, tier),
+        weight=max(w for w, t in zip(scored.weights[0], TIER_OF_KIND, strict=True) if t == tier),
+    )
+
+
+def _part(
+    kind: str,
+    text: str,
+    match: str,
+    score: float,
+    occurrences: Sequence[dict[str, Any]],
+    **more: float,
+) -> dict[str, Any]:
+    known = [one for one in occurrences if one["gain"] > 0]
+    return {
+        "kind": kind,
+        "term": text,
+        "field": ", ".join(dict.fromkeys(one["field"] for one in known)),
+        "match": match,
+        "score": score,
+        **more,
+        "frequency": sum(one["frequency"] * one["gain"] for one in known),
+        "occurrences": known[:OCCURRENCES_MAX],
+    }
+
+
+def _word_occurrences(
+    evaluation: Evaluation,
+    word: Word,
+    weights: Sequence[float],
+    registry: FieldRegistry,
+    doc: int,
+    tier: int,
+) -> list[dict[str, Any]]:
+    expansion = evaluation.expansion(word)
+    index = evaluation.index
+    best = max(weights[: MatchKind.PREFIX])
+    is_wanted = np.array([TIER_OF_KIND[kind] == tier for kind in expansion.kinds.tolist()], bool)
+    terms = expansion.terms[is_wanted]
+    kinds = expansion.kinds[is_wanted].tolist()
+    masks = expansion.languages[is_wanted]
+    occurrences = []
+    for place, field, freq in _list_entries(*evaluation.postings, terms, doc):
+        row = index.field_rows[field]
+        if not masks[place] & evaluation.fields.row_languages[row]:
+            continue
+        kind = kinds[place]
+        ratio = weights[kind] / best if kind < MatchKind.PREFIX else 1.0
+        if weights[kind] > 0:
+            occurrences.append(
+                _occurrence(
+                    evaluation,
+                    registry,
+                    doc,
+                    index.vocabulary.term(int(terms[place])),
+                    _MATCH_NAMES[kind],
+                    field,
+                    freq,
+                    ratio,
+                )
+            )
+    if tier == 0:
+        for phrase in expansion.phrases:
+            bits = np.zeros((index.num_docs + 63) >> 6, np.uint64)
+            bits[doc >> 6] = np.uint64(1) << np.uint64(doc & 63)
+            found = find_phrase(index, phrase, is_prefix=False, allowed=bits)
+            occurrences += [
+                _occurrence(
+                    evaluation, registry, doc, " ".join(phrase), "synonym", int(f), int(n), 1.0
+                )
+                for f, n in zip(found.fields, found.freqs, strict=True)
+            ]
+    return occurrences
+
+
+def _occurrence(
+    evaluation: Evaluation,
+    registry: FieldRegistry,
+    doc: int,
+    term: str,
+    match: str,
+    field: int,
+    freq: int,
+    ratio: float,
+) -> dict[str, Any]:
+    row = int(evaluation.index.field_rows[field])
+    code = int(length_code(*evaluation.lengths, row, doc))
+    gains: NDArray[np.float64] = evaluation.fields.gains
+    return {
+        "term": term,
+        "match": match,
+        "field": registry.paths[field],
+        "frequency": freq,
+        "length": int(DECODED_LENGTHS[code]),
+        "gain": float(gains[row, code]) * ratio / FREQ_UNIT,
+    }
