@@ -176,11 +176,13 @@ class Cluster:
 
     def end_read(self, index: int, seq: int) -> None:
         """Note that a request that began with horizon `seq` is over."""
-        readers = self._horizon(index).readers
-        if readers[seq] == 1:
-            del readers[seq]
+        horizon = self._horizons.get(index)
+        if horizon is None:
+            return  # the index was dropped meanwhile
+        if horizon.readers.get(seq, 0) <= 1:
+            horizon.readers.pop(seq, None)
         else:
-            readers[seq] -= 1
+            horizon.readers[seq] -= 1
 
     @contextmanager
     def reading(self, index: int) -> Iterator[int]:

@@ -232,6 +232,8 @@ class MergedCounts(NamedTuple):
 
     def exists(self, number: int) -> bool:
         """Return whether any live document has the value."""
+        if number >= len(self.counts):
+            return False  # became known after these counts were made
         return bool(self.counts[number] > 0 or (self.alive is not None and self.alive[number]))
 
 
@@ -293,6 +295,7 @@ def page_of_buckets(
     """
     counts = merged.counts
     if accepts is not None:
+        accepts = accepts[: len(counts)]
         counts = np.where(accepts, counts, 0)
     chosen = {
         number

@@ -1,0 +1,284 @@
+"""Facets of an answer: what to ask the shards, and what to make of their counts.
+
+The counts themselves are `facet_values`'s matter. Here it is decided which counts a search needs
+(disjunctive facets leave out their own filter, statistics count within the hits), and which of
+them are known already: when nothing narrows a search, the counts are the *totals* of the index,
+which are kept for as long as the horizon stays, as the shards keep theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Final
+
+import numpy as np
+
+from common.analysis.analyzer import Analyzer
+from common.deadline import Deadline
+from common.errors import Unavailable
+from common.protocol.messages import (
+    FacetCounts,
+    FacetRequest,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    SearchResponse,
+)
+from coordinator.catalog import Index
+from coordinator.cluster import Cluster
+from coordinator.facet_keys import accepted_keys
+from coordinator.facet_values import (
+    Bucket,
+    BucketOrder,
+    FacetValues,
+    MergedCounts,
+    page_of_buckets,
+)
+from coordinator.requests import FacetWish, SearchParameters
+from coordinator.results import FacetResult, FacetStats
+
+ALWAYS: Final = 1 << 31
+"""A `num_alive_wanted` that no number of values reaches."""
+PAGES_REMEMBERED_MAX: Final = 64
+"""First pages of buckets kept with the totals of a facet."""
+
+Answers = Sequence[tuple[int, SearchResponse]]
+"""Shard ordinal and its answer."""
+
+
+@dataclass(slots=True)
+class _Totals:
+    """The counts of one facet over all live documents of one horizon."""
+
+    horizon: int
+    counts: MergedCounts
+    num_alive_wanted: int
+    """How far zeros can be listed from these counts."""
+    pages: dict[tuple[BucketOrder, int, int], tuple[list[Bucket], int]] = field(
+        default_factory=dict
+    )
+
+
+class FacetMemory:
+    """Value numberings and totals of one index's facets; all of it can be asked for again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._values: dict[str, FacetValues] = {}
+        self._totals: dict[str, _Totals] = {}
+
+    def values(self, name: str) -> FacetValues:
+        """Return the numbering of a facet."""
+        values = self._values.get(name)
+        if values is None:
+            values = self._values[name] = FacetValues(self._cluster.num_shards)
+        return values
+
+    def totals(self, name: str, horizon: int, num_alive_wanted: int) -> _Totals | None:
+        """Return the totals of a facet, if they are known for this horizon and go far enough."""
+        totals = self._totals.get(name)
+        if totals is None or totals.horizon != horizon:
+            return None
+        return totals if totals.num_alive_wanted >= num_alive_wanted else None
+
+    def remember(self, name: str, totals: _Totals) -> None:
+        """Keep totals that were just added up from all shards."""
+        known = self._totals.get(name)
+        if known is None or known.horizon <= totals.horizon:
+            self._totals[name] = totals
+
+    async def learn(self, index: Index, answers: Answers, deadline: Deadline) -> None:
+        """Fetch the tails of dictionaries that the answers refer to and nobody knows yet."""
+        wanted: dict[tuple[int, str], tuple[FacetCounts, int]] = {}
+        for shard, answer in answers:
+            for counts in answer.facets:
+                values = self.values(counts.field)
+                start = values.missing_from(shard, counts.epoch, counts.num_values)
+                if start is not None:
+                    wanted.setdefault((shard, counts.field), (counts, start))
+        if not wanted:
+            return
+        timeout_ms = deadline.remaining_ms
+        tails = await asyncio.gather(
+            *(
+                self._cluster.shards[shard].call(
+                    "facet_values",
+                    FacetValuesRequest(index.number, name, counts.epoch, start),
+                    FacetValuesResponse,
+                    timeout_ms,
+                )
+                for (shard, name), (counts, start) in wanted.items()
+            )
+        )
+        for ((shard, name), (counts, _)), tail in zip(wanted.items(), tails, strict=True):
+            values = self.values(name)
+            values.extend(shard, tail.epoch, tail.start, tail.values)
+            if values.missing_from(shard, counts.epoch, counts.num_values) is not None:
+                raise Unavailable(f"facet {name!r} is being rebuilt on shard {shard}; try again")
+
+
+@dataclass(frozen=True, slots=True)
+class FacetPlan:
+    """What one search asks of its facets.
+
+    Attributes:
+        requests: for the shards.
+        known: totals of the facets that need not be asked for.
+        is_total: whether the search is narrowed by nothing, so that counts are totals.
+    """
+
+    requests: tuple[FacetRequest, ...]
+    known: dict[str, _Totals]
+    is_total: bool
+
+
+def plan_facets(
+    parameters: SearchParameters,
+    memory: FacetMemory,
+    horizon: int,
+    *,
+    is_total: bool,
+    wants_all_buckets: bool = False,
+) -> FacetPlan:
+    """Decide what to count.
+
+    `num_alive_wanted` is how many buckets may be shown: a shard with fewer values among the hits
+    tells which others are alive, since these may be listed with zero. An order by key, or a
+    selected value that hits may lack, can need any value.
+    """
+    requests = []
+    known: dict[str, _Totals] = {}
+    for wish in parameters.facets:
+        settings = wish.configuration
+        name = settings.field
+        selected = bool(parameters.selected.get(name))
+        leaves_out_own = not settings.conjunction and not parameters.is_strict and selected
+        num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(wish)
+        totals = memory.totals(name, horizon, num_alive_wanted) if is_total else None
+        if totals is not None:
+            known[name] = totals
+            continue
+        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted))
+        if settings.show_facet_stats and leaves_out_own:
+            requests.append(FacetRequest(name, False, 0))
+    return FacetPlan(tuple(requests), known, is_total)
+
+
+def _num_alive_wanted(wish: FacetWish) -> int:
+    """Return how many buckets an answer may have to list, with or without hits."""
+    settings = wish.configuration
+    if settings.hide_zero:
+        return 0
+    if wish.key_query or not BucketOrder(settings.sort).is_by_count:
+        return ALWAYS
+    return wish.offset + settings.size
+
+
+def facet_results(
+    parameters: SearchParameters,
+    plan: FacetPlan,
+    memory: FacetMemory,
+    answers: Answers,
+    horizon: int,
+    analyzer: Analyzer,
+    *,
+    is_complete: bool,
+) -> list[FacetResult]:
+    """Merge the counts of all shards and choose the buckets of each facet.
+
+    Args:
+        parameters: of the search.
+        plan: what was asked for.
+        memory: dictionaries are known as far as the answers refer to them.
+        answers: of the shards.
+        horizon: of the search.
+        analyzer: folds keys.
+        is_complete: whether all shards answered; a part is never kept as totals.
+    """
+    positions: dict[str, list[int]] = {}
+    for position, request in enumerate(plan.requests):
+        positions.setdefault(request.field, []).append(position)
+    results = []
+    for wish in parameters.facets:
+        name = wish.configuration.field
+        values = memory.values(name)
+        totals = plan.known.get(name)
+        if totals is None:
+            own, *within = (values.merge(_parts(answers, at)) for at in positions[name])
+            totals = _Totals(horizon, own, plan.requests[positions[name][0]].num_alive_wanted)
+            if plan.is_total and is_complete:
+                memory.remember(name, totals)
+        else:
+            within = []
+        buckets, num_buckets = _page(wish, parameters, values, totals, analyzer)
+        settings = wish.configuration
+        stats = None
+        if settings.show_facet_stats:
+            stats = facet_stats(values, within[0] if within else totals.counts)
+        results.append(
+            FacetResult(name, settings.title, settings.position, buckets, num_buckets, stats)
+        )
+    return results
+
+
+def _parts(answers: Answers, position: int) -> list[tuple[int, FacetCounts]]:
+    return [(shard, answer.facets[position]) for shard, answer in answers]
+
+
+def _page(
+    wish: FacetWish,
+    parameters: SearchParameters,
+    values: FacetValues,
+    totals: _Totals,
+    analyzer: Analyzer,
+) -> tuple[list[Bucket], int]:
+    """Return the buckets to be listed; those of totals are kept for the next search."""
+    settings = wish.configuration
+    order = BucketOrder(settings.sort, settings.hide_zero)
+    selected = parameters.selected.get(settings.field, frozenset())
+    accepts = accepted_keys(values, analyzer, None, wish.key_query)
+    if selected or accepts is not None:
+        return page_of_buckets(
+            values, totals.counts, selected, order, wish.offset, settings.size, accepts
+        )
+    key = (order, wish.offset, settings.size)
+    page = totals.pages.get(key)
+    if page is None:
+        page = page_of_buckets(values, totals.counts, selected, order, wish.offset, settings.size)
+        if len(totals.pages) < PAGES_REMEMBERED_MAX:
+            totals.pages[key] = page
+    return page
+
+
+def merged_counts(memory: FacetMemory, name: str, answers: Answers) -> MergedCounts:
+    """Return the counts of the only facet of a search (the facet route)."""
+    return memory.values(name).merge(_parts(answers, 0))
+
+
+def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
+    """Return min, max, avg, sum and count of a facet's numeric values, from its exact counts.
+
+    Computed from counts by value, so it does not depend on how documents are divided over shards.
+
+    Returns:
+        None if no document has a numeric value.
+    """
+    # Texts may have come since the counts were made: the arrays are compared as far as both go.
+    counts = merged.counts
+    numbers = values.numeric_values()[: len(counts)]
+    present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
+    if not len(present):
+        return None
+    numbers, counts = numbers[present], counts[present]
+    count = int(counts.sum())
+    # Exactly rounded, so the order in which values became known does not matter.
+    total = fsum((numbers * counts).tolist())
+    return FacetStats(
+        min=float(numbers.min()),
+        max=float(numbers.max()),
+        avg=total / count,
+        sum=total,
+        count=count,
+    )

@@ -1,0 +1,196 @@
+"""What scoring knows of an index: statistics of all live documents, asked for once per horizon.
+
+    words of a query ─▶ known for this horizon?  yes ─▶ weights (common.scoring)
+                                │ no
+                                └─▶ one `statistics` call to every shard, answers added up
+
+Document frequencies, lengths and numbers of documents add up over shards, so a score depends on
+the live documents only: not on how many shards there are or how their segments lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from common.deadline import Deadline
+from common.protocol.messages import (
+    FieldWeight,
+    ScoredClause,
+    StatisticsRequest,
+    StatisticsResponse,
+    TextQuery,
+)
+from common.query import Phrase, Word
+from common.scoring import clause_weights
+from coordinator.catalog import Index
+from coordinator.cluster import Cluster
+from coordinator.fan_out import gather
+from coordinator.query_parser import ParsedQuery, words_of
+from coordinator.requests import SearchParameters
+
+WORDS_REMEMBERED_MAX: Final = 10_000
+"""Per index and horizon; then all are forgotten."""
+
+HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
+"""One clause must match, and there is none: no document does."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Sums over all shards, of the live documents as of one horizon."""
+
+    horizon: int
+    num_docs: int = -1
+    """-1: not asked for yet."""
+    average_lengths: dict[str, float] = field(default_factory=dict)
+    """Words per field, over the documents that have any in it."""
+    doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
+    """By `MatchKind`."""
+
+    def add_up(self, words: Sequence[Word], parts: Sequence[StatisticsResponse]) -> None:
+        """Take in what the shards answered about some words."""
+        self.num_docs = sum(part.num_docs for part in parts)
+        lengths: dict[str, list[int]] = {}
+        for part in parts:
+            for one in part.fields:
+                sums = lengths.setdefault(one.path, [0, 0])
+                sums[0] += one.num_docs
+                sums[1] += one.total_length
+        self.average_lengths = {
+            path: total / num_docs for path, (num_docs, total) in lengths.items() if num_docs
+        }
+        for i, word in enumerate(words):
+            freqs = [part.doc_freqs[i] for part in parts]
+            self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
+
+
+class StatisticsMemory:
+    """The statistics of one index; what is not known yet is asked of the shards.
+
+    Attributes:
+        scalar_fields: fields that have, or had, scalar values; the set only grows.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._newest = Statistics(-1)
+        self.scalar_fields: set[str] = set()
+
+    async def of_words(
+        self,
+        index: Index,
+        words: Sequence[Word],
+        horizon: int,
+        deadline: Deadline,
+        *,
+        is_partial: bool,
+    ) -> Statistics:
+        """Return statistics that know the given words.
+
+        With a shard away, a search that allows a partial answer is scored by what is there; that
+        is not remembered, since the next search may find all shards again.
+        """
+        statistics = self._newest
+        if statistics.horizon != horizon or len(statistics.doc_freqs) > WORDS_REMEMBERED_MAX:
+            # A new object: searches that wait for an answer go on with theirs.
+            statistics = Statistics(horizon)
+            if horizon >= self._newest.horizon:
+                self._newest = statistics
+        unknown = [word for word in words if word not in statistics.doc_freqs]
+        if not unknown and statistics.num_docs >= 0:
+            return statistics
+        if is_partial and self._cluster.failed_shards():
+            statistics = Statistics(horizon)
+            unknown = list(words)
+        answers = await gather(
+            self._cluster,
+            "statistics",
+            StatisticsRequest(index.number, horizon, tuple(unknown)),
+            StatisticsResponse,
+            deadline,
+            is_partial=is_partial,
+        )
+        parts = [part for part in answers if part is not None]
+        for part in parts:
+            self.scalar_fields.update(part.scalar_fields)
+        statistics.add_up(unknown, parts)
+        return statistics
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuery:
+    """A query text with weights; None restricts nothing."""
+
+    query: TextQuery | None
+    ignored_words: list[str]
+    """Words that no document has, left out since another one is known."""
+
+
+async def score_query(
+    index: Index,
+    parsed: ParsedQuery,
+    parameters: SearchParameters,
+    memory: StatisticsMemory,
+    horizon: int,
+    deadline: Deadline,
+) -> ScoredQuery:
+    """Give the clauses of a query their weights.
+
+    A word that is nowhere in the index, not even as a prefix or with a typo, is ignored while
+    another clause is left; if none is, nothing matches.
+    """
+    statistics = await memory.of_words(
+        index,
+        words_of(parsed.clauses),
+        horizon,
+        deadline,
+        is_partial=parameters.allows_partial,
+    )
+    doc_freqs = statistics.doc_freqs
+    clauses = []
+    ignored = []
+    for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
+        if isinstance(clause, Phrase) or any(doc_freqs[clause]):
+            weights = tuple(
+                tuple(
+                    count * weight
+                    for weight in clause_weights(doc_freqs[word], statistics.num_docs)
+                )
+                for word in words_of((clause,))
+            )
+            clauses.append(ScoredClause(clause, weights))
+        else:
+            ignored.append(clause.text)
+    if parsed.clauses and not clauses:
+        return ScoredQuery(HOPELESS, ignored)
+    configuration = index.configuration
+    query = TextQuery(
+        clauses=tuple(clauses),
+        required=parsed.num_required(len(clauses)),
+        is_leading=parsed.match == "last",
+        excluded=parsed.excluded,
+        fields=_field_weights(parameters, statistics),
+        k1=configuration.k1,
+        b=configuration.b,
+        proximity=configuration.proximity,
+    )
+    return ScoredQuery(query, ignored)
+
+
+def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tuple[FieldWeight, ...]:
+    """Return the fields that the query looks into: those asked for, or all that have words.
+
+    A field that is named stands for what lies in it too: `author` for `author.name`.
+    """
+    lengths = statistics.average_lengths
+    if parameters.search_fields is None:
+        return tuple(FieldWeight(path, 1.0, lengths[path]) for path in sorted(lengths))
+    weights: dict[str, float] = {}
+    for one in parameters.search_fields:
+        inside = one.path + "."
+        for path in lengths:
+            if path == one.path or path.startswith(inside):
+                weights.setdefault(path, one.weight)
+    return tuple(FieldWeight(path, weights[path], lengths[path]) for path in sorted(weights))
