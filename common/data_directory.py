@@ -18,16 +18,21 @@ folder is synced (`write_atomically`).
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import json
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec import Struct
+
+from common.errors import StorageFull
 
 FORMAT: Final = 1
 """Version of the whole layout that this program writes."""
@@ -108,6 +113,21 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def full_disk_told(what: str) -> Iterator[None]:
+    """Tell a full disk as what it is, 507, instead of as a failure of the program.
+
+    Args:
+        what: could not be done, and what that means: "no room for this body; nothing was written".
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(f"the disk of the data directory is full: {what}") from error
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -33,7 +33,7 @@ from msgspec import Struct
 
 from common import data_directory
 from common.configuration import IndexConfiguration, parse_configuration
-from common.data_directory import DataDirectoryError, write_atomically
+from common.data_directory import DataDirectoryError, full_disk_told, write_atomically
 from common.errors import NotFound
 from common.protocol.messages import Catalog as CatalogMessage
 from common.protocol.messages import IndexEntry
@@ -215,7 +215,8 @@ class Catalog:
                 asyncio.to_thread(write_atomically, self._path, _encode(state), mode=0o600)
             )
             try:
-                await asyncio.shield(writing)
+                with full_disk_told("nothing was changed"):
+                    await asyncio.shield(writing)
             finally:
                 if not writing.done():
                     await writing

@@ -94,7 +94,7 @@ async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) ->
         announcing.cancel()
         _log.info("stopping")
         _endpoint_path(data).unlink(missing_ok=True)
-        await app.stop(max(settings.stop_grace_seconds - 2.0, 0.0))
+        await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
     finally:
         await cluster.stop()
     return 0

@@ -110,7 +110,7 @@ class Settings:
         10.0, "s", "without a sign of life after which a shard process is killed", at_least=1.0
     )
     stop_grace_seconds: float = _setting(
-        8.0, "s", "that running requests get to finish when the service stops", at_least=0.0
+        6.0, "s", "that running requests get to finish when the service stops", at_least=0.0
     )
 
     # --- writing

@@ -125,6 +125,7 @@ class ShardClient:
 
     async def stop(self) -> None:
         """Close the connection and look no more."""
+        self._set_state(ShardState.AWAY)  # on purpose: nobody needs to be warned
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -13,7 +13,6 @@ nothing is synced, for nothing of it has to survive. Memory: what is being read 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import tempfile
@@ -24,13 +23,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from common.errors import StorageFull
+from common.data_directory import full_disk_told
 from common.json_scan import ScannedItems
 from coordinator.write_queue import Items
 
 _ROW_INTEGERS: Final = 4
 _ROW_BYTES: Final = 8 * _ROW_INTEGERS
 _ROWS_AT_ONCE: Final = 65_536
+
+_NO_ROOM: Final = "no room for this body; nothing was written"
 
 
 class Spool:
@@ -45,10 +46,11 @@ class Spool:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        # Open as long as the spool is.
-        self._payload = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
-        self._rows = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        with full_disk_told(_NO_ROOM):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Open as long as the spool is.
+            self._payload = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+            self._rows = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self.num_items = 0
         self.num_bytes = 0
 
@@ -72,7 +74,7 @@ class Spool:
         rows[:, 1] = scanned.ends + offset
         rows[:, 2] = scanned.id_hashes.view(np.int64)
         rows[:, 3] = scanned.has_id
-        with _told_as_full():
+        with full_disk_told(_NO_ROOM):
             _write_all(self._payload.fileno(), scanned.payload[first:last].data)
             _write_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"))
         self.num_items += scanned.num_items
@@ -108,19 +110,6 @@ class Spool:
         rows = np.empty((num, _ROW_INTEGERS), np.int64)
         _read_all(self._rows.fileno(), rows.reshape(-1).view(np.uint8), first * _ROW_BYTES)
         return rows
-
-
-@contextlib.contextmanager
-def _told_as_full() -> Iterator[None]:
-    """Tell a full disk as what it is."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(
-                "the disk of the data directory has no room for this body; nothing was written"
-            ) from error
-        raise
 
 
 def _write_all(file: int, data: memoryview) -> None:

@@ -43,7 +43,7 @@ BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 STABLE_SECONDS: Final = 2.0
 """A process that has lived so long has started well: what ended it was no fault of its start."""
 
-SHARD_STOP_SECONDS: Final = 4.0
+SHARD_STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL, for shards; nothing is lost by killing them."""
 
 DESCRIPTORS_WANTED: Final = 65_536

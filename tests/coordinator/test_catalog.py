@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.data_directory import DataDirectoryError, catalog_path, manifest_path
-from common.errors import NotFound
+from common.errors import NotFound, StorageFull
 from coordinator import catalog as catalog_module
 from coordinator.catalog import Catalog, CatalogState
 
@@ -76,7 +76,7 @@ async def test_a_write_that_fails_changes_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(catalog_module, "write_atomically", fail)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(StorageFull, match="nothing was changed"):
         await catalog.change(lambda state: _with_index(state, "films"))
     assert catalog.state.revision == 0
     assert Catalog.open(tmp_path, 2).state.revision == 0
