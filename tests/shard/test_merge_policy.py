@@ -34,7 +34,7 @@ def test_fixed_segment_is_never_chosen() -> None:
     sizes = [*_sizes(10, 10), SegmentSize(10, is_fixed=True), *_sizes(10, 10)]
 
     assert choose_merge(sizes, is_idle=False) is None
-    assert choose_merge(sizes, is_idle=True) == range(0, 2)
+    assert choose_merge(sizes, is_idle=True) == range(2)
 
 
 def test_bulk_load_copies_each_document_about_once() -> None:
