@@ -154,7 +154,9 @@ def plan_facets(
         settings = wish.configuration
         name = settings.field
         selected = bool(parameters.selected.get(name))
-        leaves_out_own = not settings.conjunction and not parameters.is_strict and selected
+        # Its own filter may be a range, which selects no value.
+        has_own = any(clause.facet == name for clause in parameters.filters)
+        leaves_out_own = not settings.conjunction and not parameters.is_strict and has_own
         num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(wish)
         totals = memory.totals(name, horizon, num_alive_wanted) if is_total else None
         if totals is not None:
