@@ -270,6 +270,19 @@ def test_disjunctive_facet_leaves_out_its_own_filter(films: Index) -> None:
     assert pairs(facets["tags"]) == [("romance", 2), ("drama", 1), ("crime", 0)]
 
 
+def test_disjunctive_facet_leaves_out_its_own_range(films: Index) -> None:
+    answer = films.search(filters={"year": {"gte": 1999}})
+
+    assert answer["pagination"]["total"] == 3
+    assert pairs(answer["data"]["aggregations"]["year"]) == [
+        ("1994", 2),
+        ("1999", 2),
+        ("1995", 1),
+        ("2001", 1),
+    ]
+    assert pairs(answer["data"]["aggregations"]["tags"])[0] == ("drama", 2)
+
+
 def test_not_filters_narrow_everything(films: Index) -> None:
     answer = films.search(filters={"year": [1994]}, not_filters={"tags": ["crime"]})
 
