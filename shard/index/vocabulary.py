@@ -435,3 +435,15 @@ def finish_vocabulary(
         "text.term_masks": masks,
         "text.term_lengths": lengths,
     }
+
+
+def edit_distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> int | None:
+    """Return the OSA distance of a word and a term, or None if it is greater than `edits_max`.
+
+    With `is_prefix` the distance to the nearest beginning of the term; as in `find_similar`.
+    """
+    encoded, length = _padded(term)
+    points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
+    band = np.empty((3, 5), np.int64)
+    distance = int(_distance(points, len(points), encoded, 0, length, edits_max, is_prefix, band))
+    return distance if distance <= edits_max else None
