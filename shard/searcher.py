@@ -57,6 +57,7 @@ from shard.index.external_ids import find_live
 from shard.index.presence import Aspect, presence_of
 from shard.index.sort_columns import needs_documents
 from shard.query import filters
+from shard.query.explanation import explain_score
 from shard.query.text_search import doc_freqs, field_statistics, match_text
 
 if TYPE_CHECKING:
@@ -286,8 +287,6 @@ def _explain(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> tuple[An
     """Return the parts of each hit's score, if they were asked for."""
     if not request.wants_explanation or request.query is None:
         return ()
-    from shard.query.explanation import explain_score
-
     languages = _languages(snapshot)
     return tuple(
         explain_score(snapshot.views[view], request.query, snapshot.registry, languages, doc)

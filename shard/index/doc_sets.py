@@ -123,24 +123,6 @@ def bitset_of(docs: NDArray[np.uint32], num_docs: int) -> NDArray[np.uint64]:
     return words
 
 
-@kernel("int64(uint64[::1], uint32[::1], uint32[::1])")
-def _keep_docs(words: Any, docs: Any, kept: Any) -> Any:
-    """Write those of the documents that the bitset holds; return how many."""
-    count = np.int64(0)
-    for doc in docs:
-        kept[count] = doc
-        count += np.int64(
-            (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1)
-        )
-    return count
-
-
-def keep_docs(words: NDArray[np.uint64], docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return those of the documents that the bitset holds, in their order; 1 ns a document."""
-    kept = np.empty(len(docs) + 1, np.uint32)
-    return kept[: _keep_docs(words, docs, kept)]
-
-
 # --- stored sets --------------------------------------------------------------------------------
 
 

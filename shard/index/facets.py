@@ -373,7 +373,6 @@ class FacetColumn:
 
     __slots__ = (
         "_counts",
-        "_greatest",
         "_numbers",
         "_set_offsets",
         "_set_sizes",
@@ -395,23 +394,11 @@ class FacetColumn:
         self._sets: NDArray[np.uint16] | None = arrays.get("sets")
         self._set_offsets: NDArray[np.int64] | None = arrays.get("set_offsets")
         self._set_sizes: tuple[int, int] | None = None
-        self._greatest: int | None = None
 
     @property
     def is_single(self) -> bool:
         """Whether no document has several values."""
         return len(self.starts) == 0
-
-    @property
-    def num_values(self) -> int:
-        """One more than the greatest value number in the segment."""
-        if self._greatest is None:
-            self._greatest = (
-                int(self._numbers[-1]) + 1
-                if self._numbers is not None
-                else int(self.codes.max(initial=0))
-            )
-        return self._greatest
 
     def intersection_ns(self, unit_ns: float, doc_ns: float) -> float:
         """Estimate what `add_intersections` takes; infinite where there are no stored sets.
