@@ -1,0 +1,54 @@
+"""Weights of words and fields."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.query import MatchKind
+from common.scoring import clause_weights, inverse_doc_freq, weigh_fields
+
+FREQS = st.lists(st.integers(0, 1_000), min_size=5, max_size=5)
+
+
+@given(FREQS)
+def test_kinds_that_are_there_have_a_weight_and_others_none(doc_freqs: list[int]) -> None:
+    weights = clause_weights(doc_freqs, 500)
+    assert [weight > 0 for weight in weights] == [doc_freq > 0 for doc_freq in doc_freqs]
+
+
+@given(FREQS)
+def test_the_best_kind_present_has_the_greatest_weight(doc_freqs: list[int]) -> None:
+    weights = clause_weights(doc_freqs, 500)
+    present = [weight for weight in weights if weight > 0]
+    if present:
+        assert present[0] == max(present)
+
+
+def test_a_rare_typo_does_not_outweigh_a_frequent_word() -> None:
+    weights = clause_weights((400, 0, 0, 1, 1), 500)
+    assert weights[MatchKind.EXACT] > 5 * weights[MatchKind.TYPO_1] > 0
+
+
+@given(st.integers(1, 1_000_000), st.integers(0, 1_000_000))
+def test_rarity_is_positive_and_falls_with_frequency(num_docs: int, doc_freq: int) -> None:
+    rarity = inverse_doc_freq(doc_freq, num_docs)
+    assert rarity > 0
+    assert rarity >= inverse_doc_freq(doc_freq + 1, num_docs)
+
+
+def test_short_fields_weigh_more_and_only_searched_fields_are_there() -> None:
+    weighed = weigh_fields(
+        {"title": (10, 50), "text": (10, 5_000), "other": (10, 10)},
+        {"title": 2.0, "text": 1.0, "absent": 1.0},
+        10,
+    )
+    assert list(weighed) == ["text", "title"]
+    assert weighed["text"].weight == 1.0
+    assert 2.0 < weighed["title"].weight < 20.0
+    assert weighed["text"].average_length == 500.0
+
+
+def test_a_rarely_filled_field_is_not_taken_for_a_short_one() -> None:
+    weighed = weigh_fields({"note": (1, 90)}, {"note": 1.0}, 1_000)
+    assert weighed["note"].average_length == 30.0
