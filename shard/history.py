@@ -1,11 +1,14 @@
 """Which states of an index can be searched: the newest, and older ones that somebody still names.
 
 A search carries a horizon: it sees the newest state that is not behind it. Shards apply a group at
-different moments, so a shard keeps the states since the oldest horizon in use, and those that a
-cursor has pinned. Each is a tuple of shared immutable things, so keeping it costs next to nothing.
+different moments, and cursors go on for minutes, so every state since the oldest horizon in use
+must be to be had. Only a few are *kept*: the newest ones, and those that were asked for lately.
+Each has its own tombstones, so keeping all of a busy quarter of an hour would take gigabytes. The
+others are restored from a later one and the log of groups (`Partition.snapshot_at`).
 
-    seq      40      43      47            horizon 45 → the state of seq 43
-    kept     (gone)  ██      ██ newest     oldest horizon in use 43
+    seq      40     43     47     52     53     58    horizon 50 → the state of seq 47: restored
+    known    (gone) ●      ●      ●      ●      ●     horizon 55 → that of seq 53: kept
+    kept                          ██     ██     ██    oldest horizon in use: 43
 """
 
 from __future__ import annotations
@@ -15,18 +18,27 @@ from collections import Counter
 
 from shard.snapshot import Snapshot
 
+NEWEST_KEPT = 4
+"""A horizon is rarely more than two groups behind."""
+ASKED_KEPT = 4
+"""States that cursors have asked for lately."""
+
 
 class SnapshotHistory:
     """The states of one index, by seq.
 
-    The owner changes it under a lock; `at` may be called from any thread, as it reads one tuple.
+    The owner changes it under a lock; `at` may be called from any thread: it reads one tuple and a
+    list that grows at its end.
 
     Args:
         first: the state to begin with.
+        known: seqs of earlier states that can be restored, ascending.
     """
 
-    def __init__(self, first: Snapshot) -> None:
+    def __init__(self, first: Snapshot, known: tuple[int, ...] = ()) -> None:
         self._snapshots: tuple[Snapshot, ...] = (first,)
+        self._seqs = [*known, first.seq]
+        self._asked: tuple[int, ...] = ()
         self._pins: Counter[int] = Counter()
         self._horizon = 0
 
@@ -37,7 +49,7 @@ class SnapshotHistory:
 
     @property
     def older(self) -> tuple[Snapshot, ...]:
-        """All states but the newest, oldest first."""
+        """All states that are kept but the newest, oldest first."""
         return self._snapshots[:-1]
 
     @property
@@ -50,13 +62,8 @@ class SnapshotHistory:
         """The oldest horizon in use, pinned ones included: what died up to it stays dead."""
         return min((self._horizon, *self._pins))
 
-    @property
-    def oldest_seq(self) -> int:
-        """Seq of the oldest state that is kept."""
-        return self._snapshots[0].seq
-
     def at(self, horizon: int, revision: int | None = None) -> Snapshot | None:
-        """Return the newest state that is not behind a horizon; None if it is no longer there.
+        """Return the newest state that is not behind a horizon; None if it is not kept.
 
         Args:
             horizon: the newest seq to be seen.
@@ -66,32 +73,44 @@ class SnapshotHistory:
         last = snapshots[-1]
         if last.seq <= horizon and revision in (None, last.revision):
             return last
-        end = bisect.bisect_right(snapshots, horizon, key=lambda one: one.seq)
-        if end == 0:
+        wanted = self.seq_at(horizon)
+        found = [one for one in snapshots if one.seq == wanted]
+        if not found:
             return None
-        found = snapshots[end - 1]
-        for older in reversed(snapshots[:end]):
-            if older.seq != found.seq:
-                break
-            if older.revision == revision:
-                return older
-        return found
+        return next((one for one in reversed(found) if one.revision == revision), found[-1])
+
+    def seq_at(self, horizon: int) -> int | None:
+        """Return the seq of the newest state that is not behind a horizon; None: before all."""
+        seqs = self._seqs
+        position = bisect.bisect_right(seqs, horizon)
+        return seqs[position - 1] if position else None
+
+    def after(self, seq: int) -> Snapshot:
+        """Return the oldest state that is kept and newer than a seq."""
+        return next(one for one in self._snapshots if one.seq > seq)
 
     def add(self, snapshot: Snapshot) -> None:
         """Add a state; one of the same seq and revision takes the place of the former."""
+        if snapshot.seq > self._seqs[-1]:
+            self._seqs.append(snapshot.seq)
         kept = [
             one
             for one in self._snapshots
             if (one.seq, one.revision) != (snapshot.seq, snapshot.revision)
         ]
-        position = bisect.bisect_right(kept, snapshot.seq, key=lambda one: one.seq)
-        kept.insert(position, snapshot)
+        kept.insert(bisect.bisect_right(kept, snapshot.seq, key=lambda one: one.seq), snapshot)
         self._snapshots = tuple(kept)
+        self._drop()
+
+    def add_asked(self, snapshot: Snapshot) -> None:
+        """Add an older state that was restored because somebody asked for it."""
+        self._asked = (*self._asked, snapshot.seq)[-ASKED_KEPT:]
+        self.add(snapshot)
 
     def advance(self, horizon: int) -> None:
         """Let go of states that no search can name any more."""
         self._horizon = max(self._horizon, horizon)
-        self._drop()
+        self._forget()
 
     def forget_revisions(self) -> None:
         """Let go of states of former configurations."""
@@ -108,13 +127,21 @@ class SnapshotHistory:
             del self._pins[horizon]
         else:
             self._pins[horizon] -= 1
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the seqs behind the oldest horizon in use, but for the one that it names."""
+        position = bisect.bisect_right(self._seqs, self.safe_seq)
+        if position > 1:
+            self._seqs = self._seqs[position - 1 :]
         self._drop()
 
     def _drop(self) -> None:
-        newest = self._snapshots[-1]
-        named = {id(self.at(horizon)) for horizon in (*self._pins, self._horizon)}
+        """Keep the newest states, those that were asked for, and none that is forgotten."""
+        oldest = self._seqs[0]
+        newest = {one.seq for one in self._snapshots[-NEWEST_KEPT:]}
         self._snapshots = tuple(
             one
             for one in self._snapshots
-            if one is newest or one.seq > self._horizon or id(one) in named
+            if one.seq >= oldest and (one.seq in newest or one.seq in self._asked)
         )

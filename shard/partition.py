@@ -23,6 +23,7 @@ covers is indexed: the tail behind the last manifest as well as the gap that a d
 
 from __future__ import annotations
 
+import bisect
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,9 @@ from shard.storage.manifest import IndexManifest
 BATCH_ITEMS_MAX = 16_384
 BATCH_BYTES_MAX = 8 << 20
 """Of items that are indexed together when an index is built again."""
+
+RECENT_COUNTED_MAX = 1_000
+"""Groups that are looked through to count what a merge could drop: it is asked for often."""
 
 _CONFIGURATION_KEY = b"configuration"
 _EMPTY_ITEM = b"{}"
@@ -230,7 +234,11 @@ class Partition:
             )
             self.generation = Generation.make(self.generation.entry, registry)
             views = self._hide_dead(self._fill_gaps([], folded), folded)
-        self.history = SnapshotHistory(self.make_snapshot(self.state.seq_max, tuple(views)))
+        known = [self.state.seq_folded, *(group.seq for group in self.unfolded)]
+        self.history = SnapshotHistory(
+            self.make_snapshot(self.state.seq_max, tuple(views)),
+            known=tuple(seq for seq in known if seq < self.state.seq_max),
+        )
         self._find_purgeable(views, folded)
 
     def _fill_gaps(self, segments: Sequence[Segment], dead: NDArray[np.uint64]) -> list[Segment]:
@@ -327,7 +335,7 @@ class Partition:
         """Return the state that a horizon names.
 
         Raises:
-            InvalidRequest: cursor_expired, it is older than everything that is kept.
+            InvalidRequest: cursor_expired, it is older than everything that can be had.
         """
         snapshot = self.history.at(horizon, revision)
         if snapshot is not None:
@@ -336,45 +344,30 @@ class Partition:
             return self._restore_state(horizon)
 
     def _restore_state(self, horizon: int) -> Snapshot:
-        """Make a state older than all that are kept: after a restart, from the log of groups.
+        """Make a state that is not kept, from the next one that is and the log of groups.
 
-        The newest segments have all its documents (merges drop only what died behind the horizon
-        of its time); what later groups added is hidden, what they deleted is shown again.
+        The newer segments have all its documents (merges drop only what died behind the oldest
+        horizon in use); what later groups added is hidden, what they deleted is shown again.
         """
-        oldest = self.history.at(self.history.oldest_seq)
-        assert oldest is not None
-        later = [group for group in self.unfolded if horizon < group.seq <= oldest.seq]
-        if horizon < self.state.seq_folded:
+        seq = self.history.seq_at(horizon)
+        if seq is None:
             raise InvalidRequest(
                 "the state that the cursor names is gone: search again without the cursor",
                 code="cursor_expired",
                 param="cursor",
             )
-        added = [
-            np.arange(group.first_record, group.first_record + group.num_records, dtype=np.uint64)
-            for group in later
-        ]
-        revived = BitMap64()
+        newer = self.history.after(seq)
+        later = [group for group in self.unfolded if seq < group.seq <= newer.seq]
+        hidden = [np.zeros(0, np.uint64)]
+        revived = [np.zeros(0, np.uint64)]
         for group in later:
-            revived.update(group.deleted.tolist())
-        views = [
-            SegmentView(view.segment)
-            if view.deleted is None
-            else SegmentView(view.segment).without(
-                [
-                    ordinal
-                    for ordinal, record in zip(
-                        view.deleted, view.segment["docs.record"][list(view.deleted)], strict=True
-                    )
-                    if int(record) not in revived
-                ]
-            )
-            for view in oldest.views
-        ]
-        hidden = np.concatenate([np.zeros(0, np.uint64), *added])
-        seq = max((g.seq for g in self.unfolded if g.seq <= horizon), default=self.state.seq_folded)
-        snapshot = self.make_snapshot(seq, tuple(delete_records(views, hidden)))
-        self.history.add(snapshot)
+            end = group.first_record + group.num_records
+            hidden.append(np.arange(group.first_record, end, dtype=np.uint64))
+            revived.append(group.deleted)
+        views = _revive_records(newer.views, np.concatenate(revived))
+        views = delete_records(views, np.concatenate(hidden))
+        snapshot = self.make_snapshot(seq, tuple(views))
+        self.history.add_asked(snapshot)
         return snapshot
 
     def publish(
@@ -456,21 +449,37 @@ class Partition:
         """Seq up to which deletions are final: no search can name a state before it."""
         return self.history.safe_seq
 
+    def final_groups(self) -> list[Group]:
+        """Return the groups of the log that no search can name a state before."""
+        groups = self.unfolded
+        return groups[: bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq)]
+
+    def forget_folded(self, state: State) -> None:
+        """Take over new counters, and forget the groups that they call folded."""
+        if state.seq_folded != self.state.seq_folded:
+            self.unfolded = [group for group in self.unfolded if group.seq > state.seq_folded]
+        self.state = state
+
+    def recent_groups(self) -> list[Group]:
+        """Return the groups whose deletions are not final yet."""
+        groups = self.unfolded
+        return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
+
     def count_droppable(self, view: SegmentView) -> int:
-        """Return a lower bound of the documents that `droppable` returns; no work."""
+        """Return a lower bound of the documents that `droppable` returns; little work."""
         if view.deleted is None:
             return 0
-        safe_seq = self.safe_seq
-        recent = sum(len(group.deleted) for group in self.unfolded if group.seq > safe_seq)
-        return max(0, len(view.deleted) - recent)
+        recent = self.recent_groups()
+        if len(recent) > RECENT_COUNTED_MAX:
+            return 0
+        return max(0, len(view.deleted) - sum(len(group.deleted) for group in recent))
 
     def droppable(self, view: SegmentView) -> NDArray[np.uint32] | None:
         """Return the ordinals of a view's documents that no search can name any more."""
         if view.deleted is None:
             return None
         ordinals = np.array(view.deleted.to_array(), np.uint32)
-        safe_seq = self.safe_seq
-        recent = [group.deleted for group in self.unfolded if group.seq > safe_seq]
+        recent = [group.deleted for group in self.recent_groups()]
         if recent:
             records = view.segment["docs.record"][ordinals]
             ordinals = ordinals[~np.isin(records, np.concatenate(recent))]
@@ -528,6 +537,20 @@ def _with_merged(older: Snapshot, parts: Sequence[SegmentView], merged: Segment 
         view = SegmentView(merged)
         views.insert(position, view.without(hidden.tolist()) if len(hidden) else view)
     return older.with_views(tuple(views))
+
+
+def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+    """Return the views with some of their deleted documents again."""
+    result = []
+    for view in views:
+        if view.deleted is None:
+            result.append(view)
+            continue
+        ordinals = np.array(view.deleted.to_array(), np.int64)
+        gone = ordinals[~np.isin(view.segment["docs.record"][ordinals], records)]
+        whole = SegmentView(view.segment)
+        result.append(whole.without(gone.tolist()) if len(gone) else whole)
+    return result
 
 
 def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:

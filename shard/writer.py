@@ -353,8 +353,7 @@ class Writer:
     def _foldable(self, *, is_final: bool = False) -> list[Group]:
         """Return the groups to be folded now: all that may be, once it is worth it."""
         partition = self._partition
-        safe_seq = partition.safe_seq
-        groups = [group for group in partition.unfolded if group.seq <= safe_seq]
+        groups = partition.final_groups()
         num_deleted = sum(len(group.deleted) for group in groups)
         is_worth_it = (
             len(partition.unfolded) > GROUPS_UNFOLDED_MAX or num_deleted > DELETED_UNFOLDED_MAX
@@ -430,10 +429,9 @@ class Writer:
     def _note(self, state: State, group: Group) -> None:
         """Take over counters and log of a commit."""
         partition = self._partition
-        unfolded = [one for one in partition.unfolded if one.seq > state.seq_folded]
         with partition.lock:
-            partition.unfolded = [*unfolded, group]
-            partition.state = state
+            partition.forget_folded(state)
+            partition.unfolded.append(group)
 
     # --- between groups
 
@@ -477,8 +475,7 @@ class Writer:
             self._fail(error)
             return
         with partition.lock:
-            partition.state = state
-            partition.unfolded = [one for one in partition.unfolded if one.seq > state.seq_folded]
+            partition.forget_folded(state)
 
 
 def _is_item_of(document: bytes, id: bytes) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.history import SnapshotHistory
+from shard.history import NEWEST_KEPT, SnapshotHistory
 from shard.snapshot import Snapshot
 
 
@@ -50,19 +50,38 @@ def test_advancing_keeps_what_the_horizon_names() -> None:
     assert _seq(history, 8) is None
 
 
-def test_pinned_state_stays_until_unpinned_as_often() -> None:
+def test_pinned_state_stays_known_until_unpinned_as_often() -> None:
     history = SnapshotHistory(_state(3))
     history.pin(4)
     history.pin(4)
     history.add(_state(5))
     history.advance(5)
 
-    assert _seq(history, 4) == 3
+    assert history.seq_at(4) == 3
+    assert history.safe_seq == 4
     history.unpin(4)
-    assert _seq(history, 4) == 3
+    assert history.seq_at(4) == 3
     history.unpin(4)
-    assert _seq(history, 4) is None
+    assert history.seq_at(4) is None
+    assert history.safe_seq == 5
     history.unpin(4)
+
+
+def test_few_states_are_kept_but_all_are_known() -> None:
+    history = SnapshotHistory(_state(0))
+    for seq in range(1, 1_000):
+        history.add(_state(2 * seq))
+
+    assert len(history.older) < NEWEST_KEPT
+    assert history.at(1_001) is None
+    assert history.seq_at(1_001) == 1_000
+    assert history.after(1_000).seq == 1_992
+    history.add_asked(_state(1_000))
+    assert _seq(history, 1_001) == 1_000
+    history.add(_state(2_000))
+    assert _seq(history, 1_001) == 1_000
+    history.advance(1_500)
+    assert _seq(history, 1_001) is None
 
 
 def test_same_seq_replaces_but_for_another_revision() -> None:
@@ -78,7 +97,7 @@ def test_same_seq_replaces_but_for_another_revision() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), max_size=20))
-def test_states_from_the_horizon_on_are_all_there(steps: list[tuple[int, int]]) -> None:
+def test_states_from_the_horizon_on_are_all_known(steps: list[tuple[int, int]]) -> None:
     history = SnapshotHistory(_state(0))
     seqs = [0]
     for step, lag in steps:
@@ -86,4 +105,6 @@ def test_states_from_the_horizon_on_are_all_there(steps: list[tuple[int, int]]) 
         history.add(_state(seqs[-1]))
         history.advance(seqs[-1] - lag)
         for horizon in range(max(0, history.horizon), seqs[-1] + 1):
-            assert _seq(history, horizon) == max(seq for seq in seqs if seq <= horizon)
+            expected = max(seq for seq in seqs if seq <= horizon)
+            assert history.seq_at(horizon) == expected
+            assert _seq(history, horizon) in (expected, None)

@@ -245,6 +245,30 @@ def test_horizon_sees_the_groups_up_to_it_also_after_a_restart(shard: Shard) -> 
     assert states() == before
 
 
+def test_every_state_since_the_oldest_horizon_in_use_can_be_had(shard: Shard) -> None:
+    states: dict[int, dict[str, Any]] = {}
+    generator = random.Random(2)
+    for seq in range(1, 60):
+        operations: list[tuple[Operation, dict[str, Any] | str]] = [
+            (Operation.DELETE, str(generator.randrange(90)))
+            if generator.random() < 0.2
+            else (Operation.PUT, {"id": generator.randrange(90), "seq": seq})
+            for _ in range(generator.choice([1, 5, 70]))
+        ]
+        shard.writer.apply(_group(seq, operations, horizon=min(seq - 1, 10)))
+        shard.seq = seq
+        states[seq] = shard.live()
+        if seq % 7 == 0:
+            work(shard.partition, is_idle=True)
+        if seq == 40:
+            shard.close()
+            shard.open()
+    for seq in generator.sample(range(10, 60), 50):
+        live = _live(shard.partition.snapshot_at(seq))
+        assert {key: item for key, (item, _) in live.items()} == states[seq]
+    assert len(shard.partition.history.older) < 10
+
+
 def test_older_states_share_the_merged_segment(shard: Shard) -> None:
     """So that the parts, and the pages that a merge has touched, can go."""
     for start in (0, 200, 400):
