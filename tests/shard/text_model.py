@@ -1,0 +1,83 @@
+"""Naive text index for tests: dictionaries and loops, no arrays; and segments made from items."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from common.analysis.analyzer import Analyzer
+from shard.index.extraction import Extraction, extract
+from shard.index.field_registry import FieldRegistry
+from shard.index.positions import POSITION_GAP
+from shard.index.segment import Segment
+from shard.index.text_index import build_text
+
+ANALYZER = Analyzer()
+Item = Mapping[str, Any]
+Places = dict[str, dict[tuple[int, str], list[int]]]
+"""Term → (document, path) → positions."""
+
+
+def extract_items(items: Sequence[Item], registry: FieldRegistry) -> Extraction:
+    """Extract items as the writer does."""
+    encoded = [json.dumps(item, ensure_ascii=False).encode() for item in items]
+    ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64) - 1
+    starts = np.array([0, *(ends[:-1] + 1)] if encoded else [], np.int64)
+    body = np.frombuffer(bytearray(b"\n".join(encoded) + b"\n" + bytes(16)), np.uint8)
+    return extract(body, starts, ends, registry)
+
+
+def make_segment(items: Sequence[Item], registry: FieldRegistry) -> Segment:
+    """Build the text structures of items, all fields searchable."""
+    extraction = extract_items(items, registry)
+    is_searchable = np.ones(len(registry.paths) + 1, np.bool_)
+    return Segment(build_text(extraction, is_searchable), num_docs=len(items))
+
+
+def strings(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
+    """Yield path and text of every string of an item."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            yield from strings(child, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for child in value:
+            yield from strings(child, path)
+
+
+def list_places(items: Sequence[Item]) -> tuple[Places, dict[tuple[int, str], int]]:
+    """Return the places of all terms, and the length of every field of every document."""
+    places: Places = defaultdict(lambda: defaultdict(list))
+    lengths: dict[tuple[int, str], int] = defaultdict(int)
+    for doc, item in enumerate(items):
+        next_position: dict[str, int] = defaultdict(int)
+        for path, text in strings(item):
+            tokens = ANALYZER.tokenize(text, is_indexing=True)
+            if not tokens:
+                continue
+            base = next_position[path]
+            for token in tokens:
+                places[token.text][doc, path].append(base + token.position)
+            length = tokens[-1].position + 1
+            lengths[doc, path] += length
+            next_position[path] = base + length + POSITION_GAP
+    return places, lengths
+
+
+def osa_distance(left: str, right: str) -> int:
+    """Return the optimal string alignment distance by the full table."""
+    table = [[max(i, j) for j in range(len(right) + 1)] for i in range(len(left) + 1)]
+    for i in range(1, len(left) + 1):
+        for j in range(1, len(right) + 1):
+            cost = left[i - 1] != right[j - 1]
+            table[i][j] = min(
+                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + cost
+            )
+            if i > 1 and j > 1 and left[i - 1] == right[j - 2] and left[i - 2] == right[j - 1]:
+                table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
+    return table[-1][-1]
