@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+from multidict import istr
 
 from common.errors import InvalidRequest, ServiceError
 from common.logs import Log
@@ -47,6 +48,8 @@ BACKLOG: Final = 1_024
 HEADERS_MAX: Final = 128
 READ_BYTES: Final = 256 * 1024
 """Of a body that are kept in memory before the socket has to wait."""
+
+_REQUEST_ID: Final = istr("X-Request-Id")
 
 _log = Log("http")
 
@@ -77,7 +80,7 @@ class RequestIds:
 
     def __call__(self, message: RawRequestMessage) -> str:
         """Return the id of a request."""
-        given = message.headers.get("X-Request-Id")
+        given = message.headers.get(_REQUEST_ID)
         if given is not None and len(given) <= 64 and given.isascii() and given.isprintable():
             return given
         return f"{self._prefix}-{next(self._numbers):x}"

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numba import types
 from numpy.typing import NDArray
 
@@ -259,8 +260,8 @@ class BucketOrder:
         return bool(self.keys) and self.keys[0][0] == "selected"
 
 
-class Bucket(NamedTuple):
-    """One value of a facet as the user sees it."""
+class Bucket(Struct, frozen=True, gc=False, rename={"is_selected": "selected"}):
+    """One value of a facet as the user sees it; encoded as JSON it is a bucket of the interface."""
 
     key: str
     doc_count: int

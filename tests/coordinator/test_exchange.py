@@ -16,7 +16,7 @@ from coordinator.exchange import INFLATED_CHUNK_BYTES, ByteBudget, Inflater, ori
 COMPRESS = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
-    "br": brotli.compress,
+    "br": lambda data: brotli.compress(data, quality=2),
     "raw deflate": lambda data: zlib.compress(data)[2:-4],
 }
 
@@ -32,12 +32,14 @@ def inflate(encoding: str, data: bytes, piece_bytes: int) -> list[bytes]:
 
 @given(
     st.sampled_from(sorted(COMPRESS)),
-    st.binary(max_size=2_000) | st.integers(0, 600_000).map(lambda n: b"ab" * n),
+    st.binary(max_size=60),
+    st.sampled_from([0, 1, 2, 50, 10_000, 20_000]),
     st.integers(1, 5_000),
 )
 def test_what_was_compressed_comes_back_in_bounded_parts(
-    encoding: str, data: bytes, piece_bytes: int
+    encoding: str, text: bytes, num_times: int, piece_bytes: int
 ) -> None:
+    data = text * num_times
     parts = inflate(encoding, COMPRESS[encoding](data), piece_bytes)
 
     assert b"".join(parts) == data
