@@ -1,0 +1,89 @@
+"""Damaged files are noticed: derived ones are made again, the truth is never guessed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.workload import CONFIGURATION
+from tests.service import Client, Service
+
+NUM_ITEMS = 400
+
+
+def make(service: Service) -> None:
+    client = service.client()
+    assert client.post("/d/configuration", CONFIGURATION).status == 200
+    for begin in range(0, NUM_ITEMS, 100):
+        items = [
+            {"id": n, "colour": ["red", "blue"][n % 2], "writer": "w", "name": f"thing {n}"}
+            for n in range(begin, begin + 100)
+        ]
+        assert client.post("/d/items", items).status == 200
+    client.close()
+
+
+def check_all(client: Client) -> None:
+    answer = client.search("d", query="thing", per_page=1)
+    assert answer["pagination"]["total"] == NUM_ITEMS
+    buckets = answer["data"]["aggregations"]["colour"]["buckets"]
+    assert {b["key"]: b["doc_count"] for b in buckets} == {"red": 200, "blue": 200}
+    assert client.get("/d/items/123").json["name"] == "thing 123"
+
+
+def segment_files(data: Path) -> list[Path]:
+    return sorted(data.rglob("segment-*.seg"))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("damage", ["bit", "cut", "empty", "gone"])
+def test_a_damaged_segment_is_built_again_from_the_items(tmp_path: Path, damage: str) -> None:
+    service = Service(tmp_path / "data", 2)
+    with service:
+        make(service)
+        assert service.terminate() == 0
+        files = segment_files(service.data)
+        assert files, "a stop in order leaves segments on disk"
+        for path in files:
+            content = bytearray(path.read_bytes())
+            if damage == "bit":
+                content[len(content) // 2] ^= 16
+                path.write_bytes(content)
+            elif damage == "gone":
+                path.unlink()
+            else:
+                path.write_bytes(content[: len(content) // 2] if damage == "cut" else b"")
+        service.start()
+        client = service.client()
+        check_all(client)
+        client.close()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("damage", ["cut", "empty"])
+def test_a_cut_or_empty_truth_is_refused_with_the_remedy(tmp_path: Path, damage: str) -> None:
+    service = Service(tmp_path / "data", 2)
+    with service:
+        make(service)
+        assert service.terminate() == 0
+        truth = sorted(service.data.rglob("data.mdb"))[0]
+        truth.write_bytes(truth.read_bytes()[:8192] if damage == "cut" else b"")
+        service.start(wait=False)
+        deadline = time.monotonic() + 60
+        while "data.mdb" not in service.log() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert "data.mdb" in service.log()
+        assert "restore" in service.log() or "backup" in service.log()
+        client = service.client()
+        deadline = time.monotonic() + 20
+        status = 0
+        while time.monotonic() < deadline:
+            try:
+                status = client.post("/d/search", {}).status
+                break
+            except OSError:
+                time.sleep(0.1)
+        assert status != 200, "an index without half of its items was served"
+        client.close()

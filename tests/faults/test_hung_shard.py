@@ -1,0 +1,52 @@
+"""A shard that hangs shortens no answer and hangs no client; it is replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.workload import CONFIGURATION
+from tests.service import Service
+
+NUM_ITEMS = 60
+HANG_SECONDS_MAX = 20
+"""Ping supervision kills a silent shard after ten seconds; the rest is for a busy machine."""
+
+
+@pytest.mark.timeout(180)
+def test_a_hung_shard_is_an_error_or_a_flagged_part_until_it_is_replaced(tmp_path: Path) -> None:
+    with Service(tmp_path / "data", 2) as service:
+        client = service.client()
+        assert client.post("/hung/configuration", CONFIGURATION).status == 200
+        items = [{"id": n, "colour": "red", "writer": "w"} for n in range(NUM_ITEMS)]
+        assert client.post("/hung/items", items).status == 200
+
+        (victim, *_) = service.pids_of("--shard-id")[:1]
+        os.kill(victim, signal.SIGSTOP)
+        started = time.monotonic()
+        reply = client.post("/hung/search", {"timeout_ms": 1000})
+        assert reply.status in (503, 504), reply.body
+        assert time.monotonic() - started < 5
+
+        reply = client.post("/hung/search", {"timeout_ms": 2000, "partial": "allow"})
+        if reply.status == 200:
+            answer = reply.json
+            assert answer["meta"]["shards"]["failed"] == 1
+            assert 0 < answer["pagination"]["total"] < NUM_ITEMS
+        else:
+            assert reply.status in (503, 504), reply.body
+
+        deadline = time.monotonic() + HANG_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if client.post("/hung/search", {"timeout_ms": 1000}).status == 200:
+                break
+            time.sleep(0.1)
+        answer = client.search("hung")
+        assert answer["pagination"]["total"] == NUM_ITEMS
+        assert answer["meta"]["shards"]["failed"] == 0
+        assert client.post("/hung/items", [{"id": 1000}]).status == 200
+        client.close()
