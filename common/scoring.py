@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 from common.query import NUM_MATCH_KINDS, MatchKind
 
-K1_DEFAULT: Final = 0.9
-B_DEFAULT: Final = 0.6
-PROXIMITY_DEFAULT: Final = 0.1
+K1_DEFAULT: Final = 0.85
+B_DEFAULT: Final = 0.62
+PROXIMITY_DEFAULT: Final = 0.2
 
 IDF_SHIFT: Final = 0.2
 IDF_SHARE_MIN: Final = 0.1

@@ -1,12 +1,15 @@
 """Languages: stemming of single words, and which language a field has.
 
 Terms are stored folded, without stems; a stem is computed for terms that a query looks at. So a
-change of language applies to the data that is already there.
+change of language applies to the data that is already there. Stemmers get folded words; where one
+needs a letter that folding takes away, and it can be told where it was, it is put back first
+(Russian й, which stands behind vowels).
 
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +26,8 @@ LANGUAGES: Final = tuple(sorted(Stemmer.algorithms()))
 """Snowball names of all languages that have a stemmer."""
 
 _KEEPS_BEGINNING: Final = frozenset(
-    ("armenian", "basque", "catalan", "czech", "danish", "dutch_porter", "english", "french")
-    + ("greek", "hindi", "hungarian", "italian", "lithuanian", "nepali", "norwegian", "polish")
-    + ("porter", "portuguese", "romanian", "russian", "spanish", "swedish", "turkish")
+    "armenian basque catalan czech danish dutch_porter english french greek hindi hungarian italian"
+    " lithuanian nepali norwegian polish porter portuguese romanian russian spanish swedish turkish".split()
 )
 """Stemmers that only change a word's end; the others also take off or rewrite what is before."""
 
@@ -44,11 +46,17 @@ class _Stemmers(threading.local):
 
 
 _stemmers = _Stemmers()
+_SHORT_I: Final = re.compile("(?<=[аеиоуыэюя])и")
+"""Folded й, mostly: it stands behind vowels, и seldom does."""
 
 
 def stem_all(words: Sequence[str], language: str) -> list[str]:
     """Return the stem of each folded word; about 0.5 µs a word."""
+    if language == "russian":
+        words = [_SHORT_I.sub("й", word) for word in words]
     stems: list[str] = _stemmers.get(language).stemWords(words)
+    if language == "russian":
+        stems = [one.replace("й", "и") for one in stems]
     return stems
 
 

@@ -46,7 +46,7 @@ WINDOW: Final = 8
 assert WINDOW < POSITION_GAP
 CHAIN_MAX: Final = 2
 """A pair that goes on from a pair standing together counts twice: longer sequences say more."""
-RUN_PAIR_FACTOR: Final = 0.25
+RUN_PAIR_FACTOR: Final = 0.15
 """What a pair of overlapping bigrams counts."""
 WORDS_MAX: Final = 64
 """Words of a query that proximity looks at (six bits of an occurrence)."""
@@ -79,7 +79,9 @@ def _list_occurrences(  # type: ignore[no-untyped-def]
 ):
     """Return the places of a word's terms in the wanted documents.
 
-    An occurrence is: number in `wanted` (20 bits), field (16), position (22), word (6).
+    An occurrence is: number in `wanted` (20 bits), field (16), position (22), 63 - word (6): where
+    one place is two words of the query, the later word is looked at first, so that it meets the
+    earlier one at the place before, not at its own.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
@@ -135,15 +137,14 @@ def _list_occurrences(  # type: ignore[no-untyped-def]
                 upper = (
                     np.uint64(place) << np.uint64(44)
                     | np.uint64(fields[i]) << np.uint64(28)
-                    | np.uint64(word)
+                    | np.uint64(63 - word)
                 )
                 position = np.int64(0)
                 for _ in range(freq):
                     delta, cursor = decode_varint(positions, cursor)
                     position += delta
-                    found[num_found] = upper | np.uint64(min(position, _POSITION_MAX)) << np.uint64(
-                        6
-                    )
+                    place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
+                    found[num_found] = upper | place_bits
                     num_found += 1
     return found[:num_found]
 
@@ -168,7 +169,7 @@ def _measure(occurrences, num_docs, pair_weights):  # type: ignore[no-untyped-de
             text = occurrences[i] >> np.uint64(28)
             last[:] = -1
             while i < size and occurrences[i] >> np.uint64(28) == text:
-                word = np.int64(occurrences[i] & np.uint64(63))
+                word = 63 - np.int64(occurrences[i] & np.uint64(63))
                 position = np.int64(occurrences[i] >> np.uint64(6) & np.uint64(_POSITION_MAX))
                 i += 1
                 chain[word] = 0

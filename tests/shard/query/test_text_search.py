@@ -1,0 +1,441 @@
+"""Text search against comparing every document; the same scores however items are spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import FrozenBitMap
+
+from common.analysis.languages import Languages, stem
+from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
+from common.query import Clause, MatchKind, Phrase, Word
+from common.scoring import clause_weights
+from shard.index.field_lengths import DECODED_LENGTHS, encode_length
+from shard.index.field_registry import FieldRegistry
+from shard.query.bm25f import FREQ_UNIT, SCORE_UNIT, TIER_OF_KIND
+from shard.query.explanation import explain_score
+from shard.query.proximity import CHAIN_MAX, WINDOW
+from shard.query.text_search import (
+    doc_freqs,
+    field_statistics,
+    match_text,
+    proximity_pairs,
+    tier_step,
+    worst_tier,
+)
+from shard.snapshot import SegmentView, full_mask
+from tests.shard.text_model import list_places, make_segment, osa_distance
+
+K1 = 0.9
+B = 0.6
+ENGLISH = Languages("english")
+VOCABULARY = (
+    "sea seal tea star stars starred starship rain rains raining trains brain 日本語 本語 station"
+    " stations sattion x1"
+).split()
+TEXTS = st.lists(st.sampled_from(VOCABULARY), max_size=8).map(" ".join)
+ITEMS = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"a": TEXTS, "b": TEXTS | st.lists(TEXTS, max_size=2), "c": TEXTS}
+    ),
+    max_size=10,
+)
+WORDS = st.builds(
+    Word,
+    text=st.sampled_from("sea star stars st rain raining station statoin trainstation 日本".split()),
+    is_prefix=st.booleans(),
+    typos=st.integers(0, 2),
+    synonyms=st.sampled_from([(), (), (("tea",),), (("rain", "brain"), ("seal",))]),
+    is_stemmed=st.booleans(),
+)
+PHRASES = st.builds(
+    Phrase,
+    words=st.lists(st.sampled_from("sea star rain station 日本 本語".split()), min_size=2, max_size=3)
+    .map(tuple),
+    is_prefix=st.booleans(),
+)
+CLAUSES: st.SearchStrategy[Clause] = st.one_of(WORDS, WORDS, PHRASES)
+
+
+def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
+    """Return how a term matches a word, by the definition."""
+    if term == word.text:
+        return MatchKind.EXACT
+    if (term,) in word.synonyms:
+        return MatchKind.STEM
+    if word.is_stemmed and language and stem(term, language) == stem(word.text, language):
+        return MatchKind.STEM
+    if word.is_prefix and term.startswith(word.text):
+        return MatchKind.PREFIX
+    if word.typos:
+        ends = range(len(term) + 1) if word.is_prefix else [len(term)]
+        distance = min(osa_distance(word.text, term[:end]) for end in ends)
+        if distance <= word.typos:
+            return MatchKind(MatchKind.PREFIX + distance)
+    return None
+
+
+class NaiveSearch:
+    """All documents as dictionaries; every query looks at everything."""
+
+    def __init__(self, items: Sequence[Any], fields: Sequence[FieldWeight]) -> None:
+        self.num_docs = len(items)
+        self.places, self.lengths = list_places(items)
+        self.fields = {field.path: field for field in fields}
+
+    def gain(self, doc: int, path: str) -> float:
+        field = self.fields.get(path)
+        if field is None:
+            return 0.0
+        length = int(DECODED_LENGTHS[encode_length(self.lengths[doc, path], DECODED_LENGTHS)])
+        norm = 1.0 - B + B * (length / field.average_length)
+        return field.weight / max(norm, 1e-3) * FREQ_UNIT
+
+    def phrase_freqs(self, phrase: Phrase) -> dict[tuple[int, str], int]:
+        last = len(phrase.words) - 1
+        starts: dict[tuple[int, str], set[int]] | None = None
+        for i, word in enumerate(phrase.words):
+            here: dict[tuple[int, str], set[int]] = {}
+            for term, entries in self.places.items():
+                is_match = term == word or (
+                    phrase.is_prefix and i == last and term.startswith(word)
+                )
+                if is_match:
+                    for entry, positions in entries.items():
+                        here.setdefault(entry, set()).update(p - i for p in positions)
+            starts = (
+                here
+                if starts is None
+                else {entry: starts[entry] & here[entry] for entry in starts if entry in here}
+            )
+        return {entry: len(found) for entry, found in (starts or {}).items() if found}
+
+    def score(
+        self, clause: Clause, weights: Sequence[Sequence[float]]
+    ) -> dict[int, tuple[int, int]]:
+        """Return (score in units, tier) by document."""
+        freqs: dict[int, dict[int, int]] = {}
+
+        def add(doc: int, path: str, freq: int, ratio: float, tier: int) -> None:
+            gain = self.gain(doc, path)
+            if gain > 0:
+                tiers = freqs.setdefault(doc, {})
+                tiers[tier] = tiers.get(tier, 0) + int(freq * gain * ratio + 0.5)
+
+        if isinstance(clause, Phrase):
+            for (doc, path), freq in self.phrase_freqs(clause).items():
+                add(doc, path, freq, 1.0, 0)
+            tier_weights = [math.fsum(max(one) for one in weights)]
+        else:
+            own = weights[0]
+            typed = max(own[0], own[1])
+            tier_weights = [typed, *own[2:]]
+            for term, entries in self.places.items():
+                kind = match_kind(term, clause, "english")
+                if kind is not None and own[kind] > 0:
+                    ratio = own[kind] / typed if kind < MatchKind.PREFIX else 1.0
+                    for (doc, path), positions in entries.items():
+                        add(doc, path, len(positions), ratio, TIER_OF_KIND[kind])
+            for synonym in clause.synonyms:
+                if len(synonym) > 1 and own[MatchKind.STEM] > 0:
+                    for (doc, path), freq in self.phrase_freqs(Phrase(synonym)).items():
+                        add(doc, path, freq, own[MatchKind.STEM] / typed, 0)
+        result = {}
+        for doc, tiers in freqs.items():
+            tier = min(tiers)
+            t = float(max(tiers[tier], 1))
+            value = tier_weights[tier] * SCORE_UNIT * (t / (t + K1 * FREQ_UNIT)) + 0.5
+            result[doc] = (int(value), tier)
+        return result
+
+    def bonus(self, query: TextQuery, doc: int) -> float:
+        words, pair_weights = proximity_pairs(query)
+        if not len(pair_weights):
+            return 0.0
+        best = [0.0] * len(pair_weights)
+        for path in self.fields:
+            places: list[set[int]] = [set() for _ in words]
+            for term, entries in self.places.items():
+                for i, word in enumerate(words):
+                    if match_kind(term, word, "english") is not None:
+                        places[i].update(entries.get((doc, path), ()))
+
+            def chain(word: int, place: int, places: list[set[int]] = places) -> int:
+                if word == 0 or place - 1 not in places[word - 1]:
+                    return 0
+                return min(chain(word - 1, place - 1) + 1, CHAIN_MAX)
+
+            for pair in range(len(pair_weights)):
+                for place in places[pair + 1]:
+                    before = [p for p in places[pair] if p < place]
+                    if before:
+                        distance = place - max(before)
+                        if distance == 1:
+                            best[pair] = max(best[pair], chain(pair + 1, place))
+                        elif distance <= WINDOW:
+                            best[pair] = max(best[pair], 1.0 / distance)
+                for place in places[pair]:
+                    if place in places[pair + 1]:
+                        continue
+                    before = [p for p in places[pair + 1] if p < place]
+                    if before and place - max(before) <= WINDOW:
+                        best[pair] = max(best[pair], 0.5 / (place - max(before)))
+        total = 0.0
+        for weight, closeness in zip(pair_weights.tolist(), best, strict=True):
+            total += weight * closeness
+        return float(np.rint(total * (query.proximity * SCORE_UNIT)) / SCORE_UNIT)
+
+    def search(self, query: TextQuery) -> dict[int, float]:
+        """Return the score of every document that matches."""
+        scored = [self.score(one.clause, one.weights) for one in query.clauses]
+        excluded: set[int] = set()
+        for clause in query.excluded:
+            count = len(clause.words) if isinstance(clause, Phrase) else 1
+            excluded.update(self.score(clause, [[1.0] * 5] * count))
+        result = {}
+        for doc in range(self.num_docs):
+            matching = [one[doc] for one in scored if doc in one]
+            offset = 0.0
+            if query.is_leading and query.required < len(scored):
+                leading = 0
+                while leading < len(scored) and doc in scored[leading]:
+                    leading += 1
+                matching = matching[:leading]
+                offset = tier_step(query) * (leading - 1)
+            if len(matching) < query.required or doc in excluded:
+                continue
+            if query.required >= len(scored):
+                worst = max(tier for _, tier in matching)
+                offset = tier_step(query) * (worst_tier(query) - worst)
+            total = sum(score for score, _ in matching) / SCORE_UNIT
+            result[doc] = offset + (total + self.bonus(query, doc))
+        return result
+
+
+def statistics_of(views: Sequence[SegmentView], words: Sequence[Word]) -> list[list[int]]:
+    return [np.sum([doc_freqs(view, word, ENGLISH) for view in views], 0).tolist() for word in words]
+
+
+def words_of(clause: Clause) -> list[Word]:
+    if isinstance(clause, Word):
+        return [clause]
+    last = len(clause.words) - 1
+    return [
+        Word(word, clause.is_prefix and i == last, is_stemmed=False)
+        for i, word in enumerate(clause.words)
+    ]
+
+
+def fields_of(
+    views: Sequence[SegmentView], registries: Sequence[FieldRegistry], paths: Sequence[str]
+) -> tuple[FieldWeight, ...]:
+    sums: dict[str, list[int]] = {}
+    for view, registry in zip(views, registries, strict=True):
+        for number, (count, total) in field_statistics(view).items():
+            own = sums.setdefault(registry.paths[number], [0, 0])
+            own[0] += count
+            own[1] += total
+    return tuple(
+        FieldWeight(path, 1.0 + i, total / count)
+        for i, (path, (count, total)) in enumerate(sorted(sums.items()))
+        if path in paths
+    )
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> dict[str, Any]:
+    clauses = draw(st.lists(CLAUSES, min_size=1, max_size=3, unique=True))
+    return {
+        "clauses": clauses,
+        "excluded": draw(st.lists(CLAUSES, max_size=1)),
+        "required": draw(st.integers(1, len(clauses))),
+        "is_leading": draw(st.booleans()),
+        "paths": draw(st.sampled_from([("a", "b", "c"), ("a", "b"), ("c",)])),
+        "proximity": draw(st.sampled_from([0.0, 0.2])),
+    }
+
+
+def make_query(
+    shape: dict[str, Any],
+    views: Sequence[SegmentView],
+    registries: Sequence[FieldRegistry],
+    num_docs: int,
+) -> TextQuery:
+    clauses = []
+    for clause in shape["clauses"]:
+        freqs = statistics_of(views, words_of(clause))
+        clauses.append(
+            ScoredClause(clause, tuple(clause_weights(one, num_docs) for one in freqs))
+        )
+    return TextQuery(
+        clauses=tuple(clauses),
+        required=shape["required"],
+        is_leading=shape["is_leading"],
+        excluded=tuple(shape["excluded"]),
+        fields=fields_of(views, registries, shape["paths"]),
+        k1=K1,
+        b=B,
+        proximity=shape["proximity"],
+    )
+
+
+@given(ITEMS, queries())
+def test_finds_and_scores_what_comparing_every_document_does(
+    items: list[dict[str, Any]], shape: dict[str, Any]
+) -> None:
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    query = make_query(shape, [view], [registry], len(items))
+    match = match_text(view, query, registry, ENGLISH, None, None)
+
+    expected = NaiveSearch(items, query.fields).search(query)
+    assert dict(zip(match.docs.tolist(), match.scores.tolist(), strict=True)) == expected
+    for doc, score in expected.items():
+        explanation = explain_score(view, query, registry, ENGLISH, doc)
+        assert explanation["score"] == score
+        assert sum(part["score"] for part in reversed(explanation["parts"])) == score
+
+
+@given(ITEMS, queries(), st.data())
+def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
+    items: list[dict[str, Any]], shape: dict[str, Any], data: st.DataObject
+) -> None:
+    is_live = data.draw(st.lists(st.booleans(), min_size=len(items), max_size=len(items)))
+    live = [item for item, one in zip(items, is_live, strict=True) if one]
+    registry = FieldRegistry()
+    whole = SegmentView(make_segment(live, registry))
+    query = make_query(shape, [whole], [registry], len(live))
+    match = match_text(whole, query, registry, ENGLISH, None, None)
+
+    cut = data.draw(st.integers(0, len(items)))
+    views = []
+    registries = []
+    for start, end, paths in ((0, cut, "cba"), (cut, len(items), "x")):
+        registries.append(FieldRegistry(paths))
+        deleted = FrozenBitMap(i - start for i in range(start, end) if not is_live[i])
+        segment = make_segment(items[start:end], registries[-1])
+        views.append(SegmentView(segment, deleted if len(deleted) else None))
+    split_query = make_query(shape, views, registries, len(live))
+    assert split_query == query
+    scores: list[float] = []
+    docs: list[int] = []
+    for view, own, start in zip(views, registries, (0, cut), strict=True):
+        found = match_text(view, split_query, own, ENGLISH, view.live_mask, None)
+        docs += [start + doc for doc in found.docs.tolist()]
+        scores += found.scores.tolist()
+    renumbered = [i for i, one in enumerate(is_live) if one]
+    assert docs == [renumbered[doc] for doc in match.docs.tolist()]
+    assert scores == match.scores.tolist()
+
+
+@given(ITEMS, queries(), st.integers(0, 4), st.integers(0, 2**10))
+def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_narrow(
+    items: list[dict[str, Any]], shape: dict[str, Any], num_ranked: int, mask: int
+) -> None:
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    query = make_query(shape, [view], [registry], len(items))
+    everything = match_text(view, query, registry, ENGLISH, None, None)
+    allowed = full_mask(max(len(items), 1)) & np.uint64(mask)
+    some = match_text(view, query, registry, ENGLISH, allowed, num_ranked)
+
+    passing = [i for i, doc in enumerate(everything.docs.tolist()) if mask >> doc & 1]
+    assert some.docs.tolist() == everything.docs[passing].tolist()
+    best = sorted(everything.scores[passing].tolist(), reverse=True)[:num_ranked]
+    assert sorted(some.scores.tolist(), reverse=True)[: len(best)] == best
+
+
+def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:
+    items = [{"a": text} for text in ("starf", "stra star1 starz", "starship", "star filler " * 9)]
+    items += [{"a": "star filler"}] * 5
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    shape = {
+        "clauses": [Word("star", is_prefix=True, typos=1)],
+        "excluded": [],
+        "required": 1,
+        "is_leading": False,
+        "paths": ("a",),
+        "proximity": 0.2,
+    }
+    query = make_query(shape, [view], [registry], len(items))
+    match = match_text(view, query, registry, ENGLISH, None, None)
+    scores = dict(zip(match.docs.tolist(), match.scores.tolist(), strict=True))
+    assert len(scores) == len(items)
+    assert min(scores[3], scores[4]) > max(scores[0], scores[1], scores[2])
+
+
+def test_words_together_beat_the_same_words_apart() -> None:
+    filler = "one two three four five six seven eight nine ten"
+    items = [{"a": f"green {filler} mile"}, {"a": f"mile green {filler}"}]
+    items += [{"a": f"{filler} green mile"}]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    shape = {
+        "clauses": [Word("green"), Word("mile")],
+        "excluded": [],
+        "required": 2,
+        "is_leading": False,
+        "paths": ("a",),
+        "proximity": 0.2,
+    }
+    query = make_query(shape, [view], [registry], len(items))
+    match = match_text(view, query, registry, ENGLISH, None, None)
+    assert np.argsort(match.scores).tolist() == [0, 1, 2]
+
+
+def test_phrases_and_proximity_do_not_reach_across_values() -> None:
+    items = [{"a": ["green", "mile"]}, {"a": ["green mile"]}]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    shape = {
+        "clauses": [Phrase(("green", "mile"))],
+        "excluded": [],
+        "required": 1,
+        "is_leading": False,
+        "paths": ("a",),
+        "proximity": 0.2,
+    }
+    query = make_query(shape, [view], [registry], len(items))
+    assert match_text(view, query, registry, ENGLISH, None, None).docs.tolist() == [1]
+
+
+def test_a_stem_counts_in_fields_of_its_language_only() -> None:
+    languages = Languages(None, {"en": "english", "de": "russian"})
+    items = [{"en": "houses"}, {"de": "houses"}, {"xx": "houses"}, {"xx": "house"}]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry))
+    query = TextQuery(
+        (ScoredClause(Word("house"), ((1.0, 1.0, 0.0, 0.0, 0.0),)),),
+        1,
+        False,
+        (),
+        tuple(FieldWeight(path, 1.0, 1.0) for path in ("de", "en", "xx")),
+        K1,
+        B,
+        0.0,
+    )
+    match = match_text(view, query, registry, languages, None, None)
+    assert match.docs.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("text", ["the", "running", "happiness", "x"])
+def test_frequencies_count_live_documents_with_any_form_once(text: str) -> None:
+    items = [{"a": "running runs run"}, {"a": "runs"}, {"a": "happy the"}, {"a": "the the x"}]
+    registry = FieldRegistry()
+    segment = make_segment(items, registry)
+    counts = doc_freqs(SegmentView(segment), Word(text), ENGLISH).tolist()
+    without = doc_freqs(SegmentView(segment, FrozenBitMap([1, 3])), Word(text), ENGLISH).tolist()
+    expected = {
+        "the": ([2, 0], [1, 0]),
+        "running": ([1, 1], [1, 0]),
+        "happiness": ([0, 1], [0, 1]),
+        "x": ([1, 0], [0, 0]),
+    }
+    assert (counts[:2], without[:2]) == expected[text]
