@@ -96,13 +96,6 @@ def _collect_codes(docs: Any, numbers: Any, starts: Any, codes: Any) -> Any:
     return num_codes, most, greatest
 
 
-@kernel("void(uint32[::1], uint32[::1], int64[::1])")
-def _count_values(codes: Any, starts: Any, ends: Any) -> Any:
-    """Count each code into ends[code + 1]; `starts` is not looked at (any codes, any order)."""
-    for code in codes:
-        ends[np.int64(code) + 1] += 1
-
-
 @kernel("void(uint32[::1], uint32[::1], int64[::1], uint32[::1])")
 def _list_by_value(codes: Any, starts: Any, cursors: Any, docs: Any) -> Any:
     """Write the documents of each code at its cursor; counting sort, so they stay ascending."""
@@ -244,10 +237,9 @@ def build_sets(codes: NDArray[Any], starts: NDArray[np.uint32] | None) -> dict[s
     """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: its transposition."""
     starts = _NO_STARTS if starts is None else starts
     wide = codes.astype(np.uint32, copy=False)
-    ends = np.zeros(int(wide.max(initial=0)) + 2, np.int64)
-    _count_values(wide, starts, ends)
-    counts_by_code = ends[1:].copy()
-    np.cumsum(ends, out=ends)
+    counts_by_code = np.bincount(wide)
+    ends = np.zeros(len(counts_by_code) + 1, np.int64)
+    np.cumsum(counts_by_code, out=ends[1:])
     docs = np.empty(len(wide), np.uint32)
     _list_by_value(wide, starts, ends[:-1].copy(), docs)
     present = np.flatnonzero(counts_by_code)

@@ -28,7 +28,7 @@ extracted from the stored documents (`TextColumn`; 1.5 s for 500,000 documents, 
 
 A permutation (documents by key) lets a search that matches many documents find the first ten by
 walking it, instead of looking at the key of each. It is made when a field has been asked for
-repeatedly: sorting 500,000 keys takes 50 ms.
+repeatedly: sorting 500,000 keys takes 7 ms with wide vector registers, 50 ms without.
 """
 
 from __future__ import annotations
@@ -435,7 +435,7 @@ class SortColumn:
     def permutation(self) -> Permutation | None:
         """Return the documents by key, if the order has been asked for often enough.
 
-        Cost: 100 ns a document once; memory 5 bytes a document, in the memo.
+        Cost: 15-100 ns a document once; memory 5 bytes a document, in the memo.
         """
         key = ("permutation", self._serial)
         permutation: Permutation | None = COLUMN_MEMO.get(key)
@@ -445,7 +445,7 @@ class SortColumn:
                 return None
             docs = np.arange(self.num_docs, dtype=np.uint32)
             keys = self.keys(docs, is_descending=False, is_missing_first=False)
-            order = np.argsort(keys, kind="stable").astype(np.uint32)
+            order = np.argsort(keys).astype(np.uint32)  # equal keys may stand in any order
             ordered = keys[order]
             num_values = int(np.searchsorted(ordered, _MISSING))
             is_first = np.ones(num_values, np.bool_)
