@@ -73,12 +73,12 @@ function card(stored, marks, titleField) {
       field !== "id" && field !== titleField && value !== null && textOf(value) !== "",
   );
   const isText = ([, value]) => typeof value === "string" && value.length > TEXT_LENGTH;
-  const texts = entries
-    .filter(isText)
-    .sort(([one], [other]) => Number(other in marks) - Number(one in marks));
-  const properties = entries
-    .filter((entry) => !isText(entry))
-    .sort(([one], [other]) => Number(other in marks) - Number(one in marks));
+  const markedFirst = [
+    ...entries.filter(([field]) => hasMark(marks[field])),
+    ...entries.filter(([field]) => !hasMark(marks[field])),
+  ];
+  const texts = markedFirst.filter(isText);
+  const properties = markedFirst.filter((entry) => !isText(entry));
   const rest = [...properties.slice(FIELDS_SHOWN), ...texts.slice(1)];
   return [
     texts.length > 0 &&
@@ -128,6 +128,12 @@ function valueNodes(value, mark) {
 function textOf(value) {
   if (value === null || value === undefined) return "";
   return typeof value === "object" ? toJson(value) : String(value);
+}
+
+/** Whether a highlighted value, a text or a list of texts, has a mark in it. */
+function hasMark(value) {
+  if (Array.isArray(value)) return value.some(hasMark);
+  return typeof value === "string" && value.includes(HIGHLIGHT_OPEN);
 }
 
 function firstText(mark) {

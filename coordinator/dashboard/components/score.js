@@ -1,17 +1,28 @@
 /** The explanation of a score as parts of a whole. */
 
+const TIERS = {
+  typed: "all words as typed",
+  prefix: "words begun",
+  typo: "words with a typo",
+  "two typos": "words with two typos",
+};
+
 /**
  * The parts of an item's score that a stacked bar can show, largest first.
  *
  * @returns {{label: string, value: number, text: string}[]}
  */
 export function scoreParts(item) {
-  const parts = [].concat(item._score_details?.parts ?? item._score_details ?? []).map((part) => ({
-    label: [part.term, part.field && `in ${part.field}`, part.kind].filter(Boolean).join(" "),
-    value: Number(part.score) || 0,
-  }));
-  return parts
-    .filter((part) => part.value > 0)
-    .sort((one, other) => other.value - one.value)
-    .map((part) => ({ ...part, text: part.value.toFixed(2) }));
+  return (item._score_details?.parts ?? [])
+    .filter((part) => part.score > 0)
+    .sort((one, other) => other.score - one.score)
+    .map((part) => ({ label: labelOf(part), value: part.score, text: part.score.toFixed(2) }));
+}
+
+function labelOf(part) {
+  if (part.kind === "tier") return TIERS[part.tier] ?? part.tier;
+  if (part.kind === "proximity") return "words close together";
+  const match =
+    part.match && part.match !== "typed" && part.match !== "exact" ? ` (${part.match})` : "";
+  return `“${part.term}”${part.field ? ` in ${part.field}` : ""}${match}`;
 }
