@@ -12,7 +12,7 @@ meaning.
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto",
-     "ranking": {"k1": 1.2, "b": 0.75, "proximity": 0.5}}
+     "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2}}
 
 The forms of itemsjs are accepted where they differ: `searchableFields`, `sortings` (without
 effect), `sort` and `order` of an aggregation as text or lists. An unknown key is no mistake: it is
@@ -29,6 +29,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from common.errors import InvalidRequest
 from common.limits import Limits
+from common.scoring import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
 
 FacetOrder: TypeAlias = Literal["selected", "count", "key"]
 """What buckets may be ordered by."""
@@ -80,9 +81,6 @@ LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
 """Code to name of the languages that have a Snowball stemmer; both are accepted."""
 
 FACET_SIZE_DEFAULT: Final = 10
-K1_DEFAULT: Final = 1.2
-B_DEFAULT: Final = 0.75
-PROXIMITY_DEFAULT: Final = 0.5
 WEIGHT_MAX: Final = 1_000.0
 WARNINGS_MAX: Final = 100
 

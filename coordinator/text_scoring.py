@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from common.configuration import SearchableField
 from common.deadline import Deadline
 from common.protocol.messages import (
     FieldWeight,
@@ -23,7 +24,7 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.query import Phrase, Word
-from common.scoring import clause_weights
+from common.scoring import clause_weights, weigh_fields
 from coordinator.catalog import Index
 from coordinator.cluster import Cluster
 from coordinator.fan_out import gather
@@ -32,6 +33,9 @@ from coordinator.requests import SearchParameters
 
 WORDS_REMEMBERED_MAX: Final = 10_000
 """Per index and horizon; then all are forgotten."""
+
+FIELD_CHOICES_REMEMBERED_MAX: Final = 64
+"""Different `search_fields` per index and horizon."""
 
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 """One clause must match, and there is none: no document does."""
@@ -44,23 +48,25 @@ class Statistics:
     horizon: int
     num_docs: int = -1
     """-1: not asked for yet."""
-    average_lengths: dict[str, float] = field(default_factory=dict)
-    """Words per field, over the documents that have any in it."""
+    fields: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By path: documents that have words in the field, and how many words these are."""
     doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
     """By `MatchKind`."""
+    field_weights: dict[tuple[SearchableField, ...] | None, tuple[FieldWeight, ...]] = field(
+        default_factory=dict
+    )
+    """Weights of the fields that a query searches, by what it names."""
 
     def add_up(self, words: Sequence[Word], parts: Sequence[StatisticsResponse]) -> None:
         """Take in what the shards answered about some words."""
         self.num_docs = sum(part.num_docs for part in parts)
-        lengths: dict[str, list[int]] = {}
+        fields: dict[str, tuple[int, int]] = {}
         for part in parts:
             for one in part.fields:
-                sums = lengths.setdefault(one.path, [0, 0])
-                sums[0] += one.num_docs
-                sums[1] += one.total_length
-        self.average_lengths = {
-            path: total / num_docs for path, (num_docs, total) in lengths.items() if num_docs
-        }
+                num_docs, length = fields.get(one.path, (0, 0))
+                fields[one.path] = (num_docs + one.num_docs, length + one.total_length)
+        self.fields = fields
+        self.field_weights.clear()
         for i, word in enumerate(words):
             freqs = [part.doc_freqs[i] for part in parts]
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
@@ -184,13 +190,23 @@ def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tupl
 
     A field that is named stands for what lies in it too: `author` for `author.name`.
     """
-    lengths = statistics.average_lengths
-    if parameters.search_fields is None:
-        return tuple(FieldWeight(path, 1.0, lengths[path]) for path in sorted(lengths))
+    named = parameters.search_fields
+    known = statistics.field_weights.get(named)
+    if known is not None:
+        return known
     weights: dict[str, float] = {}
-    for one in parameters.search_fields:
-        inside = one.path + "."
-        for path in lengths:
-            if path == one.path or path.startswith(inside):
-                weights.setdefault(path, one.weight)
-    return tuple(FieldWeight(path, weights[path], lengths[path]) for path in sorted(weights))
+    if named is None:
+        weights = dict.fromkeys(statistics.fields, 1.0)
+    else:
+        for one in named:
+            inside = one.path + "."
+            for path in statistics.fields:
+                if path == one.path or path.startswith(inside):
+                    weights.setdefault(path, one.weight)
+    weighed = weigh_fields(statistics.fields, weights, statistics.num_docs)
+    result = tuple(
+        FieldWeight(path, one.weight, one.average_length) for path, one in sorted(weighed.items())
+    )
+    if len(statistics.field_weights) < FIELD_CHOICES_REMEMBERED_MAX:
+        statistics.field_weights[named] = result
+    return result
