@@ -1,7 +1,7 @@
 """The command line: parse flags, call, print. No logic of its own.
 
     facetd serve | coordinator | shard      run processes
-    facetd demo | load | search | status    use a service (over HTTP)
+    facetd demo | load | export | search | status    use a service (over HTTP)
     facetd config | keys                    look at settings, make keys
 
 Progress goes to stderr when that is a terminal, results go to stdout. Exit status: 0 done, 1
@@ -21,7 +21,7 @@ import click
 
 from common import logs
 from coordinator import settings as settings_module
-from coordinator.client import Client, ClientError, default_key, find_url
+from coordinator.client import Client, ClientError, default_key, find_url, index_path
 from coordinator.settings import SettingError, Settings
 
 READ_BYTES = 256 * 1024
@@ -232,6 +232,24 @@ def load(
 
 @main.command()
 @click.argument("index")
+@click.option("--output", type=click.File("wb"), default="-", help="File; stdout without it.")
+@with_service
+def export(
+    index: str,
+    output: BinaryIO,
+    url: str | None,
+    key: str | None,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """Write all items of INDEX as they were stored, one a line, in their order (see load)."""
+    client = make_client(url, key, config_file, flags)
+    for piece in client.stream(f"{index_path(index)}/items"):
+        output.write(piece)
+
+
+@main.command()
+@click.argument("index")
 @click.argument("query", default="")
 @click.option("--filters", default=None, help='JSON object: {"tags": ["a"]}.')
 @click.option("--filter", "expression", default=None, help="Expression: year >= 1990 AND tags = a.")
@@ -435,8 +453,6 @@ def _read_json(file: BinaryIO) -> dict[str, Any]:
 
 def _make_if_new(client: Client, index: str) -> None:
     """Create an index that does not exist."""
-    from coordinator.client import index_path
-
     try:
         client.request("GET", f"{index_path(index)}/configuration")
     except ClientError:

@@ -10,12 +10,14 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from common.data_directory import read_coordinator_endpoint
+
+STREAM_BYTES: Final = 256 * 1024
 
 
 class ClientError(Exception):
@@ -63,10 +65,7 @@ class Client:
         Raises:
             ClientError: no connection, or an error answer.
         """
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        headers = {"Accept": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
+        connection, headers = self._connect()
         if body is not None:
             headers["Content-Type"] = content_type
         if encoding:
@@ -85,13 +84,45 @@ class Client:
             ) from error
         finally:
             connection.close()
-        try:
-            answer = json.loads(content) if content else None
-        except ValueError as error:
-            raise ClientError(f"{self.url} does not answer as facetd does") from error
+        answer = self._decode(content)
         if response.status >= 400:
             raise ClientError(describe_error(response.status, answer))
         return answer
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """GET a body of any size, piece by piece.
+
+        Raises:
+            ClientError: an error answer, or the body ends before its end.
+        """
+        connection, headers = self._connect()
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise ClientError(describe_error(response.status, self._decode(response.read())))
+            while piece := response.read1(STREAM_BYTES):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise ClientError(
+                f"{self.url} broke off ({error or type(error).__name__}); the output is incomplete"
+            ) from error
+        finally:
+            connection.close()
+
+    def _connect(self) -> tuple[http.client.HTTPConnection, dict[str, str]]:
+        """Return a connection and the headers of every request."""
+        headers = {"Accept": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout), headers
+
+    def _decode(self, content: bytes) -> Any:
+        """Decode an answer."""
+        try:
+            return json.loads(content) if content else None
+        except ValueError as error:
+            raise ClientError(f"{self.url} does not answer as facetd does") from error
 
     def wait_ready(self, seconds: float) -> None:
         """Return when all shards serve.

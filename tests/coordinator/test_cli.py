@@ -79,6 +79,26 @@ class TestLoad:
         assert json.loads(loaded.stdout)["rejected"] == 1
 
 
+class TestExport:
+    def test_what_was_exported_can_be_loaded_again(self, service: Service, tmp_path: Path) -> None:
+        url = f"http://127.0.0.1:{service.port}"
+        items = b"".join(b'{"id": %d,  "text":"x%d"}\n' % (i, i) for i in range(500))
+        _run("load", "-", "--index", "first", "--url", url, text=items)
+        exported = _run("export", "first", "--url", url)
+        assert exported.returncode == 0, exported.stderr
+        assert exported.stdout == items
+        file = tmp_path / "items.ndjson"
+        _run("export", "first", "--output", str(file), "--url", url)
+        assert file.read_bytes() == items
+        loaded = _run("load", str(file), "--index", "second", "--url", url)
+        assert json.loads(loaded.stdout)["created"] == 500
+
+    def test_an_index_that_does_not_exist(self, service: Service) -> None:
+        exported = _run("export", "none", "--url", f"http://127.0.0.1:{service.port}")
+        assert exported.returncode == 1
+        assert b"there is no index" in exported.stderr
+
+
 class TestStatus:
     def test_a_service_that_is_complete(self, service: Service) -> None:
         shown = _run("status", "--data-dir", str(service.data))
