@@ -53,6 +53,7 @@ from shard.collect.facet_counts import facet_counter
 from shard.collect.matches import Matches, both, leave_out_each, narrow_each
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, select_hits, sort_values
+from shard.highlight import mark_documents
 from shard.index.external_ids import find_live
 from shard.index.presence import Aspect, presence_of
 from shard.index.sort_columns import needs_documents
@@ -312,8 +313,6 @@ def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
     documents = snapshot.read_documents(np.frombuffer(request.records, np.uint64))
     marks: tuple[dict[str, Any], ...] = ()
     if request.highlight is not None:
-        from shard.highlight import mark_documents
-
         marks = mark_documents(snapshot, documents, request.query, request.highlight)
     return FetchResponse(tuple(documents), marks)
 
