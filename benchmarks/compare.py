@@ -390,11 +390,20 @@ def _load_or_reuse(peer: Peer, workload: Workload, *, reuses: bool) -> Loaded:
     return loaded
 
 
+def _peers(text: str) -> str:
+    unknown = [name for name in text.split(",") if name.partition(":")[0] not in PEERS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PEERS)}")
+    return text
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     made = argparse.ArgumentParser(prog="benchmarks.compare", description=__doc__)
     made.add_argument("--items", type=int, default=100_000)
-    made.add_argument("--peers", default=",".join(PEERS), help="comma list (default: all)")
+    made.add_argument(
+        "--peers", type=_peers, default=",".join(PEERS), help="comma list (default: all)"
+    )
     made.add_argument("--classes", default="", help="comma list of Q1…Q10 (default: all)")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--load-rounds", type=int, default=1)

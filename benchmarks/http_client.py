@@ -47,8 +47,13 @@ class HttpClient:
         body: bytes | Iterable[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
-        """Send a request and return status and body; a connection that was closed is reopened."""
-        for is_last in (False, True):
+        """Send a request and return status and body.
+
+        A kept connection that the server has closed meanwhile is opened again, once, unless the
+        body is a stream, which cannot be sent twice.
+        """
+        can_repeat = self._connection is not None and (body is None or isinstance(body, bytes))
+        while True:
             if self._connection is None:
                 self._connection = http.client.HTTPConnection(
                     "127.0.0.1", self.port, timeout=self.timeout_seconds
@@ -59,11 +64,9 @@ class HttpClient:
                 return response.status, response.read()
             except (http.client.HTTPException, OSError) as error:
                 self.close()
-                if is_last or not isinstance(
-                    error, http.client.RemoteDisconnected | BrokenPipeError
-                ):
+                if not can_repeat or not isinstance(error, ConnectionResetError | BrokenPipeError):
                     raise
-        raise AssertionError("unreachable")
+                can_repeat = False
 
     def ask(
         self,
