@@ -4,8 +4,8 @@ The coordinator sums the statistics of all shards and calls these functions once
 per set of fields, so that every shard scores with the same numbers.
 
 The constants, and the defaults of k1, b and proximity, were chosen together on five judged sets
-(scifact, cacm, vaswani, icecat-products, xquad; `benchmarks/relevance`): one setting for all, in the
-middle of a region in which none of them is sensitive.
+(scifact, cacm, vaswani, icecat-products, xquad; `benchmarks/relevance`): one setting for all, in
+the middle of a region in which none of them is sensitive.
 """
 
 from __future__ import annotations

@@ -26,8 +26,31 @@ LANGUAGES: Final = tuple(sorted(Stemmer.algorithms()))
 """Snowball names of all languages that have a stemmer."""
 
 _KEEPS_BEGINNING: Final = frozenset(
-    "armenian basque catalan czech danish dutch_porter english french greek hindi hungarian italian"
-    " lithuanian nepali norwegian polish porter portuguese romanian russian spanish swedish turkish".split()
+    [
+        "armenian",
+        "basque",
+        "catalan",
+        "czech",
+        "danish",
+        "dutch_porter",
+        "english",
+        "french",
+        "greek",
+        "hindi",
+        "hungarian",
+        "italian",
+        "lithuanian",
+        "nepali",
+        "norwegian",
+        "polish",
+        "porter",
+        "portuguese",
+        "romanian",
+        "russian",
+        "spanish",
+        "swedish",
+        "turkish",
+    ]
 )
 """Stemmers that only change a word's end; the others also take off or rewrite what is before."""
 

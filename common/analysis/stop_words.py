@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 _LISTS: Final = {
-    "arabic": "في من على إلى عن مع هذا هذه ذلك تلك التي الذي الذين أن إن أو و ثم كان كانت يكون هو هي"
+    "arabic": "في من على إلى عن مع هذا هذه ذلك تلك التي الذي الذين أن إن أو و ثم كان كانت يكون"
+    " هو هي"
     " هم لا ما لم لن قد كل بعد قبل بين عند حيث كما إذا لكن",
     "armenian": "և ու կամ բայց որ որը որի է են էր էին եմ ես այս այդ այն նա նրա մեր ձեր իր համար հետ"
     " մեջ վրա մի",
@@ -21,14 +22,16 @@ _LISTS: Final = {
     " non ni zu gu",
     "catalan": "el la els les un una uns unes de del dels a al als en i o que per amb no és són era"
     " eren ha han com més però si es se",
-    "czech": "a aby ale ani ano by byl byla bylo být co do i jak jako je jeho jen ještě ji jsem jsou"
+    "czech": "a aby ale ani ano by byl byla bylo být co do i jak jako je jeho jen ještě ji jsem"
+    " jsou"
     " k která které který na nebo než o od po pod pro při s se si tak to tu už v ve z za že",
     "danish": "og i jeg det at en den til er som på de med han af for ikke der var mig sig men et"
     " har om vi havde hun nu da fra du ud sin dem os op hans hvor eller hvad hendes ham",
     "dutch": "de en van ik te dat die in een hij het niet zijn is was op aan met als voor had er"
     " maar om hem dan zou of wat mijn dit zo door over ze zich bij ook tot je uit der naar heeft"
     " hun werd",
-    "dutch_porter": "de en van ik te dat die in een hij het niet zijn is was op aan met als voor had"
+    "dutch_porter": "de en van ik te dat die in een hij het niet zijn is was op aan met als"
+    " voor had"
     " er maar om hem dan of wat dit zo door over ze zich bij ook tot je uit der naar",
     "english": "a an and are as at be but by for if in into is it no not of on or such that the"
     " their then there these they this to was will with",

@@ -3,16 +3,16 @@
 Questions: which words has this span of bytes, as they stand in the vocabulary; at which positions
 (for phrases), and where in the source (for highlighting)?
 
-    text       The  Naïve  don't  iPhone12  日本語           ที่ดี
+    text       The  Naïve  don't  iPhone12  日本語          ที่ดี
     words      the  naive  don t  iphone12  日本 本語 (語)   ที่ดี (ดี)
     position   0    1      2   3  4         5    6    6      7      7
 
 - A word is a run of letters and digits; everything else separates, apostrophes too.
 - A run of a script without spaces gives its overlapping bigrams of characters; vowel signs and
-  tone marks belong to the character before them, at most two (the rest is dropped). When items are indexed its last
-  character is a word of its own, at the position of the last bigram (in parentheses above), so
-  that any single character of a run begins a word and is found as a prefix. A run of one character
-  is one word.
+  tone marks belong to the character before them, at most two (the rest is dropped). When items are
+  indexed its last character is a word of its own, at the position of the last bigram (in
+  parentheses above), so that any single character of a run begins a word and is found as a prefix.
+  A run of one character is one word.
 - A word has at most `TERM_BYTES_MAX` bytes, the rest is cut off, in items and queries alike.
 
 The kernel can stop at any word and go on later, so the buffers of its caller are bounded whatever
@@ -23,7 +23,7 @@ Cost: about 1.3 ns a byte of ASCII (30-40 M words/s on one core), 4 ns a byte ot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -71,7 +71,7 @@ _OUTPUTS: Final = "uint8[::1], int64[::1], uint32[::1], int64[::1], int64[::1]"
 
 
 @kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
-def _decode(text, start):  # type: ignore[no-untyped-def]
+def _decode(text: Any, start: Any) -> Any:
     """Return the code point that begins at `start` (valid UTF-8, not ASCII) and its bytes."""
     lead = np.int64(text[start])
     second = np.int64(text[start + 1]) & 0x3F
@@ -84,7 +84,7 @@ def _decode(text, start):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(int64, uint8[::1], int64)", inline=True, allocates=False)
-def _encode(point, out, cursor):  # type: ignore[no-untyped-def]
+def _encode(point: Any, out: Any, cursor: Any) -> Any:
     """Write a code point as UTF-8; return the cursor behind it."""
     if point < 0x80:
         out[cursor] = point
@@ -106,7 +106,7 @@ def _encode(point, out, cursor):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(int64, uint8[::1], int64)", inline=True, allocates=False)
-def _encode_character(character, out, cursor):  # type: ignore[no-untyped-def]
+def _encode_character(character: Any, out: Any, cursor: Any) -> Any:
     """Write a character of a run, its base and up to two marks; return the cursor behind it."""
     while character != 0:
         cursor = _encode(character & _POINT_MASK, out, cursor)
@@ -115,7 +115,7 @@ def _encode_character(character, out, cursor):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(int64, int64)", allocates=False)
-def _compose(first, second):  # type: ignore[no-untyped-def]
+def _compose(first: Any, second: Any) -> Any:
     """Return the one character that two are equal to, or 0 if there is none."""
     if 0x1161 <= second <= 0x1175:
         if 0x1100 <= first <= 0x1112:
@@ -142,22 +142,22 @@ def _compose(first, second):  # type: ignore[no-untyped-def]
     f"UniTuple(int64, 2)({_TEXT_AND_TABLES}, uint32[::1], boolean, int64[::1], {_OUTPUTS})",
     allocates=False,
 )
-def tokenize_span(  # type: ignore[no-untyped-def]
-    text,
-    start,
-    end,
-    ascii_folding,
-    pages,
-    cells,
-    expansions,
-    is_indexing,
-    state,
-    word_bytes,
-    word_ends,
-    positions,
-    starts,
-    ends,
-):
+def tokenize_span(
+    text: Any,
+    start: Any,
+    end: Any,
+    ascii_folding: Any,
+    pages: Any,
+    cells: Any,
+    expansions: Any,
+    is_indexing: Any,
+    state: Any,
+    word_bytes: Any,
+    word_ends: Any,
+    positions: Any,
+    starts: Any,
+    ends: Any,
+) -> Any:
     """Cut ``text[start:end]`` into words until it ends or the output is full.
 
     Args:
@@ -187,7 +187,7 @@ def tokenize_span(  # type: ignore[no-untyped-def]
     at = start
     while True:
         # Between words. `run` is a character that goes on with a run, `is_word` begins a word.
-        run = 0
+        run: Any = 0
         size = 1
         is_word = False
         is_composing = False
@@ -215,8 +215,8 @@ def tokenize_span(  # type: ignore[no-untyped-def]
             else:
                 is_word = folded != 0
         if run != 0:
-            num_points = 1
-            first = 0
+            num_points: Any = 1
+            first: Any = 0
             if run >= EXPANSION_BASE:
                 first = run - EXPANSION_BASE + 1
                 num_points = np.int64(expansions[first - 1])

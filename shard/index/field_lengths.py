@@ -26,7 +26,7 @@ length_starts [0, 10, 11]; length_doc_starts [-1, 0]; length_docs [6].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -55,7 +55,7 @@ DECODED_LENGTHS: Final = _make_decoded()
 
 
 @kernel("uint8(int64, int64[::1])", allocates=False)
-def encode_length(length, decoded):  # type: ignore[no-untyped-def]
+def encode_length(length: Any, decoded: Any) -> Any:
     """Return the code of the nearest length of `DECODED_LENGTHS`, the lower one of two."""
     if length < _NUM_EXACT:
         return np.uint8(length)
@@ -73,7 +73,9 @@ def encode_length(length, decoded):  # type: ignore[no-untyped-def]
 
 
 @kernel("(uint32[::1], uint16[::1], uint8[::1], int64, int64, int64[::1])")
-def _arrange(docs, fields, codes, num_docs, num_fields, decoded):  # type: ignore[no-untyped-def]
+def _arrange(
+    docs: Any, fields: Any, codes: Any, num_docs: Any, num_fields: Any, decoded: Any
+) -> Any:
     """Sort (document, field, code) triples, documents ascending, into rows; see the module."""
     counts = np.zeros(num_fields, np.int64)
     for field in fields:
@@ -115,7 +117,9 @@ def _arrange(docs, fields, codes, num_docs, num_fields, decoded):  # type: ignor
 
 
 @kernel("(uint8[::1], uint32[::1], int64, int64, int64, int64, int64[::1])")
-def _list_row(lengths, sparse_docs, start, end, doc_start, field, doc_map):  # type: ignore[no-untyped-def]
+def _list_row(
+    lengths: Any, sparse_docs: Any, start: Any, end: Any, doc_start: Any, field: Any, doc_map: Any
+) -> Any:
     """Return new document, field and code of the documents of one row that are kept."""
     docs = np.empty(end - start, np.uint32)
     fields = np.empty(end - start, np.uint16)

@@ -20,7 +20,7 @@ Worked example: a word at positions 3, 4 and 200 of a title: bytes 03, 01, C4 01
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,7 +32,7 @@ POSITION_BYTES_MAX: Final = 5
 
 
 @kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def encode_varint(out, cursor, number):  # type: ignore[no-untyped-def]
+def encode_varint(out: Any, cursor: Any, number: Any) -> Any:
     """Write a number; return the cursor behind it."""
     while number >= 128:
         out[cursor] = number & 127 | 128
@@ -43,7 +43,7 @@ def encode_varint(out, cursor, number):  # type: ignore[no-untyped-def]
 
 
 @kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
-def decode_varint(positions, cursor):  # type: ignore[no-untyped-def]
+def decode_varint(positions: Any, cursor: Any) -> Any:
     """Return the number at the cursor and the cursor behind it."""
     byte = np.int64(positions[cursor])
     cursor += 1
@@ -61,7 +61,7 @@ def decode_varint(positions, cursor):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def skip_varints(positions, cursor, count):  # type: ignore[no-untyped-def]
+def skip_varints(positions: Any, cursor: Any, count: Any) -> Any:
     """Step over `count` numbers; return the cursor behind them."""
     while count > 0:
         count -= positions[cursor] < 128

@@ -34,7 +34,7 @@ delta 0, 2, 0 | field 2, 0, 2 | frequency - 1 = 0, 2, 0: 18 bits, so 9 bytes in 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -53,7 +53,7 @@ _ONE: Final = np.uint64(1)
 
 
 @kernel("int64(uint64)", inline=True, allocates=False)
-def _bit_length(number):  # type: ignore[no-untyped-def]
+def _bit_length(number: Any) -> Any:
     """Return how many bits a number needs (0 for 0)."""
     length = 0
     while number != 0:
@@ -63,7 +63,7 @@ def _bit_length(number):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(uint8[::1], int64, uint32[::1], uint16[::1], uint32[::1], int64)", allocates=False)
-def encode_block(out, cursor, docs, fields, freqs, count):  # type: ignore[no-untyped-def]
+def encode_block(out: Any, cursor: Any, docs: Any, fields: Any, freqs: Any, count: Any) -> Any:
     """Write `count` entries as one block; return the cursor behind it."""
     all_deltas = np.uint64(0)
     all_fields = np.uint64(0)
@@ -110,7 +110,7 @@ def encode_block(out, cursor, docs, fields, freqs, count):  # type: ignore[no-un
 
 
 @kernel("int64(uint8[::1], int64, int64, uint32[::1], uint16[::1], uint32[::1])", allocates=False)
-def decode_block(postings, cursor, count, docs, fields, freqs):  # type: ignore[no-untyped-def]
+def decode_block(postings: Any, cursor: Any, count: Any, docs: Any, fields: Any, freqs: Any) -> Any:
     """Read the block of `count` entries at the cursor; return the cursor behind it."""
     header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
     doc = load_u32(postings, cursor + 2)

@@ -23,7 +23,7 @@ sea: (doc 0, title, 2x) (doc 1, title, 1x), positions 0 1 | 1; the: (doc 1, titl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -87,7 +87,7 @@ _LOW32: Final = np.uint64(0xFFFFFFFF)
 
 
 @kernel("uint64(uint64, uint8[::1], int64, int64)", inline=True, allocates=False)
-def _hash_term(key, term_bytes, start, length):  # type: ignore[no-untyped-def]
+def _hash_term(key: Any, term_bytes: Any, start: Any, length: Any) -> Any:
     """Return a hash in the upper 32 bits; the rest is zero. Padding must be readable."""
     digest = (key ^ np.uint64(length)) * _K1
     if length > 8:
@@ -108,9 +108,15 @@ def _hash_term(key, term_bytes, start, length):  # type: ignore[no-untyped-def]
     "int64(uint8[::1], int64[::1], uint64[::1], int64[:, ::1], uint8[::1], int64, uint32[::1])",
     allocates=False,
 )
-def _number_chunk(  # type: ignore[no-untyped-def]
-    chunk_bytes, chunk_ends, table, terms, term_bytes, num_terms, numbers
-):
+def _number_chunk(
+    chunk_bytes: Any,
+    chunk_ends: Any,
+    table: Any,
+    terms: Any,
+    term_bytes: Any,
+    num_terms: Any,
+    numbers: Any,
+) -> Any:
     """Write the number of each word of a chunk, giving new words the next ones.
 
     A slot of the table is 0 or ``hash << 32 | number + 1``; a row of `terms` is (key, where the
@@ -122,14 +128,14 @@ def _number_chunk(  # type: ignore[no-untyped-def]
     """
     slot_mask = np.uint64(len(table) - 1)
     num_bytes = terms[num_terms - 1, _END] if num_terms > 0 else 0
-    begin = np.int64(0)
+    begin: Any = np.int64(0)
     for word in range(len(chunk_ends)):
         stop = chunk_ends[word]
         size = stop - begin
         key = term_key(chunk_bytes, begin, size)
         tag = _hash_term(key, chunk_bytes, begin, size)
         slot = tag >> _S32 & slot_mask
-        number = np.int64(-1)
+        number: Any = np.int64(-1)
         while True:
             entry = table[slot]
             if entry == 0:
@@ -168,7 +174,7 @@ def _number_chunk(  # type: ignore[no-untyped-def]
 
 
 @kernel("uint64[::1](uint64[::1])")
-def _grow_table(table):  # type: ignore[no-untyped-def]
+def _grow_table(table: Any) -> Any:
     """Return a table of twice the size with the same entries."""
     larger = np.zeros(2 * len(table), np.uint64)
     slot_mask = np.uint64(len(larger) - 1)
@@ -185,20 +191,20 @@ def _grow_table(table):  # type: ignore[no-untyped-def]
     "(uint8[::1], uint32[::1], uint16[::1], uint8[::1], int64[::1], int64[::1], boolean[::1],"
     " uint8[::1], uint16[::1], uint32[::1], uint32[::1], int64[::1])"
 )
-def _number_words(  # type: ignore[no-untyped-def]
-    text,
-    docs,
-    fields,
-    kinds,
-    starts,
-    ends,
-    is_searchable,
-    ascii_folding,
-    pages,
-    cells,
-    expansions,
-    decoded_lengths,
-):
+def _number_words(
+    text: Any,
+    docs: Any,
+    fields: Any,
+    kinds: Any,
+    starts: Any,
+    ends: Any,
+    is_searchable: Any,
+    ascii_folding: Any,
+    pages: Any,
+    cells: Any,
+    expansions: Any,
+    decoded_lengths: Any,
+) -> Any:
     """Cut all searchable strings into words and number the distinct ones.
 
     An *instance* is a field of a document that has words; its values follow each other.
@@ -350,16 +356,16 @@ def _number_words(  # type: ignore[no-untyped-def]
     "(uint32[::1], uint32[::1], uint32[::1], uint16[::1], int64[::1], int64[:, ::1], uint8[::1],"
     " int64[::1])"
 )
-def _invert(  # type: ignore[no-untyped-def]
-    words,
-    positions,
-    instance_docs,
-    instance_fields,
-    instance_starts,
-    terms,
-    term_bytes,
-    order,
-):
+def _invert(
+    words: Any,
+    positions: Any,
+    instance_docs: Any,
+    instance_fields: Any,
+    instance_starts: Any,
+    terms: Any,
+    term_bytes: Any,
+    order: Any,
+) -> Any:
     """Bring occurrences into term order and pack them.
 
     Args:
@@ -437,7 +443,7 @@ def _invert(  # type: ignore[no-untyped-def]
         while i < stop:
             instance = occurrences[i] >> _S32
             freq = 0
-            previous = 0
+            previous: Any = 0
             entry_position = position_cursor
             while i < stop and occurrences[i] >> _S32 == instance:
                 if freq < TERM_FREQ_MAX:
@@ -566,19 +572,19 @@ def build_text(
     "(uint8[::1], int64[::1], uint64[::1], uint8[::1], int64[::1], uint32[::1], uint8[::1],"
     " int64[::1], int64[::1], int64[::1], int64[:, ::1])"
 )
-def _merge(  # type: ignore[no-untyped-def]
-    term_bytes,
-    term_starts,
-    keys,
-    postings,
-    posting_starts,
-    entry_counts,
-    positions,
-    position_starts,
-    term_bases,
-    doc_map,
-    bases,
-):
+def _merge(
+    term_bytes: Any,
+    term_starts: Any,
+    keys: Any,
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    positions: Any,
+    position_starts: Any,
+    term_bases: Any,
+    doc_map: Any,
+    bases: Any,
+) -> Any:
     """Merge parts whose arrays stand one behind the other.
 
     `term_bases[p]` is where the terms of part p begin in the arrays over terms (with a sentinel);
@@ -670,7 +676,7 @@ def _merge(  # type: ignore[no-untyped-def]
             head = heads[part]
             at = bases[part, 1] + posting_starts[head + part]
             position = bases[part, 2] + position_starts[head + part]
-            left = np.int64(entry_counts[head])
+            left: Any = np.int64(entry_counts[head])
             while left > 0:
                 count = min(left, BLOCK_ENTRIES)
                 left -= count

@@ -33,7 +33,7 @@ by 0, 1, 2 members, so all are compared; sea matches (transposition), seal and t
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -47,7 +47,7 @@ TERM_PADDING: Final = 8
 
 
 @kernel("uint64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def term_key(array, start, length):  # type: ignore[no-untyped-def]
+def term_key(array: Any, start: Any, length: Any) -> Any:
     """Return the first 8 bytes of a term, big-endian, zeros behind; 8 bytes must be readable."""
     word = load_u64(array, start)
     word = (word & np.uint64(0x00000000FFFFFFFF)) << np.uint64(32) | word >> np.uint64(32)
@@ -63,7 +63,9 @@ def term_key(array, start, length):  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(uint8[::1], int64, int64, uint8[::1], int64, int64)", allocates=False)
-def compare_terms(left, left_start, left_end, right, right_start, right_end):  # type: ignore[no-untyped-def]
+def compare_terms(
+    left: Any, left_start: Any, left_end: Any, right: Any, right_start: Any, right_end: Any
+) -> Any:
     """Return a negative, zero or positive number as left sorts before, at or behind right."""
     length = min(left_end - left_start, right_end - right_start)
     for i in range(length):
@@ -73,7 +75,7 @@ def compare_terms(left, left_start, left_end, right, right_start, right_end):  #
 
 
 @kernel("void(int64[::1], uint64[::1], uint8[::1], int64[:, ::1])", allocates=False)
-def sort_ties(order, keys, term_bytes, terms):  # type: ignore[no-untyped-def]
+def sort_ties(order: Any, keys: Any, term_bytes: Any, terms: Any) -> Any:
     """Finish an order that is sorted by key: sort each run of equal keys by all bytes.
 
     Columns 1 and 2 of `terms` say where each term begins and ends in `term_bytes`.
@@ -138,7 +140,7 @@ def sort_ties(order, keys, term_bytes, terms):  # type: ignore[no-untyped-def]
 
 
 @kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
-def _next_character(array, at):  # type: ignore[no-untyped-def]
+def _next_character(array: Any, at: Any) -> Any:
     """Return the code point at a place of valid UTF-8, and the next place."""
     lead = np.int64(array[at])
     if lead < 0x80:
@@ -154,14 +156,14 @@ def _next_character(array, at):  # type: ignore[no-untyped-def]
 
 
 @kernel("uint32(int64)", inline=True, allocates=False)
-def _mask_bit(point):  # type: ignore[no-untyped-def]
+def _mask_bit(point: Any) -> Any:
     if 97 <= point <= 122:
         return np.uint32(1) << np.uint32(point - 97)
     return np.uint32(1) << np.uint32(26 + point % 6)
 
 
 @kernel("void(uint8[::1], int64[::1], uint64[::1], uint32[::1], uint8[::1])", allocates=False)
-def describe_terms(term_bytes, term_starts, keys, masks, lengths):  # type: ignore[no-untyped-def]
+def describe_terms(term_bytes: Any, term_starts: Any, keys: Any, masks: Any, lengths: Any) -> Any:
     """Fill keys, masks and lengths of the terms."""
     for term in range(len(keys)):
         start = term_starts[term]
@@ -179,7 +181,9 @@ def describe_terms(term_bytes, term_starts, keys, masks, lengths):  # type: igno
 
 
 @kernel("int64(uint8[::1], int64, uint8[::1], int64[::1], uint64[::1], boolean)", allocates=False)
-def lower_bound(word, length, term_bytes, term_starts, keys, is_past_prefix):  # type: ignore[no-untyped-def]
+def lower_bound(
+    word: Any, length: Any, term_bytes: Any, term_starts: Any, keys: Any, is_past_prefix: Any
+) -> Any:
     """Return the first term ordinal that does not sort before the word.
 
     Args:
@@ -215,7 +219,16 @@ def lower_bound(word, length, term_bytes, term_starts, keys, is_past_prefix):  #
     "int64(int32[::1], int64, uint8[::1], int64, int64, int64, boolean, int64[:, ::1])",
     allocates=False,
 )
-def _distance(word, length, term_bytes, start, end, edits_max, is_prefix, band):  # type: ignore[no-untyped-def]
+def _distance(
+    word: Any,
+    length: Any,
+    term_bytes: Any,
+    start: Any,
+    end: Any,
+    edits_max: Any,
+    is_prefix: Any,
+    band: Any,
+) -> Any:
     """Return the OSA distance of the word and a term, or edits_max + 1 if it is greater.
 
     Rows are the term's characters, columns the word's; only the cells with |row - column| <=
@@ -269,7 +282,7 @@ def _distance(word, length, term_bytes, start, end, edits_max, is_prefix, band):
 
 
 @kernel("int64(uint32)", inline=True, allocates=False)
-def _count_bits(word):  # type: ignore[no-untyped-def]
+def _count_bits(word: Any) -> Any:
     word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
     word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
     word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
@@ -278,7 +291,15 @@ def _count_bits(word):  # type: ignore[no-untyped-def]
 
 
 @kernel("(int32[::1], int64, boolean, uint8[::1], int64[::1], uint32[::1], uint8[::1])")
-def find_similar(word, edits_max, is_prefix, term_bytes, term_starts, masks, lengths):  # type: ignore[no-untyped-def]
+def find_similar(
+    word: Any,
+    edits_max: Any,
+    is_prefix: Any,
+    term_bytes: Any,
+    term_starts: Any,
+    masks: Any,
+    lengths: Any,
+) -> Any:
     """Find the terms within `edits_max` edits of a word; exhaustive.
 
     Args:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class FieldGains:
 
 
 @kernel("(float64[::1], float64[::1], float64, int64[::1])")
-def _make_gains(weights, averages, b, lengths):  # type: ignore[no-untyped-def]
+def _make_gains(weights: Any, averages: Any, b: Any, lengths: Any) -> Any:
     gains = np.zeros((len(weights), 256), np.float64)
     for row in range(len(weights)):
         if weights[row] > 0.0:
@@ -136,9 +136,15 @@ NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
 @kernel(f"uint8({_LENGTHS}, int64, int64)", inline=True, allocates=False)
-def length_code(  # type: ignore[no-untyped-def]
-    field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
-):
+def length_code(
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    row: Any,
+    doc: Any,
+) -> Any:
     """Return the code of the length of a row's field in a document."""
     start = length_starts[row]
     sparse = length_doc_starts[row]
@@ -156,14 +162,14 @@ def length_code(  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(int64, float64, float64)", inline=True, allocates=False)
-def saturate(freq, weight, k1):  # type: ignore[no-untyped-def]
+def saturate(freq: Any, weight: Any, k1: Any) -> Any:
     """Return weight · t / (t + k1) in units of 2^-32; freq and k1 in units of 2^-24."""
     t = float(max(freq, 1))
     return np.int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
 
 
 @kernel("int64(uint32[::1], int64, int64)", allocates=False)
-def gallop(docs, start, wanted):  # type: ignore[no-untyped-def]
+def gallop(docs: Any, start: Any, wanted: Any) -> Any:
     """Return the first place from `start` on whose document is at least `wanted`."""
     step = 1
     low = start
@@ -189,45 +195,45 @@ def gallop(docs, start, wanted):  # type: ignore[no-untyped-def]
     " uint32[::1])",
     allocates=False,
 )
-def _score_term(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    field_rows,
-    length_starts,
-    lengths,
-    length_doc_starts,
-    length_docs,
-    gains,
-    row_languages,
-    term,
-    languages,
-    weight,
-    k1,
-    allowed,
-    candidates,
-    has_candidates,
-    out_docs,
-    out_scores,
-    docs,
-    fields,
-    freqs,
-):
+def _score_term(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    term: Any,
+    languages: Any,
+    weight: Any,
+    k1: Any,
+    allowed: Any,
+    candidates: Any,
+    has_candidates: Any,
+    out_docs: Any,
+    out_scores: Any,
+    docs: Any,
+    fields: Any,
+    freqs: Any,
+) -> Any:
     """Leaf of `score_term`: returns the number of documents written."""
     has_allowed = len(allowed) > 0
     row_first = np.int64(skip_starts[term])
-    num_rows = np.int64(skip_starts[term + 1]) - row_first
-    left = np.int64(entry_counts[term])
+    num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+    left: Any = np.int64(entry_counts[term])
     at = posting_starts[term]
     num_blocks = max(num_rows, 1)
     candidate = np.int64(0)
     num_candidates = len(candidates)
     found = 0
     current = np.int64(-1)
-    total = np.int64(0)
+    total: Any = np.int64(0)
     for block in range(num_blocks):
         count = min(left, BLOCK_ENTRIES)
         left -= count
@@ -286,33 +292,42 @@ def _score_term(  # type: ignore[no-untyped-def]
     f"({_POSTINGS}, {_LENGTHS}, float64[:, ::1], uint64[::1], int64, uint64, float64, float64,"
     " uint64[::1], uint32[::1], boolean)"
 )
-def score_term(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    field_rows,
-    length_starts,
-    lengths,
-    length_doc_starts,
-    length_docs,
-    gains,
-    row_languages,
-    term,
-    languages,
-    weight,
-    k1,
-    allowed,
-    candidates,
-    has_candidates,
-):
+def score_term(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    term: Any,
+    languages: Any,
+    weight: Any,
+    k1: Any,
+    allowed: Any,
+    candidates: Any,
+    has_candidates: Any,
+) -> Any:
     """Score the documents of one term.
 
     Args:
-        postings: and the next: see postings.
-        field_rows: and the next: see field_lengths.
+        postings: see postings, as the next five.
+        posting_starts: by term.
+        entry_counts: by term.
+        skip_starts: by term.
+        skip_docs: by block.
+        skip_postings: by block.
+        field_rows: see field_lengths, as the next four.
+        length_starts: by row.
+        lengths: codes.
+        length_doc_starts: by row.
+        length_docs: of sparse rows.
         gains: see `FieldGains`.
         row_languages: see `FieldGains`.
         term: ordinal.
@@ -321,11 +336,12 @@ def score_term(  # type: ignore[no-untyped-def]
         k1: in units of 2^-24.
         allowed: bitset of documents; empty: all.
         candidates: ascending documents, if `has_candidates`; `allowed` is then not looked at.
+        has_candidates: whether there are candidates.
 
     Returns:
         (documents ascending uint32, scores int64 in units of 2^-32).
     """
-    size = np.int64(entry_counts[term])
+    size: Any = np.int64(entry_counts[term])
     if has_candidates:
         size = min(size, len(candidates))
     out_docs = np.empty(size, np.uint32)
@@ -369,34 +385,34 @@ def score_term(  # type: ignore[no-untyped-def]
     " uint64[::1], uint32[::1], uint16[::1], uint32[::1])",
     allocates=False,
 )
-def _add_terms(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    field_rows,
-    length_starts,
-    lengths,
-    length_doc_starts,
-    length_docs,
-    gains,
-    row_languages,
-    terms,
-    tiers,
-    ratios,
-    languages,
-    allowed,
-    candidates,
-    has_candidates,
-    cell_freqs,
-    cell_tiers,
-    touched,
-    docs,
-    fields,
-    freqs,
-):
+def _add_terms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    terms: Any,
+    tiers: Any,
+    ratios: Any,
+    languages: Any,
+    allowed: Any,
+    candidates: Any,
+    has_candidates: Any,
+    cell_freqs: Any,
+    cell_tiers: Any,
+    touched: Any,
+    docs: Any,
+    fields: Any,
+    freqs: Any,
+) -> Any:
     """Add the frequencies of terms, best tier first, to the cells of their documents."""
     has_allowed = len(allowed) > 0
     num_candidates = len(candidates)
@@ -405,8 +421,8 @@ def _add_terms(  # type: ignore[no-untyped-def]
         tier = tiers[i_term]
         ratio = ratios[i_term]
         row_first = np.int64(skip_starts[term])
-        num_rows = np.int64(skip_starts[term + 1]) - row_first
-        left = np.int64(entry_counts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
         at = posting_starts[term]
         num_blocks = max(num_rows, 1)
         candidate = np.int64(0)
@@ -452,22 +468,22 @@ def _add_terms(  # type: ignore[no-untyped-def]
     " uint64[::1], int64[::1], uint8[::1], uint64[::1])",
     allocates=False,
 )
-def add_entries(  # type: ignore[no-untyped-def]
-    field_rows,
-    length_starts,
-    lengths,
-    length_doc_starts,
-    length_docs,
-    gains,
-    docs,
-    fields,
-    freqs,
-    ratio,
-    allowed,
-    cell_freqs,
-    cell_tiers,
-    touched,
-):
+def add_entries(
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    docs: Any,
+    fields: Any,
+    freqs: Any,
+    ratio: Any,
+    allowed: Any,
+    cell_freqs: Any,
+    cell_tiers: Any,
+    touched: Any,
+) -> Any:
     """Add entries that a phrase gave, as tier 0, before any terms of lesser tiers."""
     has_allowed = len(allowed) > 0
     for i in range(len(docs)):
@@ -491,45 +507,38 @@ def add_entries(  # type: ignore[no-untyped-def]
     " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint8[::1],"
     " uint64[::1])"
 )
-def add_terms(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    field_rows,
-    length_starts,
-    lengths,
-    length_doc_starts,
-    length_docs,
-    gains,
-    row_languages,
-    terms,
-    tiers,
-    ratios,
-    languages,
-    allowed,
-    candidates,
-    has_candidates,
-    cell_freqs,
-    cell_tiers,
-    touched,
-):
+def add_terms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    terms: Any,
+    tiers: Any,
+    ratios: Any,
+    languages: Any,
+    allowed: Any,
+    candidates: Any,
+    has_candidates: Any,
+    cell_freqs: Any,
+    cell_tiers: Any,
+    touched: Any,
+) -> Any:
     """Add the frequencies of many terms to the cells of their documents.
 
-    Args:
-        postings: and the next: see `score_term`.
-        terms: ordinals, best tier first.
-        tiers: of each.
-        ratios: r of each.
-        languages: mask of each.
-        allowed: bitset of documents; empty: all. With candidates: the candidates.
-        candidates: ascending documents, if `has_candidates`, to leave out blocks.
-        has_candidates: whether there are candidates.
-        cell_freqs: by document, t in units of 2^-24; clean: 0.
-        cell_tiers: by document; clean: 255.
-        touched: bitset of documents whose cells are in use.
+    The first arguments are those of `score_term`. `terms` are ordinals, best tier first, with tier,
+    ratio r and language mask each. `allowed` is the bitset of documents (empty: all); where there
+    are candidates, it is theirs, and the list serves to leave out blocks. The cells by document
+    are t in units of 2^-24 (clean: 0) and the tier (clean: 255); `touched` has the bits of those in
+    use.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
@@ -565,7 +574,7 @@ def add_terms(  # type: ignore[no-untyped-def]
 
 
 @kernel("int64(uint64)", inline=True, allocates=False)
-def _count_bits(word):  # type: ignore[no-untyped-def]
+def _count_bits(word: Any) -> Any:
     word = word - (word >> np.uint64(1) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + (
         word >> np.uint64(2) & np.uint64(0x3333333333333333)
@@ -575,7 +584,7 @@ def _count_bits(word):  # type: ignore[no-untyped-def]
 
 
 @kernel("uint32[::1](uint64[::1], int64)")
-def list_bits(bits, num_docs):  # type: ignore[no-untyped-def]
+def list_bits(bits: Any, num_docs: Any) -> Any:
     """Return the documents of a bitset, ascending."""
     num_words = (num_docs + 63) >> 6
     size = 0
@@ -596,7 +605,9 @@ def list_bits(bits, num_docs):  # type: ignore[no-untyped-def]
 @kernel(
     "(uint32[::1], float64[::1], float64, int64[::1], uint8[::1], uint64[::1])",
 )
-def take_scores(docs, weights, k1, cell_freqs, cell_tiers, touched):  # type: ignore[no-untyped-def]
+def take_scores(
+    docs: Any, weights: Any, k1: Any, cell_freqs: Any, cell_tiers: Any, touched: Any
+) -> Any:
     """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
     scores = np.empty(len(docs), np.int64)
     tiers = np.empty(len(docs), np.uint8)
@@ -612,7 +623,7 @@ def take_scores(docs, weights, k1, cell_freqs, cell_tiers, touched):  # type: ig
 
 
 @kernel("void(uint64[::1], uint32[::1], boolean)", allocates=False)
-def mark_bits(bits, docs, is_set):  # type: ignore[no-untyped-def]
+def mark_bits(bits: Any, docs: Any, is_set: Any) -> Any:
     """Set the bits of documents, or clear all words that have them."""
     for doc in docs:
         if is_set:

@@ -185,8 +185,8 @@ def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: s
         return [first + i for i, one in enumerate(stems) if one == wanted]
     hashes, ordinals = _stem_table(segment, vocabulary, language)
     digest = np.uint64(xxhash.xxh3_64_intdigest(wanted.encode()))
-    first, last = np.searchsorted(hashes, digest, "left"), np.searchsorted(hashes, digest, "right")
-    return sorted(ordinals[first:last].tolist())
+    start, end = np.searchsorted(hashes, digest, "left"), np.searchsorted(hashes, digest, "right")
+    return sorted(ordinals[start:end].tolist())
 
 
 def _stem_table(

@@ -50,27 +50,26 @@ _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
     "(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
     " int64)"
 )
-def _list_entries(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    terms,
-    wanted,
-):
+def _list_entries(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    terms: Any,
+    wanted: Any,
+) -> Any:
     """Return (place in `terms`, field, frequency) of the terms' entries of one document."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
     freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    found = []
-    found.append((np.int64(0), np.int64(0), np.int64(0)))
+    found = [(np.int64(0), np.int64(0), np.int64(0))]  # tells the compiler the type
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
         row_first = np.int64(skip_starts[term])
-        num_rows = np.int64(skip_starts[term + 1]) - row_first
-        left = np.int64(entry_counts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
         at = posting_starts[term]
         num_blocks = max(num_rows, 1)
         for block in range(num_blocks):
@@ -85,8 +84,9 @@ def _list_entries(  # type: ignore[no-untyped-def]
                 at = posting_starts[term] + np.int64(skip_postings[row])
             decode_block(postings, at, count, docs, fields, freqs)
             for i in range(count):
-                if np.int64(docs[i]) == wanted:
-                    found.append((i_term, np.int64(fields[i]), np.int64(freqs[i])))
+                entry = (np.int64(i_term), np.int64(fields[i]), np.int64(freqs[i]))
+                if docs[i] == wanted:
+                    found.append(entry)
     return found[1:]
 
 

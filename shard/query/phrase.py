@@ -15,7 +15,7 @@ Cost: the rarest word's entries and positions, and of the others the blocks that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -51,21 +51,21 @@ NO_ENTRIES: Final = PhraseEntries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
 
 @kernel(f"({_LISTS}, int64, uint64[::1])")
-def _list_places(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    positions,
-    position_starts,
-    skip_positions,
-    term,
-    allowed,
-):
+def _list_places(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    positions: Any,
+    position_starts: Any,
+    skip_positions: Any,
+    term: Any,
+    allowed: Any,
+) -> Any:
     """Return documents and fields of a term's entries, and all places: entry << 32 | position."""
-    num_entries = np.int64(entry_counts[term])
+    num_entries: Any = np.int64(entry_counts[term])
     entry_docs = np.empty(num_entries, np.uint32)
     entry_fields = np.empty(num_entries, np.uint16)
     size = num_entries * 2
@@ -111,35 +111,35 @@ def _list_places(  # type: ignore[no-untyped-def]
     " uint8[::1], uint32[::1], uint16[::1], uint32[::1])",
     allocates=False,
 )
-def _follow(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    positions,
-    position_starts,
-    skip_positions,
-    terms,
-    entry_docs,
-    entry_fields,
-    place_starts,
-    places,
-    distance,
-    level,
-    levels,
-    docs,
-    fields,
-    freqs,
-):
+def _follow(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    positions: Any,
+    position_starts: Any,
+    skip_positions: Any,
+    terms: Any,
+    entry_docs: Any,
+    entry_fields: Any,
+    place_starts: Any,
+    places: Any,
+    distance: Any,
+    level: Any,
+    levels: Any,
+    docs: Any,
+    fields: Any,
+    freqs: Any,
+) -> Any:
     """Raise seeds from `level` to level + 1 for which one of the terms stands `distance` behind."""
     num_entries = len(entry_docs)
     for term_32 in terms:
         term = np.int64(term_32)
         row_first = np.int64(skip_starts[term])
-        num_rows = np.int64(skip_starts[term + 1]) - row_first
-        left = np.int64(entry_counts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
         at = posting_starts[term]
         num_blocks = max(num_rows, 1)
         entry = np.int64(0)
@@ -157,7 +157,7 @@ def _follow(  # type: ignore[no-untyped-def]
                 at = posting_starts[term] + np.int64(skip_postings[row])
                 cursor += np.int64(skip_positions[row])
             decode_block(postings, at, count, docs, fields, freqs)
-            num_skipped = np.int64(0)
+            num_skipped: Any = np.int64(0)
             for i in range(count):
                 freq = np.int64(freqs[i])
                 if entry < num_entries and entry_docs[entry] < docs[i]:
@@ -193,27 +193,28 @@ def _follow(  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    f"void({_LISTS}, uint32[::1], uint32[::1], uint16[::1], int64[::1], uint64[::1], int64, uint8, uint8[::1])"
+    f"void({_LISTS}, uint32[::1], uint32[::1], uint16[::1], int64[::1], uint64[::1], int64, uint8,"
+    " uint8[::1])"
 )
-def _follow_terms(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    positions,
-    position_starts,
-    skip_positions,
-    terms,
-    entry_docs,
-    entry_fields,
-    place_starts,
-    places,
-    distance,
-    level,
-    levels,
-):
+def _follow_terms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    positions: Any,
+    position_starts: Any,
+    skip_positions: Any,
+    terms: Any,
+    entry_docs: Any,
+    entry_fields: Any,
+    place_starts: Any,
+    places: Any,
+    distance: Any,
+    level: Any,
+    levels: Any,
+) -> Any:
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
     freqs = np.empty(BLOCK_ENTRIES, np.uint32)
@@ -241,7 +242,7 @@ def _follow_terms(  # type: ignore[no-untyped-def]
     )
 
 
-def lists_of(index: TextIndex) -> tuple[NDArray[np.generic], ...]:
+def lists_of(index: TextIndex) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]:
     """Return the arrays of lists and positions in the order in which kernels take them."""
     return (
         index.postings,

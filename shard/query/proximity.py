@@ -23,7 +23,7 @@ Costs: reading the positions of the documents that can still get there, 50-100 n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -59,24 +59,24 @@ _DOCS_MAX: Final = 1 << 20
     f"uint64[::1]({_LISTS}, uint32[::1], uint64[::1], int64, uint32[::1], uint64[::1], int32[::1],"
     " boolean[::1])"
 )
-def _list_occurrences(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    positions,
-    position_starts,
-    skip_positions,
-    terms,
-    languages,
-    word,
-    wanted,
-    row_languages,
-    field_rows,
-    is_searched,
-):
+def _list_occurrences(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    positions: Any,
+    position_starts: Any,
+    skip_positions: Any,
+    terms: Any,
+    languages: Any,
+    word: Any,
+    wanted: Any,
+    row_languages: Any,
+    field_rows: Any,
+    is_searched: Any,
+) -> Any:
     """Return the places of a word's terms in the wanted documents.
 
     An occurrence is: number in `wanted` (20 bits), field (16), position (22), 63 - word (6): where
@@ -93,8 +93,8 @@ def _list_occurrences(  # type: ignore[no-untyped-def]
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
         row_first = np.int64(skip_starts[term])
-        num_rows = np.int64(skip_starts[term + 1]) - row_first
-        left = np.int64(entry_counts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
         at = posting_starts[term]
         num_blocks = max(num_rows, 1)
         place = np.int64(0)
@@ -112,7 +112,7 @@ def _list_occurrences(  # type: ignore[no-untyped-def]
                 at = posting_starts[term] + np.int64(skip_postings[row])
                 cursor += np.int64(skip_positions[row])
             decode_block(postings, at, count, docs, fields, freqs)
-            num_skipped = np.int64(0)
+            num_skipped: Any = np.int64(0)
             for i in range(count):
                 freq = np.int64(freqs[i])
                 if place < num_wanted and wanted[place] < docs[i]:
@@ -150,7 +150,7 @@ def _list_occurrences(  # type: ignore[no-untyped-def]
 
 
 @kernel("float64[::1](uint64[::1], int64, float64[::1])")
-def _measure(occurrences, num_docs, pair_weights):  # type: ignore[no-untyped-def]
+def _measure(occurrences: Any, num_docs: Any, pair_weights: Any) -> Any:
     """Return the sum of pair weight times closeness of each document, from sorted occurrences.
 
     ``pair_weights[w]`` is the weight of the pair of words w and w + 1.

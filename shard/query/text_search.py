@@ -98,7 +98,9 @@ class _Scored:
 
 
 @kernel("(uint32[::1], int64[::1], uint8[::1], uint32[::1], int64[::1], uint8[::1])")
-def _intersect(docs, scores, tiers, more_docs, more_scores, more_tiers):  # type: ignore[no-untyped-def]
+def _intersect(
+    docs: Any, scores: Any, tiers: Any, more_docs: Any, more_scores: Any, more_tiers: Any
+) -> Any:
     """Join two scored lists, the second being a part of the first."""
     out_scores = np.empty(len(more_docs), np.int64)
     out_tiers = np.empty(len(more_docs), np.uint8)
@@ -114,7 +116,9 @@ def _intersect(docs, scores, tiers, more_docs, more_scores, more_tiers):  # type
 @kernel(
     "void(uint32[::1], int64[::1], int64, int64[::1], uint16[::1], uint64[::1])", allocates=False
 )
-def _add_clause(docs, scores, leading, cell_scores, cell_counts, touched):  # type: ignore[no-untyped-def]
+def _add_clause(
+    docs: Any, scores: Any, leading: Any, cell_scores: Any, cell_counts: Any, touched: Any
+) -> Any:
     """Add a clause's documents to the cells; with `leading` >= 0 where so many clauses matched."""
     for i in range(len(docs)):
         doc = np.int64(docs[i])
@@ -126,7 +130,7 @@ def _add_clause(docs, scores, leading, cell_scores, cell_counts, touched):  # ty
 
 
 @kernel("(uint32[::1], int64, int64[::1], uint16[::1], uint64[::1])")
-def _take_cells(docs, required, cell_scores, cell_counts, touched):  # type: ignore[no-untyped-def]
+def _take_cells(docs: Any, required: Any, cell_scores: Any, cell_counts: Any, touched: Any) -> Any:
     """Return documents, scores and counts of those with enough clauses, and clean all cells."""
     out_docs = np.empty(len(docs), np.uint32)
     out_scores = np.empty(len(docs), np.int64)
@@ -145,7 +149,7 @@ def _take_cells(docs, required, cell_scores, cell_counts, touched):  # type: ign
 
 
 @kernel("boolean[::1](uint32[::1], uint64[::1])")
-def _is_outside(docs, bits):  # type: ignore[no-untyped-def]
+def _is_outside(docs: Any, bits: Any) -> Any:
     """Return which documents have no bit."""
     outside = np.empty(len(docs), np.bool_)
     for i in range(len(docs)):
@@ -344,8 +348,9 @@ class Evaluation:
     def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
         """Return all allowed documents: what a query leaves that only excludes."""
         num_docs = self.index.num_docs
-        docs = list_bits(allowed, num_docs) if len(allowed) else np.arange(num_docs)
-        docs = docs.astype(np.uint32)
+        docs: NDArray[np.uint32] = (
+            list_bits(allowed, num_docs) if len(allowed) else np.arange(num_docs, dtype=np.uint32)
+        )
         return _Scored(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
 
     def match_some(self, allowed: NDArray[np.uint64]) -> tuple[_Scored, NDArray[np.uint16]]:
@@ -518,7 +523,7 @@ def match_text(
     evaluation = Evaluation(segment, query, registry, languages)
     bits = NO_BITS if allowed is None else allowed
     docs, sums, offsets = _match(evaluation, bits)
-    scores = sums * (1.0 / SCORE_UNIT)
+    scores: NDArray[np.float64] = sums.astype(np.float64) / SCORE_UNIT
     if query.proximity > 0 and len(docs):
         _, pair_weights = proximity_pairs(query)
         if pair_weights.any():
@@ -581,16 +586,16 @@ def _add_proximity(
     "int64[::1](uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
     " uint32[::1], uint32[::1])"
 )
-def _count_listed(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    terms,
-    listed,
-):
+def _count_listed(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    terms: Any,
+    listed: Any,
+) -> Any:
     """Return by term how many of the listed (ascending) documents have it."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
@@ -600,8 +605,8 @@ def _count_listed(  # type: ignore[no-untyped-def]
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
         row_first = np.int64(skip_starts[term])
-        num_rows = np.int64(skip_starts[term + 1]) - row_first
-        left = np.int64(entry_counts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
         at = posting_starts[term]
         num_blocks = max(num_rows, 1)
         place = np.int64(0)
@@ -634,19 +639,19 @@ def _count_listed(  # type: ignore[no-untyped-def]
     "int64(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
     " uint32[::1], int64, int64, uint32[::1], boolean)"
 )
-def _count_forms(  # type: ignore[no-untyped-def]
-    postings,
-    posting_starts,
-    entry_counts,
-    skip_starts,
-    skip_docs,
-    skip_postings,
-    terms,
-    num_before,
-    num_docs,
-    listed,
-    has_listed,
-):
+def _count_forms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    terms: Any,
+    num_before: Any,
+    num_docs: Any,
+    listed: Any,
+    has_listed: Any,
+) -> Any:
     """Return how many documents have some of the terms but none of the first `num_before`.
 
     Only the listed (ascending) documents are looked at, if there is a list.
@@ -660,8 +665,8 @@ def _count_forms(  # type: ignore[no-untyped-def]
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
         row_first = np.int64(skip_starts[term])
-        num_rows = np.int64(skip_starts[term + 1]) - row_first
-        left = np.int64(entry_counts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
         at = posting_starts[term]
         num_blocks = max(num_rows, 1)
         place = np.int64(0)
@@ -707,7 +712,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     """
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
-    lists = (
+    lists: tuple[Any, Any, Any, Any, Any, Any] = (
         index.postings,
         index.posting_starts,
         index.entry_counts,
@@ -733,7 +738,7 @@ def _count_stem(
     view: SegmentView,
     index: TextIndex,
     expansion: Expansion,
-    lists: tuple[NDArray[np.generic], ...],
+    lists: tuple[Any, Any, Any, Any, Any, Any],
     deleted: NDArray[np.uint32] | None,
 ) -> int:
     """Return how many live documents have another form of a word but not the word itself."""
@@ -764,17 +769,17 @@ def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
     " int64[::1], int64[::1])",
     allocates=False,
 )
-def _subtract_lengths(  # type: ignore[no-untyped-def]
-    field_rows,
-    length_starts,
-    lengths,
-    length_doc_starts,
-    length_docs,
-    deleted,
-    decoded,
-    num_docs,
-    totals,
-):
+def _subtract_lengths(
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    deleted: Any,
+    decoded: Any,
+    num_docs: Any,
+    totals: Any,
+) -> Any:
     """Take the deleted documents out of the rows' numbers of documents and sums of lengths."""
     for row in range(len(num_docs)):
         start = length_starts[row]

@@ -75,9 +75,7 @@ def osa_distance(left: str, right: str) -> int:
     for i in range(1, len(left) + 1):
         for j in range(1, len(right) + 1):
             cost = left[i - 1] != right[j - 1]
-            table[i][j] = min(
-                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + cost
-            )
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + cost)
             if i > 1 and j > 1 and left[i - 1] == right[j - 2] and left[i - 2] == right[j - 1]:
                 table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
     return table[-1][-1]

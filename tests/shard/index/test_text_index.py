@@ -19,7 +19,22 @@ from shard.index.vocabulary import edit_distance
 from tests.shard.text_model import list_places, make_segment, osa_distance
 
 WORDS = st.sampled_from(
-    "a b sea seal tea rain raining trainstation trainstations Ünïcode 日本語 ที่ดี don't x1".split()
+    [
+        "a",
+        "b",
+        "sea",
+        "seal",
+        "tea",
+        "rain",
+        "raining",
+        "trainstation",
+        "trainstations",
+        "Ünïcode",
+        "日本語",
+        "ที่ดี",
+        "don't",
+        "x1",
+    ]
 )
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 VALUES = TEXTS | st.lists(TEXTS, max_size=3) | st.fixed_dictionaries({"c": TEXTS})
@@ -137,9 +152,7 @@ def test_a_batch_with_more_distinct_words_than_the_first_table_holds() -> None:
 
 
 ENTRIES = st.lists(
-    st.tuples(
-        st.integers(0, 2**32 - 1), st.integers(0, 2**16 - 1), st.integers(1, (1 << 24) - 1)
-    ),
+    st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**16 - 1), st.integers(1, (1 << 24) - 1)),
     min_size=1,
     max_size=BLOCK_ENTRIES,
     unique_by=lambda entry: entry[:2],
