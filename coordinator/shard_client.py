@@ -35,7 +35,7 @@ from common.protocol.connection import DEFAULT_TIMEOUT_MS, RpcClient
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
 
 RETRY_MIN_SECONDS: Final = 0.02
-RETRY_MAX_SECONDS: Final = 0.5
+RETRY_MAX_SECONDS: Final = 0.1
 """Short: looking for a shard costs one small file and one loopback connect."""
 
 TICK_SECONDS: Final = 1.0
