@@ -17,6 +17,7 @@ import orjson
 
 from common.limits import DEFAULT_LIMITS, Limits
 from coordinator.catalog import program_version
+from coordinator.error_codes import ERROR_CODES, PARAMETER_CODE
 
 if TYPE_CHECKING:
     from coordinator.parameter_reader import Parameter
@@ -419,11 +420,21 @@ def page_bytes(limits: Limits) -> bytes:
         "query string objects are JSON.</p><nav>"
     ]
     parts += [f'<a href="#{tag}">{tag}</a>' for tag in _TAGS]
-    parts.append('<a href="#limits">limits</a></nav>')
+    parts.append('<a href="#errors">errors</a><a href="#limits">limits</a></nav>')
     routes = _routes()
     for tag, text in _TAGS.items():
         parts.append(f'<h2 id="{tag}">{escape(text)}</h2>')
         parts += [_section(route) for route in routes if route.tag == tag]
+    parts.append('<h2 id="errors">Errors: codes are stable, messages are for people.</h2>')
+    parts.append(
+        _table(
+            ("Code", "Status", "Meaning"),
+            [
+                (PARAMETER_CODE, "400", "the value of that parameter is wrong"),
+                *((one.code, str(one.status), one.meaning) for one in ERROR_CODES.values()),
+            ],
+        )
+    )
     parts.append('<h2 id="limits">Limits, each a setting.</h2>')
     parts.append(
         _table(

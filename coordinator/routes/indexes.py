@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from common.configuration import effective
 from common.deadline import Deadline
-from common.errors import InvalidRequest, NotFound
-from common.protocol.messages import IndexStatisticsRequest, IndexStatisticsResponse
+from common.errors import InvalidRequest, NotFound, ServiceError
+from common.protocol.messages import (
+    IndexStatisticsRequest,
+    IndexStatisticsResponse,
+    ProcessStatistics,
+)
 from coordinator.fan_out import gather
 from coordinator.middleware import check_index_name
 from coordinator.raw_parameters import decode_json, decode_object, query_parameters
@@ -127,32 +132,49 @@ async def statistics(services: Services, exchange: Exchange) -> Answer:
     )
 
 
+async def process_statistics(services: Services) -> list[ProcessStatistics | None]:
+    """Ask every shard process for its numbers; None for one that is away."""
+    timeout_ms = services.settings.limits.request_timeout_ms
+
+    async def ask(shard: Any) -> ProcessStatistics | None:
+        try:
+            answer: ProcessStatistics = await shard.call(
+                "process_statistics", None, ProcessStatistics, timeout_ms
+            )
+        except ServiceError:
+            return None
+        return answer
+
+    return list(await asyncio.gather(*(ask(shard) for shard in services.cluster.shards)))
+
+
 async def list_indexes(services: Services, exchange: Exchange) -> Answer:
     """Answer `GET /_indexes`: those that the caller may use, with their sizes."""
+    shards = await process_statistics(services)
+    parts: dict[int, list[IndexStatisticsResponse]] = {}
+    for process in shards:
+        for number, index_part in process.indexes if process is not None else ():
+            parts.setdefault(number, []).append(index_part)
     rows = []
-    for index in services.catalog.indexes.values():
-        if not exchange.caller.may_use(index.name):
+    for name, index in sorted(services.catalog.indexes.items()):
+        if not exchange.caller.may_use(name):
             continue
-        parts = await index_statistics(services, index)
-        present = [part for part in parts if part is not None]
+        present = parts.get(index.number, [])
         rows.append(
             {
-                "name": index.name,
+                "name": name,
                 "items": sum(part.num_docs for part in present),
                 "bytes": sum(part.bytes_on_disk for part in present),
-                "shards": len(parts),
-                "state": "ready" if len(present) == len(parts) else "degraded",
+                "shards": len(shards),
+                "state": "ready" if len(present) == len(shards) else "degraded",
                 "facets": list(index.configuration.facets),
                 "seq": services.cluster.horizon(index.number),
                 "revision": index.revision,
                 "aliases": sorted(
-                    alias
-                    for alias, target in services.catalog.aliases.items()
-                    if target == index.name
+                    alias for alias, target in services.catalog.aliases.items() if target == name
                 ),
             }
         )
-    rows.sort(key=lambda row: str(row["name"]))
     return json_answer({"indexes": rows})
 
 

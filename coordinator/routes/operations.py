@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from common.errors import InvalidRequest, ServiceError, Unavailable
-from common.protocol.messages import ProcessStatistics
+from common.errors import InvalidRequest, Unavailable
 from coordinator import openapi
 from coordinator.catalog import program_version
 from coordinator.raw_parameters import decode_object
 from coordinator.responses import Answer, json_answer
+from coordinator.routes.indexes import process_statistics
 from coordinator.routes.pages import PAGE_HEADERS
 from coordinator.routing import Body, Route
 from coordinator.security import (
@@ -62,22 +61,6 @@ async def ready(services: Services, exchange: Exchange) -> Answer:
     return json_answer(
         {"status": "ready", "shards": {"total": cluster.num_shards, "ok": cluster.num_shards}}
     )
-
-
-async def process_statistics(services: Services) -> list[ProcessStatistics | None]:
-    """Ask every shard process for its numbers; None for one that is away."""
-    timeout_ms = services.settings.limits.request_timeout_ms
-
-    async def ask(shard: Any) -> ProcessStatistics | None:
-        try:
-            answer: ProcessStatistics = await shard.call(
-                "process_statistics", None, ProcessStatistics, timeout_ms
-            )
-        except ServiceError:
-            return None
-        return answer
-
-    return list(await asyncio.gather(*(ask(shard) for shard in services.cluster.shards)))
 
 
 async def metrics(services: Services, exchange: Exchange) -> Answer:

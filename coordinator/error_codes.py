@@ -1,0 +1,86 @@
+"""All error codes that a client can see, with their status and meaning.
+
+Clients may rely on codes; messages are for people and may change. A test compares this table with
+the source, so a code that is not here does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class ErrorCode(NamedTuple):
+    """One code."""
+
+    code: str
+    status: int
+    meaning: str
+
+
+_ROWS: Final = (
+    # --- 400: the request cannot be right
+    ("bad_request", 400, "no valid HTTP request, or no Host header"),
+    ("invalid_encoding", 400, "not UTF-8, or not the stream that Content-Encoding names"),
+    ("invalid_json", 400, "the body is no valid JSON; the message gives the place"),
+    ("invalid_body", 400, "the body has another form than this page takes, or is cut off"),
+    ("unknown_parameter", 400, "there is no such parameter; the nearest known one is named"),
+    ("invalid_request", 400, "two parameters say the same"),
+    ("query_too_long", 400, "the query text has too many characters"),
+    ("invalid_filter", 400, "the filter expression is wrong; `position` says where"),
+    ("too_many_filter_fields", 400, "filters name too many fields"),
+    ("too_many_filter_values", 400, "all filters together have too many values"),
+    ("unknown_facet", 400, "a filter names a field that is no facet and has no values"),
+    ("unknown_sort_field", 400, "no item has a value to sort by in that field"),
+    ("missing_name", 400, "the facet page needs a `name`"),
+    ("cursor_expired", 400, "the state that the cursor belongs to is gone; begin anew"),
+    ("invalid_searches", 400, "the list of searches is wrong"),
+    ("invalid_configuration", 400, "`param` is the path of the first mistake"),
+    ("invalid_index_name", 400, "that cannot be the name of an index, or is an alias"),
+    ("too_many_indexes", 400, "there may be no more indexes"),
+    ("invalid_aliases", 400, "the change of aliases is wrong"),
+    ("invalid_key", 400, "the API key asked for cannot be, or cannot be deleted"),
+    ("invalid_item", 400, "an item breaks a rule or a limit"),
+    ("invalid_id", 400, "an id is an integer from 0 to 2^63-1 or a text of 1 to 256 bytes"),
+    ("invalid_ids", 400, "the list of ids is wrong"),
+    ("id_mismatch", 400, "the item's id is not the one in the path"),
+    ("invalid_number", 400, "an integer beyond 64 bits, or a number that is not finite"),
+    ("too_deep", 400, "values are nested too deep"),
+    ("too_many_fields", 400, "an item has too many fields"),
+    ("too_many_values", 400, "an item has too many values in one facet"),
+    ("invalid_if_match", 400, "If-Match is no ETag of this service"),
+    ("invalid_on_error", 400, "on_error is fail or skip"),
+    ("invalid_effective", 400, "effective is true or false"),
+    # --- 401 to 431
+    ("unauthorized", 401, "an API key is needed, or it is wrong or expired"),
+    ("forbidden", 403, "the API key does not allow this"),
+    ("host_not_allowed", 403, "the Host header names a host that is not served"),
+    ("origin_not_allowed", 403, "a web page of another origin may not change anything"),
+    ("not_found", 404, "there is no such page"),
+    ("index_not_found", 404, "there is no such index; a configuration creates it"),
+    ("item_not_found", 404, "there is no such item"),
+    ("facet_not_found", 404, "there is no such facet"),
+    ("alias_not_found", 404, "there is no such alias"),
+    ("key_not_found", 404, "there is no such API key"),
+    ("method_not_allowed", 405, "the page is there for other methods, named in Allow"),
+    ("request_timeout", 408, "the body did not arrive in time"),
+    ("version_conflict", 409, "the item is not the version that If-Match names"),
+    ("payload_too_large", 413, "the body, inflated, is larger than its limit"),
+    ("uri_too_long", 414, "the request target is too long; use POST"),
+    ("unsupported_media_type", 415, "content type, charset or encoding is not taken"),
+    ("expectation_failed", 417, "Expect asks for something else than 100-continue"),
+    ("too_many_requests", 429, "too many requests of one client; see Retry-After"),
+    ("headers_too_large", 431, "a header is too long, or there are too many"),
+    # --- 5xx: the same request may succeed later
+    ("internal", 500, "a bug; the log has details under the request id"),
+    ("item_corrupt", 500, "a stored item is damaged"),
+    ("shard_unavailable", 503, "a shard is away; see Retry-After"),
+    ("overloaded", 503, "too much at once; see Retry-After"),
+    ("starting", 503, "the service is starting; see Retry-After"),
+    ("deadline_exceeded", 504, "the answer did not come within the request's deadline"),
+    ("insufficient_storage", 507, "the disk or a limit of storage is full; reads go on"),
+)
+
+PARAMETER_CODE: Final = "invalid_<parameter>"
+"""A parameter of a search whose value is wrong has this code: invalid_page, invalid_filters, …"""
+
+ERROR_CODES: Final = {code: ErrorCode(code, status, meaning) for code, status, meaning in _ROWS}
