@@ -127,11 +127,11 @@ def _number_chunk(
         How many distinct words there are now.
     """
     slot_mask = np.uint64(len(table) - 1)
-    num_bytes = terms[num_terms - 1, _END] if num_terms > 0 else 0
+    num_bytes: Any = terms[num_terms - 1, _END] if num_terms > 0 else 0
     begin: Any = np.int64(0)
     for word in range(len(chunk_ends)):
         stop = chunk_ends[word]
-        size = stop - begin
+        size: Any = stop - begin
         key = term_key(chunk_bytes, begin, size)
         tag = _hash_term(key, chunk_bytes, begin, size)
         slot = tag >> _S32 & slot_mask
@@ -147,7 +147,7 @@ def _number_chunk(
                     terms[candidate, _KEY] == np.int64(key)
                     and terms[candidate, _END] - other == size
                 ):
-                    offset = np.int64(8)
+                    offset: Any = np.int64(8)
                     while (
                         offset < size and term_bytes[other + offset] == chunk_bytes[begin + offset]
                     ):
@@ -157,7 +157,7 @@ def _number_chunk(
                         break
             slot = (slot + np.uint64(1)) & slot_mask
         if number < 0:
-            number = num_terms
+            number = np.int64(num_terms)
             table[slot] = tag | np.uint64(number + 1)
             for offset in range(size):
                 term_bytes[num_bytes + offset] = chunk_bytes[begin + offset]

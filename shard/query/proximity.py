@@ -46,7 +46,7 @@ WINDOW: Final = 8
 assert WINDOW < POSITION_GAP
 CHAIN_MAX: Final = 2
 """A pair that goes on from a pair standing together counts twice: longer sequences say more."""
-RUN_PAIR_FACTOR: Final = 0.15
+RUN_PAIR_FACTOR: Final = 0.05
 """What a pair of overlapping bigrams counts."""
 WORDS_MAX: Final = 64
 """Words of a query that proximity looks at (six bits of an occurrence)."""
