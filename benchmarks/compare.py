@@ -129,8 +129,10 @@ def load(peer: Peer, workload: Workload) -> Loaded:
 
 def open_until_right(peer: Peer, workload: Workload) -> float:
     """Open a loaded peer; returns the seconds until the first right answer."""
-    query = workload.queries["Q1"][0]
-    truth = workload.truth("Q1", 0, transposes=peer.transposes)
+    texts = [query.text for query in workload.queries["Q1"]]
+    number = next(i for i, text in enumerate(texts) if " " not in text)  # every peer gets one word
+    query = workload.queries["Q1"][number]
+    truth = workload.truth("Q1", number, transposes=peer.transposes)
     started = time.monotonic()
     peer.open()
     while wrong := differences(query, truth, peer.ask(query)):
