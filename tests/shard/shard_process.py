@@ -144,7 +144,7 @@ class ShardProcess:
 
     def wait(self) -> int:
         assert self.process is not None
-        return self.process.wait(30)
+        return self.process.wait(START_SECONDS)
 
     async def stop(self) -> None:
         """Send SIGTERM to the shard (not to what it is wrapped in)."""

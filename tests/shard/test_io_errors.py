@@ -33,7 +33,9 @@ async def _use(shard: ShardProcess, acknowledged: dict[str, dict[str, object]]) 
         await shard.connect()
         await shard.take_catalog(make_entry())
         for seq in range(1, 5):
-            items = [{"id": number, "seq": seq} for number in range(seq, seq + 60)]
+            items: list[dict[str, object]] = [
+                {"id": number, "seq": seq} for number in range(seq, seq + 60)
+            ]
             await shard.put(seq, *items)
             acknowledged.update((str(item["id"]), item) for item in items)
         await shard.stop()
