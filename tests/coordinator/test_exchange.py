@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Callable
 
 import brotli
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from common.errors import InvalidRequest, Unavailable
 from coordinator.exchange import INFLATED_CHUNK_BYTES, ByteBudget, Inflater, origin_form
 
-COMPRESS = {
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
     "br": lambda data: brotli.compress(data, quality=2),
