@@ -23,6 +23,10 @@ if TYPE_CHECKING:
         """Return the number of zero bits below the lowest set bit (64 for 0)."""
         return 64
 
+    def count_ones(word: Any) -> int:
+        """Return the number of set bits of a uint64."""
+        return 0
+
 else:
     from llvmlite import ir
     from numba.core import cgutils, types
@@ -55,5 +59,14 @@ else:
 
         return types.int64(types.uint64), generate
 
+    @intrinsic
+    def count_ones(typingctx, word):
+        """Return the number of set bits of a uint64."""
 
-__all__ = ["load_u32", "load_u64", "trailing_zeros"]
+        def generate(context, builder, signature, arguments):
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.uint64), generate
+
+
+__all__ = ["count_ones", "load_u32", "load_u64", "trailing_zeros"]

@@ -14,7 +14,8 @@ edits away? A term ordinal is the index into all the arrays:
 Exact and prefix search are binary searches over the keys (bytes only where keys tie). For typos all
 terms are looked at, but most of them only by length and mask: k edits change at most 2 k members of
 the set of letters (a substitution takes one and gives one, a transposition none). The few that pass
-are compared by a banded edit distance that stops as soon as the band exceeds k.
+are compared by a banded edit distance that stops as soon as the band exceeds k; the terms that
+follow and begin with the same letters are then passed over.
 
 Edit distance is optimal string alignment (OSA): insertion, deletion, substitution and the
 transposition of neighbours cost 1 each; no substring is edited twice.
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.byte_words import load_u64
+from common.byte_words import count_ones, load_u64
 from common.kernels import kernel
 
 if TYPE_CHECKING:
@@ -229,12 +230,14 @@ def _distance(
     is_prefix: Any,
     band: Any,
 ) -> Any:
-    """Return the OSA distance of the word and a term, or edits_max + 1 if it is greater.
+    """Return the OSA distance of the word and a term, or edits_max + 1, or less than 0, if greater.
 
     Rows are the term's characters, columns the word's; only the cells with |row - column| <=
     edits_max are computed: cell d of a row is column row + d - edits_max. `band` is scratch for
     three rows (a transposition looks two rows back). With `is_prefix` the distance to the nearest
     beginning of the term.
+
+    Where no term with the same first n bytes can be near either, the result is -n.
     """
     over = edits_max + 1
     width = 2 * edits_max + 1
@@ -242,7 +245,7 @@ def _distance(
         column = d - edits_max
         band[0, d] = column if 0 <= column <= length else over
         band[2, d] = over
-    best = length if length <= edits_max else over
+    best = length if is_prefix and length <= edits_max else over
     row = 0
     at = start
     previous = -1
@@ -273,7 +276,7 @@ def _distance(
             band[current, d] = cell
             least = min(least, cell)
         if least == over:
-            return best if is_prefix else over
+            return best if best <= edits_max else start - at
         previous = point
     if is_prefix:
         return best
@@ -281,22 +284,16 @@ def _distance(
     return band[row % 3, d] if 0 <= d < width else over
 
 
-@kernel("int64(uint32)", inline=True, allocates=False)
-def _count_bits(word: Any) -> Any:
-    word = word - (word >> np.uint32(1) & np.uint32(0x55555555))
-    word = (word & np.uint32(0x33333333)) + (word >> np.uint32(2) & np.uint32(0x33333333))
-    word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
-    # numba multiplies uint32 as uint64: the bytes above the sum must go.
-    return np.int64((word * np.uint32(0x01010101)) >> np.uint32(24)) & 0xFF
-
-
-@kernel("(int32[::1], int64, boolean, uint8[::1], int64[::1], uint32[::1], uint8[::1])")
+@kernel(
+    "(int32[::1], int64, boolean, uint8[::1], int64[::1], uint64[::1], uint32[::1], uint8[::1])"
+)
 def find_similar(
     word: Any,
     edits_max: Any,
     is_prefix: Any,
     term_bytes: Any,
     term_starts: Any,
+    keys: Any,
     masks: Any,
     lengths: Any,
 ) -> Any:
@@ -308,6 +305,7 @@ def find_similar(
         is_prefix: whether a term's beginning may be compared instead of the whole term.
         term_bytes: the vocabulary's bytes.
         term_starts: where terms begin.
+        keys: their first 8 bytes.
         masks: their letter sets.
         lengths: their characters.
 
@@ -326,11 +324,16 @@ def find_similar(
     shortest = max(length - edits_max, 1)
     longest = 255 if is_prefix else length + edits_max
     members_max = edits_max if is_prefix else 2 * edits_max
+    # Terms that begin like one whose beginning was too far already need no look.
+    far_key = np.uint64(0)
+    far_bits = np.uint64(0)
+    ignored = ~mask if is_prefix else np.uint32(0)
     for term in range(len(masks)):
-        difference = mask & ~masks[term] if is_prefix else mask ^ masks[term]
-        if _count_bits(difference) > members_max:
+        if count_ones(np.uint64((mask ^ masks[term]) & ~ignored)) > members_max:
             continue
         if not shortest <= lengths[term] <= longest:
+            continue
+        if far_bits != 0 and keys[term] & far_bits == far_key:
             continue
         distance = _distance(
             word,
@@ -343,6 +346,11 @@ def find_similar(
             band,
         )
         if distance > edits_max:
+            continue
+        if distance < 0:
+            if distance >= -8:
+                far_bits = ~np.uint64(0) << np.uint64(64 + 8 * distance)
+                far_key = keys[term] & far_bits
             continue
         if count == capacity:
             capacity *= 2
@@ -428,6 +436,7 @@ class Vocabulary:
             is_prefix,
             self.term_bytes,
             self.term_starts,
+            self.keys,
             self.masks,
             self.lengths,
         )
@@ -467,4 +476,4 @@ def edit_distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> i
     points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
     band = np.empty((3, 5), np.int64)
     distance = int(_distance(points, len(points), encoded, 0, length, edits_max, is_prefix, band))
-    return distance if distance <= edits_max else None
+    return distance if 0 <= distance <= edits_max else None
