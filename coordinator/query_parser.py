@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor
 from typing import TypeAlias
 
 from common.analysis.analyzer import Analyzer, Token, typo_budget
@@ -67,7 +66,7 @@ class ParsedQuery:
         if self.match == "all":
             return num_known
         if self.match.endswith("%"):
-            return max(1, floor(num_known * int(self.match[:-1]) / 100))
+            return min(num_known, max(1, num_known * int(self.match[:-1]) // 100))
         return min(1, num_known)
 
 

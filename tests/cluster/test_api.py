@@ -611,6 +611,8 @@ def test_cjk_is_found_by_any_part(index: Index) -> None:
         ({"match": "any", "query": "green fiction"}, {1, 2}),
         ({"match": "last", "query": "green fiction"}, {1}),
         ({"match": "50%", "query": "green fiction"}, {1, 2}),
+        ({"match": "75%", "query": "-drama"}, {2, 5, 6}),
+        ({"match": "any", "query": "-drama"}, {2, 5, 6}),
         ({"match": "75%", "query": "green drama fiction mile"}, {1}),
     ],
 )
