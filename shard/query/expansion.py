@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 EXPANSIONS_MAX: Final = 4_096
 """Expansions kept per segment; when there are more, all are dropped."""
+REMEMBERED_TERMS_MAX: Final = 4_096
+"""Greater ones are not kept, unless typos made them costly: ranges are found in no time."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
 _NO_LANGUAGE_BIT: Final = 63
 
@@ -80,9 +82,10 @@ def expand_word(segment: Segment, word: Word, languages: Languages) -> Expansion
     expansion = memo.get(key)
     if expansion is None:
         expansion = _expand(segment, word, languages)
-        if len(memo) >= EXPANSIONS_MAX:
-            memo.clear()
-        memo[key] = expansion
+        if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0:
+            if len(memo) >= EXPANSIONS_MAX:
+                memo.clear()
+            memo[key] = expansion
     return expansion
 
 
