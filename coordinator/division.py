@@ -111,6 +111,9 @@ def divide(
     Returns:
         One part for each shard that gets anything.
     """
+    if len(starts) == 1:  # a write of a single item is worth a short cut
+        item = payload[starts[0] : ends[0]].tobytes()
+        return {int(shards[0]): single_part(item, operation)}
     num_items = np.zeros(num_shards, np.int64)
     num_bytes = np.zeros(num_shards, np.int64)
     _measure(starts, ends, shards, num_items, num_bytes)
@@ -143,6 +146,16 @@ def divide(
                 out_positions[first:last],
             )
     return parts
+
+
+def single_part(payload: bytes, operation: Operation) -> Part:
+    """Return the part of a batch of one operation."""
+    return Part(
+        payload,
+        np.array([len(payload)], np.uint32),
+        np.array([operation], np.uint8),
+        np.zeros(1, np.int64),
+    )
 
 
 def divide_operations(

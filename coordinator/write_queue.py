@@ -169,24 +169,29 @@ class WriteQueue:
             )
         self._waiting.append(batch)
         self._schedule_pump()
+        timer = self._loop.call_later(deadline.remaining_seconds, self._expire, batch)
         try:
-            async with asyncio.timeout(deadline.remaining_seconds):
-                # Shielded: a request that gives up must not break the group for the others.
-                return await asyncio.shield(batch.future)
-        except TimeoutError:
-            if self._withdraw(batch):
-                raise DeadlineExceeded(
-                    "the write waited until its deadline; nothing was written"
-                ) from None
-            raise DeadlineExceeded(
-                "the write was not confirmed within its deadline; it may still be carried out"
-            ) from None
+            return await batch.future
         except asyncio.CancelledError:
+            # Whoever waited has gone. A group that has the batch goes on, for the others' sake.
             self._withdraw(batch)
             raise
         finally:
-            if not batch.future.done():
-                batch.future.add_done_callback(_see)
+            timer.cancel()
+
+    def _expire(self, batch: Batch) -> None:
+        """Answer a batch whose deadline has passed; a group that has it goes on."""
+        if self._withdraw(batch):
+            _fail(
+                batch, DeadlineExceeded("the write waited until its deadline; nothing was written")
+            )
+        else:
+            _fail(
+                batch,
+                DeadlineExceeded(
+                    "the write was not confirmed within its deadline; it may still be carried out"
+                ),
+            )
 
     async def hold(self) -> None:
         """Start no further group, and return when none is under way; `release` must follow."""
@@ -439,9 +444,3 @@ def _fail(batch: Batch, error: ServiceError) -> None:
         batch.future.set_exception(
             type(error)(error.message, code=error.code, param=error.param, details=error.details)
         )
-
-
-def _see(future: asyncio.Future[Applied]) -> None:
-    """Look at an outcome that nobody waits for any more."""
-    if not future.cancelled():
-        future.exception()
