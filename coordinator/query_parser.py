@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from common.analysis.analyzer import Analyzer, Token, typo_budget
+from common.analysis.analyzer import Analyzer, Token, is_lone_character, typo_budget
 from common.analysis.languages import stop_words
 from common.configuration import IndexConfiguration, PrefixMode, TypoMode
 from common.errors import InvalidRequest
@@ -204,7 +204,7 @@ class _ClauseBuilder:
             Word(
                 word,
                 # A single character of an unspaced script is the beginning of a bigram.
-                (is_prefix and i + 1 == len(words)) or (tokens[i].is_run and len(word) == 1),
+                (is_prefix and i + 1 == len(words)) or is_lone_character(word),
                 _typos(word, typo),
             )
             for i, word in enumerate(words)

@@ -114,9 +114,22 @@ def is_run(word: str) -> bool:
     """Return whether a folded word is a piece of a run of a script without spaces."""
     if word.isascii():
         return False
-    point = ord(word[0])
-    cell = int(PAGE_CELLS[int(PAGES[point >> 8]) << 8 | point & 255])
-    return cell >> CLASS_SHIFT in _RUN_CLASSES
+    return _character_class(word[0]) in _RUN_CLASSES
+
+
+def _character_class(character: str) -> int:
+    point = ord(character)
+    return int(PAGE_CELLS[int(PAGES[point >> 8]) << 8 | point & 255]) >> CLASS_SHIFT
+
+
+def is_lone_character(word: str) -> bool:
+    """Return whether a folded word is one character of an unspaced script, marks included.
+
+    It is the beginning of bigrams, so a query means it as a prefix.
+    """
+    return is_run(word) and all(
+        _character_class(one) == CharacterClass.RUN_MARK for one in word[1:]
+    )
 
 
 def typo_budget(word: str) -> int:

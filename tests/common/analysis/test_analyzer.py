@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.analysis.analyzer import Analyzer, is_run, typo_budget
+from common.analysis.analyzer import Analyzer, is_lone_character, is_run, typo_budget
 from common.analysis.tokenizer import TERM_BYTES_MAX
 
 ANALYZER = Analyzer()
@@ -132,6 +132,16 @@ class TestTypoBudget:
         self, word: str, expected: int
     ) -> None:
         assert typo_budget(word) == expected
+
+
+def test_a_lone_character_may_have_marks() -> None:
+    assert [is_lone_character(word) for word in ("水", "ที่", "日本", "ดี", "a")] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_is_run_tells_pieces_of_unspaced_scripts() -> None:
