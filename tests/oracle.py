@@ -251,7 +251,9 @@ class Oracle:
     def replace(self, item_id: object, item: Item) -> bool:
         if str(item_id) not in self.items:
             return False
-        self.items[str(item_id)] = {"id": self.items[str(item_id)]["id"]} | item
+        # A path has no types: an id that is an integer's digits becomes one.
+        is_integer = re.fullmatch(r"0|[1-9][0-9]*", str(item_id))
+        self.items[str(item_id)] = {"id": int(str(item_id)) if is_integer else item_id} | item
         return True
 
     def merge(self, item_id: object, fields: Json) -> bool:
