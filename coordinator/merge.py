@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from common.protocol.messages import Distinct, SearchResponse, SortKey
 
 _RECORD = Struct("<Q")
+_ARRAYS_MIN = 1_000
+"""Hits from which on making arrays of their sort values pays."""
+_EXACT_MAX = 1 << 53
 
 
 class Hit(NamedTuple):
@@ -150,21 +153,37 @@ def _order_by_score(
 
 def _order_by_keys(ranked: _Ranked, sort: Sequence[SortKey]) -> list[int]:
     """Return all positions in the order of the sort keys, then score, then place."""
-    order: list[int] = np.argsort(ranked.places, kind="stable").tolist()
     scores = ranked.scores
-    if scores is not None:
-        order.sort(key=lambda position: -scores[position])
-    columns: list[Sequence[Any]] = [
+    columns: list[list[Any]] = [
         scores.tolist()
         if key.field is None and scores is not None
         else [value for _, answer in ranked.answers for value in answer.sort_values[i]]
-        or [None] * len(order)
+        or [None] * len(ranked.places)
         for i, key in enumerate(sort)
     ]
+    if len(ranked.places) >= _ARRAYS_MIN and all(map(_is_of_doubles, columns)):
+        keys = [
+            -np.array(column, np.float64) if key.is_descending else np.array(column, np.float64)
+            for key, column in zip(sort, columns, strict=True)
+        ]
+        if scores is not None:
+            keys.append(-scores)
+        by_arrays: list[int] = np.lexsort([ranked.places, *reversed(keys)]).tolist()
+        return by_arrays
+    order: list[int] = np.argsort(ranked.places, kind="stable").tolist()
+    if scores is not None:
+        order.sort(key=lambda position: -scores[position])
     for key, column in reversed(list(zip(sort, columns, strict=True))):
-        keys = [_sort_value(value, key) for value in column]
-        order.sort(key=keys.__getitem__, reverse=key.is_descending)
+        values = [_sort_value(value, key) for value in column]
+        order.sort(key=values.__getitem__, reverse=key.is_descending)
     return order
+
+
+def _is_of_doubles(column: list[Any]) -> bool:
+    """Whether all values are numbers that a double holds exactly (no text, no missing value)."""
+    return set(map(type, column)) <= {float, int} and all(
+        type(value) is float or -_EXACT_MAX <= value <= _EXACT_MAX for value in column
+    )
 
 
 def _sort_value(value: Any, key: SortKey) -> tuple[int, int, Any]:

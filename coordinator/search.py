@@ -46,17 +46,15 @@ from coordinator.facets import FacetMemory, FacetPlan, facet_results, merged_cou
 from coordinator.fan_out import gather, gather_each
 from coordinator.leases import Leases
 from coordinator.merge import Hit, merge_hits
-from coordinator.query_parser import QueryOptions, Vocabulary, parse_query
+from coordinator.query_parser import ParsedQuery, QueryOptions, Vocabulary, parse_query
 from coordinator.ranges import merge_ranges
 from coordinator.requests import FacetParameters, SearchParameters
 from coordinator.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
-from coordinator.text_scoring import ScoredQuery, StatisticsMemory, score_query
+from coordinator.text_scoring import UNRESTRICTED, ScoredQuery, StatisticsMemory, score_query
 
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits a shard sends the documents with the keys: reading some in vain costs less
 than a second round trip."""
-
-_UNRESTRICTED: Final = ScoredQuery(None, [])
 
 
 @dataclass(slots=True)
@@ -232,19 +230,20 @@ class Search:
         horizon: int,
         deadline: Deadline,
     ) -> ScoredQuery:
-        """Parse and score the query text; blank text and mere punctuation restrict nothing."""
+        """Parse and score the query text."""
         if not parameters.query:
-            return _UNRESTRICTED
-        parsed = parse_query(
-            parameters.query,
-            QueryOptions(parameters.match, parameters.prefix, parameters.typo),
-            memory.vocabulary,
-            self._analyzer,
-            self._limits.query_words_max,
-        )
-        if parsed.is_blank:
-            return _UNRESTRICTED
-        return await score_query(index, parsed, parameters, memory.statistics, horizon, deadline)
+            return UNRESTRICTED
+
+        def parse() -> ParsedQuery:
+            return parse_query(
+                parameters.query,
+                QueryOptions(parameters.match, parameters.prefix, parameters.typo),
+                memory.vocabulary,
+                self._analyzer,
+                self._limits.query_words_max,
+            )
+
+        return await score_query(index, parse, parameters, memory.statistics, horizon, deadline)
 
     async def _check_fields(
         self,

@@ -10,11 +10,11 @@ the live documents only: not on how many shards there are or how their segments 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
-from common.configuration import SearchableField
+from common.configuration import PrefixMode, SearchableField, TypoMode
 from common.deadline import Deadline
 from common.protocol.messages import (
     FieldWeight,
@@ -34,11 +34,26 @@ from coordinator.requests import SearchParameters
 WORDS_REMEMBERED_MAX: Final = 10_000
 """Per index and horizon; then all are forgotten."""
 
+QUERIES_REMEMBERED_MAX: Final = 2_000
+"""Scored queries per index and horizon."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Different `search_fields` per index and horizon."""
 
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 """One clause must match, and there is none: no document does."""
+
+
+QueryKey: TypeAlias = tuple[str, str, PrefixMode, TypoMode, tuple[SearchableField, ...] | None]
+"""Everything of a request that its scored query depends on, beside the index and the horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuery:
+    """A query text with weights; None restricts nothing."""
+
+    query: TextQuery | None
+    ignored_words: list[str]
+    """Words that no document has, left out since another one is known."""
 
 
 @dataclass(slots=True)
@@ -56,6 +71,8 @@ class Statistics:
         default_factory=dict
     )
     """Weights of the fields that a query searches, by what it names."""
+    queries: dict[QueryKey, ScoredQuery] = field(default_factory=dict)
+    """Queries that were scored already: people type the same words."""
 
     def add_up(self, words: Sequence[Word], parts: Sequence[StatisticsResponse]) -> None:
         """Take in what the shards answered about some words."""
@@ -72,6 +89,9 @@ class Statistics:
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
 
 
+UNRESTRICTED: Final = ScoredQuery(None, [])
+
+
 class StatisticsMemory:
     """The statistics of one index; what is not known yet is asked of the shards.
 
@@ -83,6 +103,10 @@ class StatisticsMemory:
         self._cluster = cluster
         self._newest = Statistics(-1)
         self.scalar_fields: set[str] = set()
+
+    def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
+        """Return a query that was scored already as of this horizon."""
+        return self._newest.queries.get(key) if self._newest.horizon == horizon else None
 
     async def of_words(
         self,
@@ -125,28 +149,31 @@ class StatisticsMemory:
         return statistics
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredQuery:
-    """A query text with weights; None restricts nothing."""
-
-    query: TextQuery | None
-    ignored_words: list[str]
-    """Words that no document has, left out since another one is known."""
-
-
 async def score_query(
     index: Index,
-    parsed: ParsedQuery,
+    parse: Callable[[], ParsedQuery],
     parameters: SearchParameters,
     memory: StatisticsMemory,
     horizon: int,
     deadline: Deadline,
 ) -> ScoredQuery:
-    """Give the clauses of a query their weights.
+    """Parse a query and give its clauses their weights; what is known is done once a horizon.
 
-    A word that is nowhere in the index, not even as a prefix or with a typo, is ignored while
-    another clause is left; if none is, nothing matches.
+    Blank text and mere punctuation restrict nothing.
     """
+    key = (
+        parameters.query,
+        parameters.match,
+        parameters.prefix,
+        parameters.typo,
+        parameters.search_fields,
+    )
+    scored = memory.known_query(key, horizon)
+    if scored is not None:
+        return scored
+    parsed = parse()
+    if parsed.is_blank:
+        return UNRESTRICTED
     statistics = await memory.of_words(
         index,
         words_of(parsed.clauses),
@@ -154,6 +181,20 @@ async def score_query(
         deadline,
         is_partial=parameters.allows_partial,
     )
+    scored = _weigh(index, parsed, parameters, statistics)
+    if len(statistics.queries) < QUERIES_REMEMBERED_MAX:
+        statistics.queries[key] = scored
+    return scored
+
+
+def _weigh(
+    index: Index, parsed: ParsedQuery, parameters: SearchParameters, statistics: Statistics
+) -> ScoredQuery:
+    """Give the clauses of a query their weights.
+
+    A word that is nowhere in the index, not even as a prefix or with a typo, is ignored while
+    another clause is left; if none is, nothing matches.
+    """
     doc_freqs = statistics.doc_freqs
     clauses = []
     ignored = []

@@ -125,3 +125,14 @@ def test_distinct_keeps_the_best_of_each_value_over_all_shards() -> None:
     hits = merge_hits([(0, one), (1, two)], (), False, 0, 9, best)
     assert [hit.place for hit in hits] == [1, 2, 5, 6, 3]
     assert [h.place for h in merge_hits([(0, one), (1, two)], (), False, 1, 2, best)] == [2, 5]
+
+
+def test_deep_pages_of_numbers_are_ordered_like_shallow_ones() -> None:
+    rows: list[tuple[float | None, int, tuple[Any, ...]]] = [
+        (None, place, (place * 7919 % 1013 / 4, place % 3)) for place in range(3000)
+    ]
+    sort = (SortKey("a", True), SortKey("b"))
+    best_first = sorted(rows, key=lambda row: (-row[2][0], row[2][1], row[1]))
+    shards = [(i, answer(best_first[i::3], 2)) for i in range(3)]
+    hits = merge_hits(shards, sort, False, 2500, 20)
+    assert [hit.place for hit in hits] == [row[1] for row in best_first[2500:2520]]
