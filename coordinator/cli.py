@@ -2,6 +2,7 @@
 
     facetd serve | coordinator | shard      run processes
     facetd demo | load | export | search | status    use a service (over HTTP)
+    facetd check | rebuild                  work on data that no service uses
     facetd config | keys                    look at settings, make keys
 
 Progress goes to stderr when that is a terminal, results go to stdout. Exit status: 0 done, 1
@@ -20,6 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 import click
 
 from common import logs
+from common.data_directory import DataDirectoryError
 from coordinator import settings as settings_module
 from coordinator.client import Client, ClientError, default_key, find_url, index_path
 from coordinator.settings import SettingError, Settings
@@ -79,7 +81,7 @@ class _Group(click.Group):
         except SettingError as error:
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(2)
-        except ClientError as error:
+        except (ClientError, DataDirectoryError) as error:
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(1)
 
@@ -314,6 +316,29 @@ def status(
     ctx.exit(0 if is_ready else 1)
 
 
+# --- data that no service uses
+
+
+@main.command()
+@with_settings("data_dir")
+@click.pass_context
+def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+    """Compare every segment and counter with the stored items; exit status 1 if any differs."""
+    from coordinator import maintenance
+
+    ctx.exit(maintenance.check(_data_dir(config_file, flags)))
+
+
+@main.command()
+@with_settings("data_dir")
+@click.pass_context
+def rebuild(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+    """Make everything that is derived from the stored items anew, then check it."""
+    from coordinator import maintenance
+
+    ctx.exit(maintenance.check(_data_dir(config_file, flags), rebuilds=True))
+
+
 # --- settings and keys
 
 
@@ -398,6 +423,12 @@ def remove_key(
 
 
 # --- parts
+
+
+def _data_dir(config_file: Path | None, flags: dict[str, Any]) -> Path:
+    """Return the data directory that is meant."""
+    settings, _ = settings_module.load(flags, file=config_file)
+    return settings.data_dir
 
 
 def _is_running(settings: Settings) -> bool:
