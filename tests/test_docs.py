@@ -1,0 +1,49 @@
+"""What the documents name exists: tests, files, and the two commands of the README."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "deploy/README.md", "benchmarks/README.md"]
+
+
+def functions(path: Path) -> set[str]:
+    """Return the names of all functions of a file, methods included."""
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def test_every_test_that_the_readme_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "README.md").read_text())
+    assert len(named) > 14
+    missing = [f"{path}::{name}" for path, name in named if name not in functions(ROOT / path)]
+    assert not missing
+
+
+def test_every_promise_names_a_test() -> None:
+    rows = re.findall(r"^\| P(\d+) \|.*\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert rows == [str(n) for n in range(1, 15)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_that_a_document_names_exists(document: str) -> None:
+    text = (ROOT / document).read_text()
+    named = re.findall(
+        r"`((?:common|coordinator|shard|tests|benchmarks|deploy)/[\w./-]+\.\w+)", text
+    )
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_no_machine(document: str) -> None:
+    text = (ROOT / document).read_text()
+    assert not re.search(r"/root/|/work/|/opt/|/home/", text)
