@@ -135,7 +135,7 @@ NO_BITS: Final = np.zeros(0, np.uint64)
 NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
-@kernel(f"uint8({_LENGTHS}, int64, int64)", inline=True, allocates=False)
+@kernel(f"uint8({_LENGTHS}, uint64, int64)", inline=True, allocates=False)
 def length_code(
     field_rows: Any,
     length_starts: Any,
@@ -149,9 +149,9 @@ def length_code(
     start = length_starts[row]
     sparse = length_doc_starts[row]
     if sparse < 0:
-        return lengths[start + doc]
+        return lengths[np.uint64(start + doc)]
     low = np.int64(0)
-    high = length_starts[row + 1] - start - 1
+    high = length_starts[np.int64(row) + 1] - start - 1
     while low < high:
         middle = (low + high) >> 1
         if np.int64(length_docs[sparse + middle]) < doc:
@@ -264,7 +264,7 @@ def _score_term(
                         continue
                 elif has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
                     continue
-            row = np.int64(field_rows[fields[i]])
+            row = np.uint64(field_rows[fields[i]])  # unsigned: no test for a negative index
             if not row_languages[row] & languages:
                 continue
             code = length_code(
@@ -276,15 +276,18 @@ def _score_term(
             if doc != current:
                 if current >= 0:
                     out_docs[found] = current
-                    out_scores[found] = saturate(total, weight, k1)
+                    out_scores[found] = total
                     found += 1
                 current = doc
                 total = 0
             total += np.int64(freqs[i] * gain + 0.5)
     if current >= 0:
         out_docs[found] = current
-        out_scores[found] = saturate(total, weight, k1)
+        out_scores[found] = total
         found += 1
+    # A loop of its own, so that several are divided at once.
+    for i in range(found):
+        out_scores[i] = saturate(out_scores[i], weight, k1)
     return found
 
 
@@ -446,7 +449,7 @@ def _add_terms(
                 doc = np.int64(docs[i])
                 if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
                     continue
-                row = np.int64(field_rows[fields[i]])
+                row = np.uint64(field_rows[fields[i]])
                 if not row_languages[row] & languages[i_term]:
                     continue
                 if cell_tiers[doc] < tier:
@@ -490,7 +493,7 @@ def add_entries(
         doc = np.int64(docs[i])
         if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
             continue
-        row = np.int64(field_rows[fields[i]])
+        row = np.uint64(field_rows[fields[i]])
         code = length_code(
             field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
         )

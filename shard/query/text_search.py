@@ -523,7 +523,8 @@ def match_text(
     evaluation = Evaluation(segment, query, registry, languages)
     bits = NO_BITS if allowed is None else allowed
     docs, sums, offsets = _match(evaluation, bits)
-    scores: NDArray[np.float64] = sums.astype(np.float64) / SCORE_UNIT
+    scores: NDArray[np.float64] = sums.astype(np.float64)
+    scores /= SCORE_UNIT
     if query.proximity > 0 and len(docs):
         _, pair_weights = proximity_pairs(query)
         if pair_weights.any():
