@@ -299,7 +299,8 @@ class Twins:
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
-@settings(max_examples=60, phases=_PHASES)
+@pytest.mark.timeout(3_600)
+@settings(max_examples=settings.default.max_examples // 4, phases=_PHASES)
 @given(st.data())
 def test_service_says_what_the_oracle_says(services: Services, data: st.DataObject) -> None:
     configuration = data.draw(configurations)
