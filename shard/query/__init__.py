@@ -1,6 +1,7 @@
 """Evaluate queries over one segment: text (text_search) and filters (filters).
 
-The text part in five functions, all in `shard.query.text_search`; `view` is a `SegmentView`
+The text part in five functions of `shard.query.text_search` (`explain_score`: of
+`shard.query.explanation`; marks in documents: `shard.highlight`); `view` is a `SegmentView`
 (`.segment`, `.deleted`), `registry` the shard's `FieldRegistry`, `languages` a
 `common.analysis.languages.Languages` (built once per configuration: `Languages(default, by_path)`):
 
@@ -11,9 +12,9 @@ The text part in five functions, all in `shard.query.text_search`; `view` is a `
     match_text(view, query, registry, languages, allowed, num_ranked) -> TextMatch
         `allowed`: uint64 bitset of live documents that pass the filters (None: every document of
         the segment; so a segment with deletions always needs its live mask here).
-        `num_ranked`: how many of the best by score must be exactly ordered (offset + limit);
-        None: the score of every document is exact (needed when the score is only a later sort
-        key, for cursors, distinct and explanations).
+        `num_ranked`: how many of the best by score must have their exact score (offset + limit);
+        None: every document (needed when the score is only a later sort key, for cursors,
+        distinct and explanations).
         TextMatch.docs: uint32, ascending; TextMatch.scores: float64, one order for everything
         (match kind tiers and proximity are folded in)
     explain_score(view, query, registry, languages, doc) -> dict
