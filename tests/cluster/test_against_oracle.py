@@ -300,7 +300,7 @@ _PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 
 
 @pytest.mark.timeout(3_600)
-@settings(max_examples=settings.default.max_examples // 4, phases=_PHASES)
+@settings(max_examples=settings().max_examples // 4, phases=_PHASES)
 @given(st.data())
 def test_service_says_what_the_oracle_says(services: Services, data: st.DataObject) -> None:
     configuration = data.draw(configurations)
