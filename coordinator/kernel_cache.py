@@ -13,21 +13,24 @@ import importlib
 import os
 import pkgutil
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from common.kernel_cache import cache_directory
+from common.kernel_cache import PACKAGES, sources_digest
 from common.lifeline import ask_for_parent_death_signal
 
-PACKAGES: Final = ("common", "shard", "coordinator")
-
 NUM_WORKERS: Final = min(4, os.cpu_count() or 1)
+
+VERSIONS_KEPT: Final = 4
+"""Other installations of the same user may be of other versions."""
+VERSION_NAME: Final = re.compile("[0-9a-f]{16}")
 
 TOLD_EVERY_SECONDS: Final = 10.0
 """How often whoever waits for a first start hears how far it is."""
@@ -36,25 +39,12 @@ _NO_KERNELS: Final = ("__main__", "cli", "demo", "dashboard", "kernel_cache")
 """Last part of the names of modules that are programs or data."""
 
 
-def sources() -> Iterator[Path]:
-    """Yield the Python files that have kernels; numba compiles again what is in a changed one."""
-    for name in PACKAGES:
-        spec = find_spec(name)
-        for folder in (spec.submodule_search_locations or []) if spec else []:
-            for path in sorted(Path(folder).rglob("*.py")):
-                if b"@kernel(" in path.read_bytes():
-                    yield path
-
-
 def stamp_path() -> Path:
     """Return the file whose existence says that the cache is filled for just this program."""
     digest = hashlib.blake2b(digest_size=12)
     digest.update(f"{sys.version} {version('numba')} {version('numpy')} {processor()}".encode())
-    for path in sources():
-        status = path.stat()
-        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}".encode())
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    return (Path(folder) if folder else cache_directory()) / f"filled-{digest.hexdigest()}"
+    digest.update(sources_digest().encode())
+    return Path(os.environ["NUMBA_CACHE_DIR"]) / f"filled-{digest.hexdigest()}"
 
 
 def processor() -> str:
@@ -100,7 +90,7 @@ def compile_share(worker: int) -> None:
 
 
 def fill() -> None:
-    """Compile everything with all processors, then leave the stamp (older ones go)."""
+    """Compile everything with all processors, then leave the stamp; old versions go."""
     stamp = stamp_path()
     stamp.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "coordinator.kernel_cache"]
@@ -109,9 +99,19 @@ def fill() -> None:
     for other in others:
         if other.wait() != 0:
             raise RuntimeError(f"compiling kernels failed with status {other.returncode}")
-    for old in stamp.parent.glob("filled-*"):
-        old.unlink(missing_ok=True)
     stamp.touch()
+    remove_old(stamp.parent)
+
+
+def remove_old(current: Path) -> None:
+    """Remove the folders of all but the latest versions of the kernels."""
+    if not VERSION_NAME.fullmatch(current.name):
+        return  # somebody else chose the folder
+    versions = [path for path in current.parent.iterdir() if VERSION_NAME.fullmatch(path.name)]
+    versions.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in versions[VERSIONS_KEPT:]:
+        if path != current:  # a clock may have jumped
+            shutil.rmtree(path, ignore_errors=True)
 
 
 if __name__ == "__main__":
