@@ -101,7 +101,14 @@ def in_range(value: Any, bounds: Json) -> bool:
 
 
 def exists(item: Item, name: str) -> bool:
-    return any(path == name and value is not None for path, value, _ in leaves(item))
+    """Return whether the field, or anything inside it, is there and not null.
+
+    An object is there by its members, so one of fields that are null is, and an array of nulls not.
+    """
+    found = [(path, value) for path, value, _ in leaves(item)]
+    return any(path == name and value is not None for path, value in found) or any(
+        path.startswith(f"{name}.") for path, _ in found
+    )
 
 
 # --- full text ------------------------------------------------------------------------------------
