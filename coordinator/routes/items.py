@@ -10,7 +10,7 @@ import orjson
 import xxhash
 
 from common.deadline import Deadline
-from common.errors import InvalidRequest, NotFound
+from common.errors import Forbidden, InvalidRequest, NotFound
 from common.json_scan import ItemError, canonical_id, scan_item
 from common.operations import Operation
 from common.placement import ID_INTEGER_MAX, shard_of_id
@@ -347,6 +347,8 @@ async def _chosen_ids(
             code="invalid_body",
         )
     if ids is not None:
+        if exchange.caller.filter is not None:
+            raise Forbidden("a key with a filter changes items by filter, not by ids")
         yield _canonical_ids(ids, services.settings.limits.batch_items_max)
         return
     search = narrowed(_whole_search(services, exchange.index, raw), exchange)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -82,11 +83,21 @@ def raw_parameters(exchange: Exchange) -> dict[str, Any]:
 
 
 def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
-    """Return a search with the filter of the caller's key."""
+    """Return a search with the filter of the caller's key.
+
+    Values without hits are not listed then: they would tell what is outside the filter.
+    """
     condition = exchange.caller.filter
     if condition is None:
         return search
-    return msgspec.structs.replace(search, filters=(*search.filters, FilterClause(condition)))
+    return msgspec.structs.replace(
+        search,
+        filters=(*search.filters, FilterClause(condition)),
+        facets=tuple(
+            msgspec.structs.replace(wish, configuration=replace(wish.configuration, hide_zero=True))
+            for wish in search.facets
+        ),
+    )
 
 
 async def search(services: Services, exchange: Exchange) -> Answer:
@@ -112,7 +123,9 @@ async def facet(services: Services, exchange: Exchange) -> Answer:
     )
     if exchange.caller.filter is not None:
         parameters = msgspec.structs.replace(
-            parameters, search=narrowed(parameters.search, exchange)
+            parameters,
+            search=narrowed(parameters.search, exchange),
+            facet=replace(parameters.facet, hide_zero=True),
         )
     page = await services.search.facet(exchange.index, parameters)
     total_us = exchange.micros
