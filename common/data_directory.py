@@ -7,6 +7,7 @@
       catalog.json      indexes, configurations, aliases, keys: the coordinator's truth
       coordinator.json  where the coordinator listens, for the command line
       spool/            bulk bodies that are being read; emptied at start
+      snapshots/        copies of everything else here, if the setting says no other place
       shard-0/
         lock            flock of the shard process
         endpoint.json   where the shard listens, and its pid; replaced at every start
@@ -87,6 +88,11 @@ def coordinator_endpoint_path(data: Path) -> Path:
 def spool_folder(data: Path) -> Path:
     """Return the folder of bulk bodies that are being read."""
     return data / "spool"
+
+
+def snapshots_folder(data: Path) -> Path:
+    """Return the folder of snapshots, unless a setting names another one."""
+    return data / "snapshots"
 
 
 def shard_folder(data: Path, shard: int) -> Path:

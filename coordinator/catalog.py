@@ -253,6 +253,10 @@ class Catalog:
         """Call a function after every change that requests see (to drop caches)."""
         self._listeners.append(listener)
 
+    def content(self) -> bytes:
+        """Return the file of what is durable now."""
+        return _encode(self.state)
+
     def message(self) -> CatalogMessage:
         """Return the catalog as the shards get it."""
         entries = (

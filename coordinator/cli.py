@@ -2,7 +2,8 @@
 
     facetd serve | coordinator | shard      run processes
     facetd demo | load | export | search | status    use a service (over HTTP)
-    facetd check | rebuild                  work on data that no service uses
+    facetd backup                           of a running service, to a folder or stdout
+    facetd check | rebuild | restore        work on data that no service uses
     facetd config | keys                    look at settings, make keys
 
 Progress goes to stderr when that is a terminal, results go to stdout. Exit status: 0 done, 1
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +28,7 @@ from common.data_directory import DataDirectoryError
 from coordinator import settings as settings_module
 from coordinator.client import Client, ClientError, default_key, find_url, index_path
 from coordinator.settings import SettingError, Settings
+from coordinator.snapshots import SnapshotError
 
 READ_BYTES = 256 * 1024
 
@@ -81,7 +85,7 @@ class _Group(click.Group):
         except SettingError as error:
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(2)
-        except (ClientError, DataDirectoryError) as error:
+        except (ClientError, DataDirectoryError, SnapshotError) as error:
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(1)
 
@@ -99,6 +103,7 @@ SERVICE_SETTINGS = (
     "port",
     "shards",
     "data_dir",
+    "snapshot_dir",
     "insecure",
     "allowed_hosts",
     "allowed_origins",
@@ -316,7 +321,62 @@ def status(
     ctx.exit(0 if is_ready else 1)
 
 
+@main.command()
+@click.argument("destination")
+@with_service
+def backup(
+    destination: str, url: str | None, key: str | None, config_file: Path | None, **flags: Any
+) -> None:
+    """Copy all indexes of a running service, as of one moment, to the new folder DESTINATION.
+
+    - writes a tar stream to stdout. Writes to the service go on meanwhile.
+    """
+    from coordinator import maintenance
+
+    if destination != "-":
+        maintenance.check_vacant(Path(destination))
+    client = make_client(url, key, config_file, flags)
+    name = f"backup-{secrets.token_hex(6)}"
+    made = client.request("POST", "/_snapshots", json.dumps({"name": name}).encode())
+    folder = Path(made["directory"])
+    if not folder.is_dir():
+        raise ClientError(
+            f"the service is on another host, or another user's: it has made {folder} there"
+        )
+    if destination == "-":
+        maintenance.write_archive(folder, sys.stdout.buffer)
+        shutil.rmtree(folder)
+    else:
+        maintenance.move_snapshot(folder, Path(destination))
+        click.echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
+
+
 # --- data that no service uses
+
+
+@main.command()
+@click.argument("source")
+@with_settings("data_dir")
+def restore(source: str, config_file: Path | None, **flags: Any) -> None:
+    """Make a data directory of the backup SOURCE (a folder; - for a tar stream on stdin).
+
+    Every byte is checked first; a directory that is not empty is refused.
+    """
+    from coordinator import maintenance
+
+    data = _data_dir(config_file, flags)
+    snapshot = maintenance.restore(sys.stdin.buffer if source == "-" else Path(source), data)
+    click.echo(
+        json.dumps(
+            {
+                "data_dir": str(data),
+                "shards": snapshot.shards,
+                "created_at": snapshot.created_at,
+                "indexes": [{"name": one.name, "seq": one.seq} for one in snapshot.indexes],
+            },
+            ensure_ascii=False,
+        )
+    )
 
 
 @main.command()

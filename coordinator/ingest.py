@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import orjson
@@ -59,6 +59,8 @@ scanned in a thread: 2 ms of work, against 50 µs for the switch."""
 
 BULK_BATCHES_MAX: Final = 3
 """Two groups under way at the shards and one being read from the spool."""
+
+T = TypeVar("T")
 
 _log = Log("ingest")
 
@@ -430,6 +432,18 @@ class Ingest:
             finally:
                 queue.release()
             _log.info("deleted", index=index.name, number=index.number)
+
+    async def while_unchanged(
+        self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline
+    ) -> T:
+        """Do something during which no index is made, configured or dropped; writes go on."""
+
+        async def run() -> T:
+            async with self._configuring:
+                return await work()
+
+        result: T = await self._wait_for(run(), deadline)
+        return result
 
     # --- parts
 

@@ -201,6 +201,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             "additionalProperties": {"type": ["string", "null"]},
         },
     ),
+    "NewSnapshot": _object("name", name={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}),
     "NewKey": _object(
         "actions",
         actions={
@@ -286,7 +287,8 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
     if body is not None:
         operation["requestBody"] = {
             "content": {"application/json": {"schema": body}},
-            "required": name in ("Item", "Items", "Searches", "ChangedItems", "Aliases", "NewKey"),
+            "required": name
+            in ("Item", "Items", "Searches", "ChangedItems", "Aliases", "NewSnapshot", "NewKey"),
         }
     elif route.body.name == "STREAM":
         operation["requestBody"] = {

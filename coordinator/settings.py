@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
+from common import data_directory
 from common.limits import Limits
 
 ENVIRONMENT_PREFIX = "FACETD_"
@@ -65,6 +66,9 @@ class Settings:
     # --- where
     data_dir: Path = _setting(  # noqa: RUF009 - makes a field, not a shared value
         _DATA_DIR, "folder", "where everything is stored"
+    )
+    snapshot_dir: str = _setting(
+        "", "folder", "where snapshots are made; empty: the folder snapshots in data_dir"
     )
     host: str = _setting(
         "127.0.0.1", "address", "to listen on; beyond loopback needs a key or --insecure"
@@ -134,6 +138,13 @@ class Settings:
     )
 
     limits: Limits = dataclasses.field(default_factory=Limits)
+
+    @property
+    def snapshot_folder(self) -> Path:
+        """Where snapshots are made, as an absolute path."""
+        if self.snapshot_dir:
+            return Path(self.snapshot_dir).expanduser().resolve()
+        return data_directory.snapshots_folder(self.data_dir.resolve())
 
 
 class Origin(NamedTuple):

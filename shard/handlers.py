@@ -9,12 +9,13 @@ disk (writes, configuration, backup) is a coroutine.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common.errors import InternalError, Unavailable
+from common.errors import InternalError, StorageFull, Unavailable
 from common.faults import fault
 from common.protocol.connection import Handler
 from common.protocol.messages import (
@@ -177,6 +178,7 @@ class Handlers:
         """Copy the truth of all indexes into a folder."""
         folder = Path(request.directory)
         try:
+            await asyncio.to_thread(folder.mkdir, parents=True)
             for index in self._indexes.all_open():
                 number = index.partition.number
                 await asyncio.to_thread(
@@ -185,7 +187,10 @@ class Handlers:
                     folder / f"index-{number}",
                     request.horizons.get(number),
                 )
+            await asyncio.to_thread(self._indexes.write_manifest, folder)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageFull("there is no room for the copy") from error
             raise InternalError(
                 f"the copy could not be written: {error.strerror or error}"
             ) from error

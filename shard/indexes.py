@@ -146,9 +146,10 @@ class Indexes:
             )
         return manifest
 
-    def _write_shard_manifest(self) -> None:
+    def write_manifest(self, folder: Path) -> None:
+        """Say in a folder which indexes this shard has."""
         write_manifest(
-            self._folder / SHARD_FILE,
+            folder / SHARD_FILE,
             ShardManifest(
                 FORMAT, self._shard, self._num_shards, tuple(sorted(self._known)), self.seq_max
             ),
@@ -242,7 +243,7 @@ class Indexes:
         shutil.rmtree(path, ignore_errors=True)
         partition = await self._in_thread(lambda: Partition.create(path, entry, self._settings))
         self._known.add(entry.number)
-        await self._in_thread(self._write_shard_manifest)
+        await self._in_thread(lambda: self.write_manifest(self._folder))
         self._take_up(partition)
 
     async def _drop(self, number: int) -> None:
@@ -250,7 +251,7 @@ class Indexes:
             await asyncio.gather(self._opening[number], return_exceptions=True)
         self._seq_on_disk = self.seq_max
         self._known.discard(number)
-        await self._in_thread(self._write_shard_manifest)
+        await self._in_thread(lambda: self.write_manifest(self._folder))
         index = self._open.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
 

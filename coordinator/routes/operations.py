@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from common.deadline import Deadline
 from common.errors import InvalidRequest, Unavailable
-from coordinator import openapi
+from coordinator import openapi, snapshots
 from coordinator.catalog import program_version
 from coordinator.raw_parameters import decode_object
 from coordinator.responses import Answer, json_answer
 from coordinator.routes.indexes import process_statistics
+from coordinator.routes.items import refuse_unknown
 from coordinator.routes.pages import PAGE_HEADERS
 from coordinator.routing import Body, Route
 from coordinator.security import (
@@ -27,6 +31,7 @@ from coordinator.security import (
 if TYPE_CHECKING:
     from coordinator.exchange import Exchange
     from coordinator.services import Services
+    from coordinator.snapshots import Snapshot
 
 _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _PAGE_BYTES: Final = resource.getpagesize()
@@ -115,6 +120,46 @@ async def statistics(services: Services, exchange: Exchange) -> Answer:
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+
+
+# --- snapshots
+
+
+async def create_snapshot(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /_snapshots`: a copy of all indexes as of this moment."""
+    document = decode_object(exchange.body)
+    refuse_unknown(document, ("name",))
+    name = snapshots.check_name(document.get("name"))
+    settings = services.settings
+    make = partial(
+        snapshots.make_snapshot,
+        name,
+        cluster=services.cluster,
+        catalog=services.catalog,
+        settings=settings,
+    )
+    # Large data take their time, as they do to configure.
+    deadline = Deadline.after_ms(settings.configure_timeout_ms)
+    snapshot = await services.ingest.while_unchanged(make, deadline)
+    folder = settings.snapshot_folder / name
+    return json_answer({**_shown_snapshot(snapshot), "directory": str(folder)})
+
+
+async def list_snapshots(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_snapshots`: those that are complete, oldest first."""
+    folder = services.settings.snapshot_folder
+    found = await asyncio.to_thread(snapshots.list_snapshots, folder)
+    return json_answer({"snapshots": [_shown_snapshot(one) for one in found]})
+
+
+def _shown_snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what clients see of a snapshot."""
+    return {
+        "name": snapshot.name,
+        "created_at": snapshot.created_at,
+        "bytes": snapshot.num_bytes,
+        "indexes": [{"name": index.name, "seq": index.seq} for index in snapshot.indexes],
+    }
 
 
 # --- keys
@@ -219,6 +264,26 @@ ROUTES: Final = (
         is_admitted=False,
         tag="operations",
         document={"answer": "Document"},
+    ),
+    Route(
+        "GET",
+        "/_snapshots",
+        list_snapshots,
+        "All snapshots that are complete.",
+        Action.ADMIN,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "POST",
+        "/_snapshots",
+        create_snapshot,
+        "Copy all indexes as of this moment into the folder of snapshots; writes go on.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "NewSnapshot", "answer": "Document"},
     ),
     Route(
         "GET",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,17 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return service.data
 
 
+@pytest.fixture(scope="module")
+def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the backup of a service of one shard."""
+    folder = tmp_path_factory.mktemp("backup")
+    with Service(folder / "data", 1) as service:
+        fill(service)
+        made = run("backup", str(folder / "copy"), "--data-dir", str(service.data))
+        assert made.returncode == 0, made.stderr
+    return folder / "copy"
+
+
 class TestCheck:
     def test_data_that_are_right(self, stopped: Path) -> None:
         checked = run("check", "--data-dir", str(stopped))
@@ -95,3 +109,160 @@ class TestCheck:
             refused = run(command, "--data-dir", str(service.data))
         assert refused.returncode == 1
         assert b"in use by another facetd" in refused.stderr
+
+
+def answers(service: Service) -> list[object]:
+    """Return what a client sees of the index, without what differs between two runs."""
+    client = service.client()
+    found: list[object] = []
+    for parameters in (
+        {"per_page": 1000},
+        {"query": "thing 1", "per_page": 50},
+        {"query": "chnaged", "per_page": 20},
+        {"filters": {"tags": ["t1", "new"]}, "sort": "year:desc", "per_page": 100},
+        {"query": "number", "filters": {"year": [1993]}, "per_page": 30, "page": 2},
+    ):
+        reply = client.search("things", **parameters)
+        found.append({name: reply[name] for name in ("data", "pagination")})
+    found.append(client.get("/things/items").body)
+    client.close()
+    return found
+
+
+class TestBackup:
+    def test_a_backup_has_one_moment_while_it_is_written_to(self, tmp_path: Path) -> None:
+        """Every write sets all items to one number: a copy of two moments would have two."""
+        stop = threading.Event()
+        with Service(tmp_path / "data", 2) as service:
+            client = service.client()
+            assert client.post("/things/configuration", {}).status == 200
+            acknowledged = 0
+
+            def write() -> None:
+                nonlocal acknowledged
+                writer = service.client()
+                number = 0
+                while not stop.is_set():
+                    number += 1
+                    items = [{"id": i, "n": number} for i in range(40)]
+                    assert writer.post("/things/items", items).status == 200
+                    acknowledged = number
+                writer.close()
+
+            thread = threading.Thread(target=write)
+            thread.start()
+            try:
+                for copy in range(3):
+                    before = acknowledged
+                    made = run(
+                        "backup", str(tmp_path / f"b{copy}"), "--data-dir", str(service.data)
+                    )
+                    assert made.returncode == 0, made.stderr
+            finally:
+                stop.set()
+                thread.join()
+            assert client.get("/_snapshots").json == {"snapshots": []}
+            client.close()
+        restored = run("restore", str(tmp_path / "b2"), "--data-dir", str(tmp_path / "again"))
+        assert restored.returncode == 0, restored.stderr
+        with Service(tmp_path / "again", 2) as service:
+            client = service.client()
+            items = [json.loads(line) for line in client.get("/things/items").body.splitlines()]
+            assert len(items) == 40
+            assert len({item["n"] for item in items}) == 1
+            assert items[0]["n"] >= before > 0
+            written = client.post("/things/items", [{"id": 1, "n": 0}]).json
+            assert written["seq"] > json.loads(restored.stdout)["indexes"][0]["seq"]
+            client.close()
+            assert service.terminate() == 0
+        checked = run("check", "--data-dir", str(tmp_path / "again"))
+        assert checked.returncode == 0, checked.stdout
+
+    def test_a_stream_comes_back_byte_for_byte(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 2) as service:
+            fill(service)
+            expected = answers(service)
+            stream = run("backup", "-", "--data-dir", str(service.data))
+            assert stream.returncode == 0, stream.stderr
+        again = tmp_path / "again"
+        for cut in (0, 1000, len(stream.stdout) // 2):
+            refused = run("restore", "-", "--data-dir", str(again), text=stream.stdout[:cut])
+            assert refused.returncode == 1
+            assert b"Traceback" not in refused.stderr
+            assert not again.exists()
+        restored = run("restore", "-", "--data-dir", str(again), text=stream.stdout)
+        assert restored.returncode == 0, restored.stderr
+        with Service(again, 2) as service:
+            assert answers(service) == expected
+
+    def test_snapshots_by_http(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 1) as service:
+            fill(service)
+            client = service.client()
+            made = client.post("/_snapshots", {"name": "monday"})
+            assert made.status == 200, made.body
+            assert made.json["indexes"][0]["name"] == "things"
+            listed = client.get("/_snapshots").json["snapshots"]
+            assert [one["name"] for one in listed] == ["monday"]
+            for name in ("monday", "", "../x", "a/b", "a.b", 5, None, "x" * 65):
+                refused = client.post("/_snapshots", {"name": name})
+                assert (refused.status, refused.json["error"]["code"]) == (400, "invalid_snapshot")
+            assert client.post("/_snapshots", {"directory": "/tmp/x"}).status == 400
+            client.close()
+        folder = service.data / "snapshots"
+        assert [entry.name for entry in folder.iterdir()] == ["monday"]
+        secret = (service.data / "secret").read_bytes().strip()
+        for path in folder.rglob("*"):
+            assert path.is_dir() or secret not in path.read_bytes()
+
+
+class TestRestore:
+    def test_a_folder_that_is_not_empty_is_refused(self, backup: Path, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        refused = run("restore", str(backup), "--data-dir", str(tmp_path))
+        assert refused.returncode == 1
+        assert b"is not empty" in refused.stderr
+        assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+    @pytest.mark.parametrize(
+        ("path", "message"),
+        [
+            ("shard-0/index-1/data.mdb", b"differs"),
+            ("catalog.json", b"differs"),
+            ("snapshot.json", b"damaged"),
+        ],
+    )
+    def test_damage_is_noticed(
+        self, backup: Path, tmp_path: Path, path: str, message: bytes
+    ) -> None:
+        copy = tmp_path / "copy"
+        shutil.copytree(backup, copy)
+        content = bytearray((copy / path).read_bytes())
+        content[len(content) // 2] ^= 1
+        (copy / path).write_bytes(content)
+        refused = run("restore", str(copy), "--data-dir", str(tmp_path / "data"))
+        assert refused.returncode == 1
+        assert message in refused.stderr
+        assert not (tmp_path / "data").exists()
+        assert not (tmp_path / "data.restoring").exists()
+
+    def test_an_unfinished_backup_is_refused(self, backup: Path, tmp_path: Path) -> None:
+        copy = tmp_path / "copy"
+        shutil.copytree(backup, copy)
+        (copy / "snapshot.json").unlink()
+        refused = run("restore", str(copy), "--data-dir", str(tmp_path / "data"))
+        assert refused.returncode == 1
+        assert b"not finished" in refused.stderr
+
+    def test_what_a_killed_restore_has_left_does_not_matter(
+        self, backup: Path, tmp_path: Path
+    ) -> None:
+        left = tmp_path / "data.restoring"
+        shutil.copytree(backup, left)
+        (left / "shard-0/index-1/data.mdb").write_bytes(b"half")
+        (left / "shard-7").mkdir()
+        restored = run("restore", str(backup), "--data-dir", str(tmp_path / "data"))
+        assert restored.returncode == 0, restored.stderr
+        assert not left.exists()
+        assert not (tmp_path / "data" / "shard-7").exists()
+        assert run("check", "--data-dir", str(tmp_path / "data")).returncode == 0

@@ -1,0 +1,310 @@
+"""Snapshots: a copy of everything that cannot be made again, as of one moment, made while serving.
+
+    <snapshots>/<name>/
+      shard-0/shard.json, index-1/data.mdb …    written by the shards (`shard.backup`)
+      catalog.json, MANIFEST.json               as in a data directory; keys are hashes, no secret
+      snapshot.json                             written last: every file with size and checksum
+
+The moment. The horizons of all indexes are taken in one step of the event loop and kept in use, so
+the shards forget nothing behind them; what they copy later is brought back to that state. Every
+write that was acknowledged before is in the copy, on all shards; writes go on meanwhile, changes of
+indexes wait.
+
+A snapshot is made under `<name>.partial`, which can be no snapshot's name, and gets its name when
+all of it is on disk. Over HTTP a client gives a name and never a path. A snapshot is a data
+directory without what can be made again: `restore` checks every byte and puts it in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import xxhash
+from msgspec import Struct
+
+from common import data_directory
+from common.data_directory import full_disk_told, sync_folder, write_atomically
+from common.errors import InternalError, InvalidRequest
+from common.logs import Log
+from common.protocol.messages import BackupRequest
+from coordinator.catalog import Catalog, program_version
+
+if TYPE_CHECKING:
+    from coordinator.cluster import Cluster
+    from coordinator.settings import Settings
+
+SNAPSHOT_FORMAT: Final = 1
+SNAPSHOT_FILE: Final = "snapshot.json"
+SNAPSHOTS_MAX: Final = 100
+"""Each may be as large as the data: a client must not be able to fill the disk by a loop."""
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PARTIAL: Final = ".partial"
+_FILE: Final = re.compile(
+    r"shard-\d{1,2}/(?:shard\.json|index-\d{1,19}/data\.mdb)|catalog\.json|MANIFEST\.json"
+)
+_READ_BYTES: Final = 1 << 20
+
+_log = Log("snapshots")
+
+
+class SnapshotError(Exception):
+    """What should be a snapshot is none, or is damaged; the message says what."""
+
+
+class SnapshotFile(Struct, frozen=True):
+    """One file of a snapshot."""
+
+    path: str
+    bytes: int
+    checksum: str
+    """xxh3_64 in hexadecimal."""
+
+
+class SnapshotIndex(Struct, frozen=True):
+    """One index of a snapshot, at the sequence number of the newest write that it has."""
+
+    number: int
+    name: str
+    seq: int
+
+
+class Snapshot(Struct, frozen=True):
+    """What a complete snapshot has; the content of its last file."""
+
+    format: int
+    name: str
+    created_at: str
+    created_by: str
+    shards: int
+    indexes: tuple[SnapshotIndex, ...]
+    files: tuple[SnapshotFile, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.bytes for file in self.files)
+
+
+class _File(Struct):
+    """The two parts of the last file."""
+
+    checksum: str
+    snapshot: msgspec.Raw
+
+
+# --- making
+
+
+def check_name(name: object) -> str:
+    """Return a snapshot's name that can be one.
+
+    Raises:
+        InvalidRequest: `invalid_snapshot`.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidRequest(
+            "name must have 1 to 64 letters, digits, - or _", code="invalid_snapshot", param="name"
+        )
+    return name
+
+
+async def make_snapshot(
+    name: str, *, cluster: Cluster, catalog: Catalog, settings: Settings
+) -> Snapshot:
+    """Make a snapshot; no index may be made, configured or dropped meanwhile.
+
+    Raises:
+        InvalidRequest: `invalid_snapshot`, the name is taken, or there are too many.
+        Unavailable: a shard is away.
+        StorageFull: no room. Nothing of an unfinished snapshot stays.
+    """
+    folder = settings.snapshot_folder
+    partial = folder / (name + _PARTIAL)
+    with ExitStack() as reading:
+        # One moment for all indexes: nothing else runs between these lines.
+        content = catalog.content()
+        indexes = tuple(
+            SnapshotIndex(
+                index.number, index.name, reading.enter_context(cluster.reading(index.number))
+            )
+            for index in catalog.indexes.values()
+        )
+        with full_disk_told("no snapshot was made"):
+            await asyncio.to_thread(_begin, folder, name, partial)
+            try:
+                await _copy_shards(partial, indexes, cluster, settings.configure_timeout_ms)
+                snapshot = await asyncio.to_thread(
+                    _finish, partial, folder / name, content, indexes, cluster.num_shards, settings
+                )
+            except BaseException:
+                await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+                raise
+    _log.info("snapshot made", name=name, bytes=snapshot.num_bytes)
+    return snapshot
+
+
+def _begin(folder: Path, name: str, partial: Path) -> None:
+    """Make room for a snapshot: remove what earlier ones left unfinished."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (folder / name).exists():
+        raise InvalidRequest(
+            f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
+        )
+    entries = list(folder.iterdir())
+    if len(entries) >= SNAPSHOTS_MAX:
+        raise InvalidRequest(
+            f"there may be {SNAPSHOTS_MAX} snapshots; remove some from the folder",
+            code="invalid_snapshot",
+        )
+    for entry in entries:
+        if entry.name.endswith(_PARTIAL):
+            shutil.rmtree(entry, ignore_errors=True)
+    partial.mkdir(mode=0o700)
+
+
+async def _copy_shards(
+    partial: Path, indexes: tuple[SnapshotIndex, ...], cluster: Cluster, timeout_ms: int
+) -> None:
+    """Let all shards copy what they have; returns or raises when none is at it any more."""
+    horizons = {index.number: index.seq for index in indexes}
+
+    async def copy(shard: int) -> None:
+        directory = data_directory.shard_folder(partial, shard)
+        request = BackupRequest(str(directory), horizons)
+        await cluster.shards[shard].call("backup", request, None, timeout_ms)
+
+    copies = (copy(shard) for shard in range(cluster.num_shards))
+    for result in await asyncio.gather(*copies, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _finish(
+    partial: Path,
+    final: Path,
+    catalog: bytes,
+    indexes: tuple[SnapshotIndex, ...],
+    num_shards: int,
+    settings: Settings,
+) -> Snapshot:
+    """Write what is the coordinator's, list all files, and give the snapshot its name."""
+    write_atomically(data_directory.catalog_path(partial), catalog, mode=0o600)
+    manifest = data_directory.manifest_path(settings.data_dir).read_bytes()
+    write_atomically(data_directory.manifest_path(partial), manifest)
+    paths = ["MANIFEST.json", "catalog.json"]
+    for shard in range(num_shards):
+        paths.append(f"shard-{shard}/shard.json")
+        paths += [f"shard-{shard}/index-{index.number}/data.mdb" for index in indexes]
+    missing = [path for path in paths if not (partial / path).is_file()]
+    if missing:
+        raise InternalError(
+            f"the shards did not write {missing[0]}: they must see the folder {partial}"
+        )
+    snapshot = Snapshot(
+        format=SNAPSHOT_FORMAT,
+        name=final.name,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_by=f"facetd {program_version()}",
+        shards=num_shards,
+        indexes=indexes,
+        files=tuple(describe_file(partial, path) for path in paths),
+    )
+    sync_folders(partial, paths)
+    document = msgspec.json.encode(snapshot)
+    checksum = xxhash.xxh3_64_hexdigest(document).encode()
+    write_atomically(
+        partial / SNAPSHOT_FILE, b'{"checksum":"%b","snapshot":%b}\n' % (checksum, document)
+    )
+    partial.rename(final)
+    sync_folder(final.parent)
+    return snapshot
+
+
+# --- reading
+
+
+def list_snapshots(folder: Path) -> list[Snapshot]:
+    """Return the complete snapshots of a folder, oldest first."""
+    found = []
+    if folder.is_dir():
+        for entry in folder.iterdir():
+            if NAME.fullmatch(entry.name):
+                try:
+                    found.append(read_snapshot(entry))
+                except SnapshotError as error:
+                    _log.warning("not a snapshot", folder=entry.name, reason=str(error))
+    return sorted(found, key=lambda one: (one.created_at, one.name))
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """Return what a snapshot says of itself; its files are not looked at.
+
+    Raises:
+        SnapshotError: it is unfinished, damaged, or of a newer program.
+    """
+    path = folder / SNAPSHOT_FILE
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=_File)
+        if xxhash.xxh3_64_hexdigest(bytes(file.snapshot)) != file.checksum:
+            raise SnapshotError(f"{path} is damaged: its checksum differs")
+        number = msgspec.json.decode(file.snapshot)["format"]
+        if number != SNAPSHOT_FORMAT:
+            raise SnapshotError(
+                f"{folder} has format {number}, this program reads {SNAPSHOT_FORMAT}; "
+                "restore it with the version that made it"
+            )
+        snapshot = msgspec.json.decode(file.snapshot, type=Snapshot)
+    except FileNotFoundError:
+        raise SnapshotError(
+            f"{folder} is no backup, or one that was not finished: it has no {SNAPSHOT_FILE}"
+        ) from None
+    except OSError as error:
+        raise SnapshotError(f"{path} cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, KeyError, TypeError) as error:
+        raise SnapshotError(f"{path} is damaged: {error}") from error
+    for listed in snapshot.files:
+        if not _FILE.fullmatch(listed.path):
+            raise SnapshotError(f"{path} names a file that no backup has: {listed.path[:100]!r}")
+    return snapshot
+
+
+def verify(folder: Path, snapshot: Snapshot) -> None:
+    """Compare every file with what the snapshot says.
+
+    Raises:
+        SnapshotError: one is missing or differs.
+    """
+    for file in snapshot.files:
+        try:
+            found = describe_file(folder, file.path)
+        except OSError as error:
+            raise SnapshotError(f"{folder / file.path} cannot be read: {error.strerror}") from error
+        if found != file:
+            raise SnapshotError(f"{folder / file.path} is damaged: its checksum or size differs")
+
+
+def describe_file(folder: Path, path: str) -> SnapshotFile:
+    """Read a file for its size and checksum."""
+    checksum = xxhash.xxh3_64()
+    num_bytes = 0
+    with (folder / path).open("rb") as file:
+        while piece := file.read(_READ_BYTES):
+            checksum.update(piece)
+            num_bytes += len(piece)
+    return SnapshotFile(path, num_bytes, checksum.hexdigest())
+
+
+def sync_folders(folder: Path, paths: list[str]) -> None:
+    """Make the names of files below a folder durable, and the folder's own."""
+    parents = {parent for path in paths for parent in (folder / path).parents}
+    for parent in sorted(parents, reverse=True):
+        if parent.is_relative_to(folder):
+            sync_folder(parent)
