@@ -80,6 +80,12 @@ DEFAULT_TIMEOUT_MS = 5_000
 
 NONCE_BYTES = 16
 
+PAUSE_SECONDS = 0.5
+"""A timer that rings so late means that this process, not the peer, has been asleep."""
+
+PAUSE_GRACE_SECONDS = 0.1
+"""To read, after such a pause, what the peers had answered."""
+
 T = TypeVar("T")
 
 _log = Log("rpc")
@@ -648,6 +654,10 @@ class RpcClient(asyncio.Protocol):
         """Fail the calls whose deadline has passed; set the timer for the next one."""
         self._timer = None
         now = self._loop.time()
+        if now - self._timer_at > PAUSE_SECONDS:
+            # This process was stopped for a while: the answers may be there, but unread.
+            self._set_timer(now + PAUSE_GRACE_SECONDS)
+            return
         late_write = False
         next_at = float("inf")
         for msgid, call in list(self._calls.items()):

@@ -234,6 +234,24 @@ async def test_the_earliest_deadline_counts_whatever_the_order_of_calls() -> Non
     slow.cancel()
 
 
+async def test_after_a_pause_of_the_process_answers_are_read_before_calls_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shard = Shard()
+    client, _ = await connect(shard.server, HELLO)
+    call = client.call("wait", None, GetResponse, 1_000, is_write=True)
+    await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    now = loop.time() + 60  # the machine slept; the peer has answered meanwhile
+    monkeypatch.setattr(loop, "time", lambda: now)
+    assert client._timer is not None
+    client._timer.cancel()
+    client._expire()
+    shard.gate.set_result(GetResponse(b"in time"))
+    assert (await call).document == b"in time"
+    assert client.is_open
+
+
 async def test_too_many_calls_are_overload_not_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CALLS_IN_FLIGHT", 2)
     client, _ = await connect(Shard().server, HELLO)
