@@ -231,15 +231,16 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
         DataDirectoryError: somebody else owns it, or it cannot be written to.
     """
     path = folder / "lock"
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise DataDirectoryError(f"cannot write to {folder}: {error.strerror}") from error
+    descriptor = _open_lock(path)
     give_up_at = time.monotonic() + wait_seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            if _is_file(descriptor, path):
+                break
+            # While we waited, another folder came in this one's place (reshard does that).
+            os.close(descriptor)
+            descriptor = _open_lock(path)
         except BlockingIOError:
             if time.monotonic() >= give_up_at:
                 owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
@@ -252,6 +253,21 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DataDirectoryError(f"cannot write to {path.parent}: {error.strerror}") from error
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Return whether a descriptor is that of the file which has the path now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def read_or_create_secret(data: Path) -> str:

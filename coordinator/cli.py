@@ -3,7 +3,7 @@
     facetd serve | coordinator | shard      run processes
     facetd demo | load | export | search | status    use a service (over HTTP)
     facetd backup                           of a running service, to a folder or stdout
-    facetd check | rebuild | restore        work on data that no service uses
+    facetd check | rebuild | restore | reshard   work on data that no service uses
     facetd config | keys                    look at settings, make keys
 
 Progress goes to stderr when that is a terminal, results go to stdout. Exit status: 0 done, 1
@@ -352,6 +352,34 @@ def backup(
 
 
 # --- data that no service uses
+
+
+@main.command()
+@click.option(
+    "--shards", type=click.IntRange(1, 64), required=True, help="How many there shall be."
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder for the new data; without it they take the place of the old.",
+)
+@with_settings("data_dir")
+@click.pass_context
+def reshard(
+    ctx: click.Context,
+    /,
+    shards: int,
+    output: Path | None,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """Divide the data over another number of shards; every answer stays the same.
+
+    Can be killed at any moment: the old data stay in force until the new ones are complete.
+    """
+    from coordinator import maintenance
+
+    ctx.exit(maintenance.reshard(_data_dir(config_file, flags), shards, output))
 
 
 @main.command()

@@ -2,11 +2,15 @@
 
     facetd check      every stored item, every counter, every segment against the items
     facetd rebuild    the same, after everything derived was made anew
+    facetd reshard    the same items on another number of shards
     facetd restore    a backup (`coordinator.snapshots`) becomes a data directory
     facetd backup     moves a snapshot that the service has made to where it is wanted
 
 A restore fills a folder beside the data directory, compares every byte with the checksums, syncs
-all of it, and then renames: a kill at any moment leaves no data directory, or a whole one.
+all of it, and then renames: a kill at any moment leaves no data directory, or a whole one. A
+reshard does the same beside the old data and exchanges the two folders in one step of the file
+system: a kill at any moment leaves the old data or the new ones in force, and what is left over is
+removed by the next run.
 
 Each takes the lock of the directory first, so it refuses while a service runs, and a service
 refuses while it runs. What needs LMDB is done by a program of the shard package in a process of its
@@ -16,6 +20,7 @@ ended, also if this one is killed.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -30,7 +35,8 @@ from typing import BinaryIO, Final
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest, sync_folder
-from coordinator.catalog import Catalog
+from common.faults import fault
+from coordinator.catalog import Catalog, program_version
 from coordinator.snapshots import (
     SNAPSHOT_FILE,
     Snapshot,
@@ -58,12 +64,11 @@ class OwnedData:
     manifest: Manifest
     lock: int
 
-    def run(self, module: str, *arguments: str) -> int:
-        """Run a program of the shard package; returns its exit status."""
+    def run(self, module: str, *arguments: str, locks: tuple[int, ...] = ()) -> int:
+        """Run a program of the shard package, which holds our locks too; returns its status."""
         sys.stdout.flush()
-        return subprocess.run(
-            [sys.executable, "-m", module, *arguments], pass_fds=(self.lock,), check=False
-        ).returncode
+        command = [sys.executable, "-m", module, *arguments]
+        return subprocess.run(command, pass_fds=(self.lock, *locks), check=False).returncode
 
 
 @contextmanager
@@ -120,6 +125,135 @@ def _check_layout(ours: OwnedData) -> list[str]:
         for folder in folders
         if not (folder / SHARD_FILE).exists()
     ]
+
+
+# --- reshard
+
+
+def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
+    """Divide data over another number of shards.
+
+    Args:
+        data: the directory.
+        num_shards: how many shards it shall have.
+        output: where the new directory shall be; None: in the old one's place.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        DataDirectoryError: it is in use, damaged, or cannot be replaced; it is as it was.
+    """
+    with owned(data) as ours:
+        target = ours.folder if output is None else output.absolute()
+        work = target.with_name(f"{target.name}.resharding")
+        if output is not None:
+            check_vacant(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+        elif ours.manifest.shards == num_shards:
+            shutil.rmtree(work, ignore_errors=True)  # an earlier run was killed at its very end
+            print(f"{ours.folder} has {num_shards} shards already")
+            return 0
+        data_directory.create(work)
+        lock = data_directory.acquire_lock(work, wait_seconds=0)
+        is_switched = False
+        try:
+            _clear(work)
+            if output is None:
+                _check_exchange(ours.folder, work)
+            status = _reshard_into(work, ours, num_shards, lock)
+            if status == 0:
+                fault("reshard.switch")
+                if output is None:
+                    _exchange(work, target)
+                else:
+                    work.rename(target)
+                is_switched = True
+                sync_folder(target.parent)
+                fault("reshard.switched")
+            # What is there now is the old data, or what was not finished, or (renamed) nothing.
+            shutil.rmtree(work, ignore_errors=True)
+        except BaseException:
+            if not is_switched:  # else the old data go when the exchange is known to be on disk
+                shutil.rmtree(work, ignore_errors=True)
+            raise
+        finally:
+            os.close(lock)
+    return status
+
+
+def _reshard_into(work: Path, ours: OwnedData, num_shards: int, lock: int) -> int:
+    """Make a complete data directory of the new number of shards; returns the exit status."""
+    catalog = Catalog.open(ours.folder, ours.manifest.shards)
+    arguments = ("--source", str(ours.folder), "--target", str(work), "--shards", str(num_shards))
+    status = ours.run("shard.reshard", *arguments, locks=(lock,))
+    if status != 0:
+        return 1
+    snapshots = data_directory.snapshots_folder(ours.folder)
+    if snapshots.is_dir():
+        # Further names of the same files: the old ones go with the old folder.
+        kept = data_directory.snapshots_folder(work)
+        shutil.copytree(snapshots, kept, copy_function=_link)
+        for folder in (kept, *(path for path in kept.rglob("*") if path.is_dir())):
+            sync_folder(folder)
+    data_directory.write_atomically(
+        data_directory.catalog_path(work), catalog.content(), mode=0o600
+    )
+    data_directory.write_manifest(work, num_shards, f"facetd {program_version()}")
+    return 0
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file a further name, or copy it to another disk."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _check_exchange(folder: Path, work: Path) -> None:
+    """Find out before the work whether two folders can be exchanged here.
+
+    Raises:
+        DataDirectoryError: they cannot.
+    """
+    if folder.is_mount():
+        raise DataDirectoryError(
+            f"{folder} is a disk of its own and cannot be exchanged; name another folder with "
+            "--output"
+        )
+    probes = (work / "probe-a", work / "probe-b")
+    for probe in probes:
+        probe.mkdir()
+    try:
+        _exchange(*probes)
+    finally:
+        for probe in probes:
+            probe.rmdir()
+
+
+_AT_CWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange two folders in one step.
+
+    Raises:
+        DataDirectoryError: the system cannot do that there.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        result = libc.renameat2(
+            _AT_CWD, os.fsencode(one), _AT_CWD, os.fsencode(other), _RENAME_EXCHANGE
+        )
+        reason = os.strerror(ctypes.get_errno()) if result else ""
+    except AttributeError:
+        reason = "the C library has no renameat2"
+    if reason:
+        raise DataDirectoryError(
+            f"{other} cannot be exchanged in one step ({reason}); name another folder with --output"
+        )
 
 
 # --- backup and restore

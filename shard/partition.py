@@ -206,7 +206,7 @@ class Partition:
         environment = Environment.open(folder, settings.map_bytes_max)
         try:
             _check_truth(environment, manifest)
-            entry = _read_entry(environment) if manifest is None else manifest_entry(manifest)
+            entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
             partition = cls(number, folder, settings, environment, entry)
             partition.derived = derived
             partition._open_derived(None if is_rebuild else manifest)
@@ -609,7 +609,7 @@ def manifest_entry(manifest: IndexManifest) -> IndexEntry:
     return IndexEntry(manifest.number, manifest.name, manifest.revision, manifest.configuration)
 
 
-def _read_entry(environment: Environment) -> IndexEntry:
+def read_entry(environment: Environment) -> IndexEntry:
     """Return the configuration that LMDB has: what an index without manifest is built with.
 
     Raises:

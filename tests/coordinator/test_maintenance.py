@@ -266,3 +266,58 @@ class TestRestore:
         assert not left.exists()
         assert not (tmp_path / "data" / "shard-7").exists()
         assert run("check", "--data-dir", str(tmp_path / "data")).returncode == 0
+
+
+class TestReshard:
+    def test_answers_stay_the_same_whatever_dies(self, tmp_path: Path) -> None:
+        data = tmp_path / "data"
+        with Service(data, 2) as service:
+            fill(service)
+            expected = answers(service)
+            client = service.client()
+            assert client.post("/_snapshots", {"name": "kept"}).status == 200
+            seq = client.post("/things/items", []).json["seq"]
+            client.close()
+            refused = run("reshard", "--shards", "3", "--data-dir", str(data))
+            assert refused.returncode == 1
+            assert b"in use by another facetd" in refused.stderr
+        # The service was killed: the log of groups has not been folded.
+        for fault in ("batch", "built", "switch"):
+            killed = run(
+                *("reshard", "--shards", "3", "--data-dir", str(data)),
+                FACETD_FAULTS=f"reshard.{fault}=kill",
+            )
+            assert killed.returncode != 0
+            assert json.loads((data / "MANIFEST.json").read_text())["shards"] == 2
+        assert run("check", "--data-dir", str(data)).returncode == 0
+        killed = run(
+            *("reshard", "--shards", "3", "--data-dir", str(data)),
+            FACETD_FAULTS="reshard.switched=kill",
+        )
+        assert killed.returncode != 0
+        again = run("reshard", "--shards", "3", "--data-dir", str(data))
+        assert again.returncode == 0, again.stderr
+        assert b"has 3 shards already" in again.stdout
+        assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["data"]
+        checked = run("check", "--data-dir", str(data))
+        assert checked.returncode == 0, checked.stdout
+        assert checked.stdout.count(b" 0 problems") == 3
+        with Service(data, 3) as service:
+            assert answers(service) == expected
+            client = service.client()
+            assert [one["name"] for one in client.get("/_snapshots").json["snapshots"]] == ["kept"]
+            changed = client.post("/things/items", [{"id": 1, "title": "new"}, {"id": "x"}]).json
+            assert (changed["created"], changed["updated"]) == (1, 1)
+            assert changed["seq"] > seq
+            client.close()
+
+    def test_to_another_folder(self, stopped: Path, tmp_path: Path) -> None:
+        output = tmp_path / "one"
+        made = run(
+            *("reshard", "--shards", "1", "--data-dir", str(stopped), "--output", str(output))
+        )
+        assert made.returncode == 0, made.stderr
+        assert b"items on 1 shard" in made.stdout
+        assert json.loads((stopped / "MANIFEST.json").read_text())["shards"] == 2
+        assert run("check", "--data-dir", str(output)).returncode == 0
+        assert [path.name for path in tmp_path.iterdir()] == ["one"]
