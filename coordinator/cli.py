@@ -12,6 +12,7 @@ failed, 2 wrong use. What is large (numba, aiohttp) is imported by the commands 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -86,6 +87,11 @@ class _Group(click.Group):
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(2)
         except (ClientError, DataDirectoryError, SnapshotError) as error:
+            click.echo(f"facetd: {error}", err=True)
+            ctx.exit(1)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever reads our output has enough
+                raise
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(1)
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,7 @@ from msgspec import Struct
 from common import data_directory
 from common.data_directory import full_disk_told, sync_folder, write_atomically
 from common.errors import InternalError, InvalidRequest
+from common.faults import fault
 from common.logs import Log
 from common.protocol.messages import BackupRequest
 from coordinator.catalog import Catalog, program_version
@@ -137,7 +139,7 @@ async def make_snapshot(
             )
             for index in catalog.indexes.values()
         )
-        with full_disk_told("no snapshot was made"):
+        with _failure_told(), full_disk_told("no snapshot was made"):
             await asyncio.to_thread(_begin, folder, name, partial)
             try:
                 await _copy_shards(partial, indexes, cluster, settings.configure_timeout_ms)
@@ -149,6 +151,18 @@ async def make_snapshot(
                 raise
     _log.info("snapshot made", name=name, bytes=snapshot.num_bytes)
     return snapshot
+
+
+@contextmanager
+def _failure_told() -> Iterator[None]:
+    """Tell what the system refused, instead of only that something is wrong."""
+    try:
+        yield
+    except OSError as error:
+        _log.error("snapshot failed", cause=error)
+        raise InternalError(
+            f"the snapshot could not be written: {error.strerror or error}"
+        ) from error
 
 
 def _begin(folder: Path, name: str, partial: Path) -> None:
@@ -196,6 +210,7 @@ def _finish(
     settings: Settings,
 ) -> Snapshot:
     """Write what is the coordinator's, list all files, and give the snapshot its name."""
+    fault("snapshot.finish")
     write_atomically(data_directory.catalog_path(partial), catalog, mode=0o600)
     manifest = data_directory.manifest_path(settings.data_dir).read_bytes()
     write_atomically(data_directory.manifest_path(partial), manifest)

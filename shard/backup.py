@@ -16,6 +16,7 @@ from pathlib import Path
 
 from common.data_directory import sync_folder
 from common.errors import InvalidRequest
+from common.faults import fault
 from shard.partition import Partition
 from shard.storage.codecs import number_key
 from shard.storage.environment import Environment, SubDatabase, Transaction
@@ -35,6 +36,7 @@ def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
         InvalidRequest: the horizon is too old.
     """
     target.mkdir(parents=True)
+    fault("backup.copy")
     partition.environment.copy(target)
     if horizon is not None:
         copied = Environment.open(target, partition.settings.map_bytes_max)

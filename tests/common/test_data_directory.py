@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -58,6 +59,27 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_lock_is_that_of_the_folder_which_has_the_name_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    flock = fcntl.flock
+
+    def exchange_first(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        folder.rename(tmp_path / "former")
+        folder.mkdir()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", exchange_first)
+    lock = acquire_lock(folder)
+    assert os.path.samestat(os.fstat(lock), (folder / "lock").stat())
+    with pytest.raises(DataDirectoryError, match="in use"):
+        acquire_lock(folder, wait_seconds=0)
+    os.close(lock)
 
 
 def test_a_failed_write_leaves_the_old_file(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -216,6 +217,44 @@ class TestBackup:
             assert path.is_dir() or secret not in path.read_bytes()
 
 
+class TestBackupFaults:
+    def test_a_failed_snapshot_leaves_nothing(self, tmp_path: Path) -> None:
+        faults = {"FACETD_FAULTS": "backup.copy=error@1,snapshot.finish=error@1"}
+        with Service(tmp_path / "data", 1, environment=faults) as service:
+            fill(service)
+            client = service.client()
+            folder = service.data / "snapshots"
+            for _ in range(2):
+                failed = client.post("/_snapshots", {"name": "one"})
+                assert (failed.status, failed.json["error"]["code"]) == (500, "internal")
+                assert list(folder.iterdir()) == []
+            assert client.post("/_snapshots", {"name": "one"}).status == 200
+            assert [entry.name for entry in folder.iterdir()] == ["one"]
+            client.close()
+
+    @pytest.mark.parametrize("point", ["backup.copy", "snapshot.finish"])
+    def test_a_process_that_dies_leaves_no_snapshot(self, tmp_path: Path, point: str) -> None:
+        faults = {"FACETD_FAULTS": f"{point}=kill"}
+        with Service(tmp_path / "data", 1, environment=faults) as service:
+            fill(service)
+            client = service.client()
+            if point == "backup.copy":
+                failed = client.post("/_snapshots", {"name": "one"})
+                assert (failed.status, failed.json["error"]["code"]) == (503, "shard_unavailable")
+            else:
+                with pytest.raises((OSError, http.client.HTTPException)):
+                    client.post("/_snapshots", {"name": "one"})
+            service.wait_ready()
+            assert client.get("/_snapshots").json == {"snapshots": []}
+            client.close()
+            service.environment = {}
+            service.restart()
+            assert client.get("/_snapshots").json == {"snapshots": []}
+            assert client.post("/_snapshots", {"name": "one"}).status == 200
+            assert [entry.name for entry in (service.data / "snapshots").iterdir()] == ["one"]
+            client.close()
+
+
 class TestRestore:
     def test_a_folder_that_is_not_empty_is_refused(self, backup: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
@@ -321,3 +360,57 @@ class TestReshard:
         assert json.loads((stopped / "MANIFEST.json").read_text())["shards"] == 2
         assert run("check", "--data-dir", str(output)).returncode == 0
         assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+CALLS = ("fsync", "fdatasync", "pwrite64", "write", "rename")
+
+
+def run_failing(call: str, nth: int, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command whose n-th call of a kind fails, in each of its threads and processes."""
+    return subprocess.run(
+        [
+            *("strace", "-f", "-qq", "-o", "/dev/null"),
+            *("-e", f"trace={call}", "-e", f"inject={call}:error=EIO:when={nth}"),
+            *(sys.executable, "-m", "coordinator", *arguments),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+class TestFailingCalls:
+    def _fails_safely(self, backup: Path, folder: Path, call: str, nth: int) -> bool:
+        """Let the n-th call fail in a restore and in a reshard; returns whether one failed."""
+        data = folder / "data"
+        restored = run_failing(call, nth, "restore", str(backup), "--data-dir", str(data))
+        if restored.returncode != 0:
+            assert b"Traceback" not in restored.stderr
+            shutil.rmtree(data, ignore_errors=True)  # if there, it is whole: the last sync failed
+            assert run("restore", str(backup), "--data-dir", str(data)).returncode == 0
+        resharded = run_failing(call, nth, "reshard", "--shards", "2", "--data-dir", str(data))
+        assert run("check", "--data-dir", str(data)).returncode == 0
+        again = run("reshard", "--shards", "2", "--data-dir", str(data))
+        assert again.returncode == 0, again.stderr
+        checked = run("check", "--data-dir", str(data))
+        assert (checked.returncode, checked.stdout.count(b" 0 problems")) == (0, 2)
+        shutil.rmtree(data)
+        return restored.returncode != 0 or resharded.returncode != 0
+
+    @pytest.mark.parametrize(("call", "nth"), [("fsync", 3), ("pwrite64", 2)])
+    def test_a_failing_call_leaves_old_or_new(
+        self, backup: Path, tmp_path: Path, call: str, nth: int
+    ) -> None:
+        assert self._fails_safely(backup, tmp_path, call, nth)
+
+    @pytest.mark.long
+    @pytest.mark.timeout(1800)
+    @pytest.mark.parametrize("call", CALLS)
+    def test_no_failing_call_leaves_anything_else(
+        self, backup: Path, tmp_path: Path, call: str
+    ) -> None:
+        for nth in range(1, 60):
+            if not self._fails_safely(backup, tmp_path, call, nth) and nth > 8:
+                break
