@@ -152,13 +152,22 @@ class Cluster:
         Raises:
             Unavailable: `starting`, not every shard has said what it has.
         """
-        if not self._has_started:
-            raise Unavailable("the service is starting; try again shortly", code="starting")
+        self._check_started()
         self.seq += 1
         return self.seq
 
+    def _check_started(self) -> None:
+        """Refuse what needs to know what all shards have on disk, until they all have said it."""
+        if not self._has_started:
+            raise Unavailable("the service is starting; try again shortly", code="starting")
+
     def horizon(self, index: int) -> int:
-        """Return what a search of an index (by number) may see now."""
+        """Return what a search of an index (by number) may see now.
+
+        Raises:
+            Unavailable: `starting`.
+        """
+        self._check_started()
         horizon = self._horizons.get(index)
         return self._base_seq if horizon is None else horizon.seq
 
@@ -168,7 +177,12 @@ class Cluster:
         horizon.seq = max(horizon.seq, seq)
 
     def begin_read(self, index: int) -> int:
-        """Return the horizon for a request of several calls; `end_read` must follow."""
+        """Return the horizon for a request of several calls; `end_read` must follow.
+
+        Raises:
+            Unavailable: `starting`.
+        """
+        self._check_started()
         horizon = self._horizon(index)
         seq = horizon.seq
         horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
