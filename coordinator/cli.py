@@ -246,18 +246,34 @@ def load(
 @main.command()
 @click.argument("index")
 @click.option("--output", type=click.File("wb"), default="-", help="File; stdout without it.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["ndjson", "opensearch", "opensearch-mapping"]),
+    default="ndjson",
+    show_default=True,
+    help="opensearch: for POST /_bulk; opensearch-mapping: no items, for PUT of the index.",
+)
 @with_service
 def export(
     index: str,
     output: BinaryIO,
+    style: str,
     url: str | None,
     key: str | None,
     config_file: Path | None,
     **flags: Any,
 ) -> None:
     """Write all items of INDEX as they were stored, one a line, in their order (see load)."""
+    from coordinator import opensearch
+
     client = make_client(url, key, config_file, flags)
-    for piece in client.stream(f"{index_path(index)}/items"):
+    if style == "opensearch-mapping":
+        document = client.request("GET", f"{index_path(index)}/configuration")
+        output.write(json.dumps(opensearch.mapping(document), ensure_ascii=False).encode() + b"\n")
+        return
+    pieces = client.stream(f"{index_path(index)}/items")
+    for piece in opensearch.bulk(pieces) if style == "opensearch" else pieces:
         output.write(piece)
 
 

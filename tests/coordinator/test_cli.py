@@ -93,6 +93,16 @@ class TestExport:
         loaded = _run("load", str(file), "--index", "second", "--url", url)
         assert json.loads(loaded.stdout)["created"] == 500
 
+    def test_formats_of_another_engine(self, service: Service) -> None:
+        url = f"http://127.0.0.1:{service.port}"
+        _run("load", "-", "--index", "moves", "--url", url, text=b'{"id":1}\n{"id":"b"}\n')
+        exported = _run("export", "moves", "--format", "opensearch", "--url", url)
+        assert exported.stdout == (
+            b'{"index":{"_id":"1"}}\n{"id":1}\n{"index":{"_id":"b"}}\n{"id":"b"}\n'
+        )
+        exported = _run("export", "moves", "--format", "opensearch-mapping", "--url", url)
+        assert json.loads(exported.stdout) == {"mappings": {"properties": {}}}
+
     def test_an_index_that_does_not_exist(self, service: Service) -> None:
         exported = _run("export", "none", "--url", f"http://127.0.0.1:{service.port}")
         assert exported.returncode == 1
