@@ -366,8 +366,10 @@ def backup(
             f"the service is on another host, or another user's: it has made {folder} there"
         )
     if destination == "-":
-        maintenance.write_archive(folder, sys.stdout.buffer)
-        shutil.rmtree(folder)
+        try:
+            maintenance.write_archive(folder, sys.stdout.buffer)
+        finally:
+            shutil.rmtree(folder)
     else:
         maintenance.move_snapshot(folder, Path(destination))
         click.echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
