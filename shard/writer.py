@@ -31,10 +31,9 @@ from common.logs import Log
 from common.operations import Operation, Outcome
 from common.placement import hash_id
 from common.protocol.messages import ApplyRequest, ApplyResponse
-from shard.index.external_ids import find_live
+from shard.index.external_ids import find_live, hash_ids
 from shard.index.extraction import Extraction
 from shard.index.segment import Segment
-from shard.index.segment_builder import hash_ids
 from shard.partition import Partition
 from shard.snapshot import Snapshot
 from shard.storage.codecs import as_bytes_array, number_keys

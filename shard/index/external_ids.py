@@ -93,12 +93,17 @@ def _find_live(hashes: Any, docs: Any, live: Any, wanted: Any, queries: Any, fou
     return count
 
 
+def hash_ids(extraction: Extraction, docs: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the hash of the id of each of some documents, which must have one."""
+    hashes = np.empty(len(docs), np.uint64)
+    _hash_ids(extraction.text, extraction.id_start[docs], extraction.id_end[docs], hashes)
+    return hashes
+
+
 def build_ids(extraction: Extraction) -> dict[str, NDArray[Any]]:
     """Build the id table of a batch."""
     docs = np.flatnonzero(extraction.id_end > extraction.id_start)
-    hashes = np.empty(len(docs), np.uint64)
-    _hash_ids(extraction.text, extraction.id_start[docs], extraction.id_end[docs], hashes)
-    return _sort_ids(hashes, docs.astype(np.uint32))
+    return _sort_ids(hash_ids(extraction, docs), docs.astype(np.uint32))
 
 
 def merge_ids(

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.kernels import kernel
-from common.placement import xxh64
 from shard.index.columns import build_columns, merge_columns
 from shard.index.extraction import Extraction, extract
 from shard.index.facet_dictionary import FacetDictionary
@@ -32,25 +30,6 @@ from shard.index.text_index import build_text, merge_text
 
 if TYPE_CHECKING:
     from common.configuration import IndexConfiguration
-
-
-@kernel("void(uint8[::1], int64[::1], int64[::1], int64[::1], uint64[::1])")
-def _hash_spans(
-    text: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    docs: NDArray[np.int64],
-    hashes: NDArray[np.uint64],
-) -> None:
-    for i in range(len(docs)):
-        hashes[i] = xxh64(text, starts[docs[i]], ends[docs[i]])
-
-
-def hash_ids(extraction: Extraction, docs: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the hash of the id of each of some documents, which must have one."""
-    hashes = np.empty(len(docs), np.uint64)
-    _hash_spans(extraction.text, extraction.id_start, extraction.id_end, docs, hashes)
-    return hashes
 
 
 class SegmentBuilder:
