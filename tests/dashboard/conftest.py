@@ -41,6 +41,21 @@ CHROMIUM_FLAGS = (
 ACTION_MS_MAX = 10_000
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a browser unless this folder runs alone.
+
+    Playwright's blocking interface keeps an event loop running in the main thread until the session
+    ends; asynchronous tests of other folders cannot run beside it.
+    """
+    folder = Path(__file__).parent
+    if all(folder in item.path.parents for item in items):
+        return
+    reason = "needs a browser: run `pytest tests/dashboard` alone"
+    for item in items:
+        if folder in item.path.parents and "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @dataclass
 class Service:
     """A running service, as a client sees it."""
