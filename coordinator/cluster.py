@@ -212,6 +212,11 @@ class Cluster:
         horizon = self._horizon(index)
         return min(horizon.readers, default=horizon.seq)
 
+    @property
+    def num_states_in_use(self) -> int:
+        """States of indexes that are kept for running requests, exports and cursors."""
+        return sum(len(horizon.readers) for horizon in self._horizons.values())
+
     def forget(self, index: int) -> None:
         """Drop what is kept for an index that is gone."""
         self._horizons.pop(index, None)

@@ -3,10 +3,14 @@
     facetd_http_requests_total{route,status}           counter
     facetd_http_request_seconds{route}                 histogram, whole request
     facetd_search_phase_seconds{phase}                 histogram, of the slowest shard
+    facetd_slow_queries_total                          counter
     facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
-    facetd_shard_up{shard} …_queue_length …_resident_bytes …_corrupt_items
-    facetd_index_items{index} …_bytes {index,shard} …_segments {index,shard}
-    facetd_index_merging{index,shard} facetd_map_used_bytes {index,shard} facetd_map_max_bytes
+    facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
+    facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
+    facetd_shard_cache_bytes{cache,shard}
+    facetd_index_items{index,shard} …_bytes …_segments …_merging …_merges_total
+    facetd_index_merge_seconds_total{index,shard}
+    facetd_map_used_bytes{index,shard} …_max_bytes …_readers
     process_*                                          of the coordinator
 
 Counting on the hot path is a dict update and a bisection (0.6 µs); prometheus-client's own objects
@@ -21,7 +25,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -34,6 +38,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from common.logs import Log
+from coordinator.catalog import program_version
 
 if TYPE_CHECKING:
     from common.protocol.messages import ProcessStatistics
@@ -108,6 +113,17 @@ class RouteMetrics:
         self.latency.observe(seconds)
 
 
+class Waiting(NamedTuple):
+    """What is under way at this moment, as those say who hold it."""
+
+    calls: Sequence[int]
+    """By shard: sent to it and not answered."""
+    writes: int
+    """Batches that no group has taken yet."""
+    states: int
+    """Of indexes, kept for running requests, exports and cursors."""
+
+
 class Metrics:
     """All numbers of this coordinator."""
 
@@ -122,6 +138,8 @@ class Metrics:
         self.recent: deque[tuple[float, float]] = deque(maxlen=RECENT_KEPT)
         """(when, how long) of the last searches, seconds on `time.perf_counter`."""
         self.started = time.time()
+        self.num_slow = 0
+        """Searches that the log of slow ones has seen."""
 
     def route(self, name: str) -> RouteMetrics:
         """Return the numbers of a route, made on its first request."""
@@ -161,20 +179,25 @@ class Metrics:
         }
 
     def exposition(
-        self, shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
+        self,
+        shards: Sequence[ProcessStatistics | None],
+        index_names: Mapping[int, str],
+        waiting: Waiting,
     ) -> bytes:
         """Return everything in Prometheus' text format.
 
         Args:
             shards: what each shard said, None for one that is away.
             index_names: of the indexes by number.
+            waiting: what is under way.
         """
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        registry.register(_Snapshot([*self._families(), *_shard_families(shards, index_names)]))
+        families = (*self._families(waiting), *_shard_families(shards, index_names))
+        registry.register(_Snapshot(families))
         return generate_latest(registry)
 
-    def _families(self) -> Iterator[Metric]:
+    def _families(self, waiting: Waiting) -> Iterator[Metric]:
         """Yield what the coordinator counts."""
         requests = CounterMetricFamily(
             "facetd_http_requests", "Requests by route and status.", labels=("route", "status")
@@ -202,9 +225,31 @@ class Metrics:
             ("facetd_requests_in_flight", "Requests being answered.", self.requests_in_flight),
             ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", self.body_bytes()),
             ("facetd_connections", "Open client connections.", self.num_connections()),
+            ("facetd_writes_waiting", "Batches that wait to be written.", waiting.writes),
+            (
+                "facetd_states_in_use",
+                "States of indexes kept for requests, exports and cursors.",
+                waiting.states,
+            ),
             ("facetd_start_time_seconds", "When the coordinator started.", self.started),
         ):
             yield GaugeMetricFamily(name, text, value=value)
+        yield CounterMetricFamily(
+            "facetd_slow_queries", "Searches slower than slow_query_ms.", value=self.num_slow
+        )
+        calls = GaugeMetricFamily(
+            "facetd_shard_calls_in_flight",
+            "Calls sent to the shard and not answered yet.",
+            labels=("shard",),
+        )
+        for shard, number in enumerate(waiting.calls):
+            calls.add_metric((str(shard),), number)
+        yield calls
+        build = GaugeMetricFamily(
+            "facetd_build_info", "Always 1; the labels say what runs.", labels=("version",)
+        )
+        build.add_metric((program_version(),), 1)
+        yield build
 
 
 def _quantile_ms(ascending: Sequence[float], fraction: float) -> float | None:
@@ -241,8 +286,13 @@ def _shard_families(
             "facetd_shard_corrupt_items", "Items found damaged.", labels=("shard",)
         ),
     }
+    caches = GaugeMetricFamily(
+        "facetd_shard_cache_bytes",
+        "What searches keep of what they derived from segments.",
+        labels=("cache", "shard"),
+    )
     labels = ("index", "shard")
-    index_gauges = {
+    index_families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
         "num_docs": GaugeMetricFamily("facetd_index_items", "Live items.", labels=labels),
         "bytes_on_disk": GaugeMetricFamily("facetd_index_bytes", "Bytes on disk.", labels=labels),
         "num_segments": GaugeMetricFamily("facetd_index_segments", "Segments.", labels=labels),
@@ -252,8 +302,17 @@ def _shard_families(
         "map_bytes_used": GaugeMetricFamily(
             "facetd_map_used_bytes", "LMDB map in use.", labels=labels
         ),
+        "num_merges": CounterMetricFamily(
+            "facetd_index_merges", "Merges done since the index was opened.", labels=labels
+        ),
+        "merging_us": CounterMetricFamily(
+            "facetd_index_merge_seconds", "Seconds spent merging since then.", labels=labels
+        ),
         "map_bytes_max": GaugeMetricFamily(
             "facetd_map_max_bytes", "LMDB map limit.", labels=labels
+        ),
+        "map_readers": GaugeMetricFamily(
+            "facetd_map_readers", "Slots of LMDB's reader table ever taken.", labels=labels
         ),
     }
     for shard, process in enumerate(shards):
@@ -262,17 +321,21 @@ def _shard_families(
             continue
         for name, gauge in shard_gauges.items():
             gauge.add_metric((str(shard),), getattr(process, name))
+        for cache, num_bytes in process.cache_bytes.items():
+            caches.add_metric((cache, str(shard)), num_bytes)
         for number, index in process.indexes:
             where = (index_names.get(number, str(number)), str(shard))
             values: dict[str, Any] = {
-                name: getattr(index, name) for name in index_gauges if name != "num_segments"
+                name: getattr(index, name) for name in index_families if name != "num_segments"
             }
             values["num_segments"] = len(index.segments)
+            values["merging_us"] = index.merging_us / 1e6
             for name, value in values.items():
-                index_gauges[name].add_metric(where, float(value))
+                index_families[name].add_metric(where, float(value))
     yield up
     yield from shard_gauges.values()
-    yield from index_gauges.values()
+    yield caches
+    yield from index_families.values()
 
 
 class SlowQueries:

@@ -43,6 +43,7 @@ from shard import searcher
 from shard.backup import copy_truth
 from shard.index_statistics import index_statistics
 from shard.indexes import Indexes
+from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.snapshot import Snapshot
 
 READERS = 2
@@ -135,9 +136,7 @@ class Handlers:
     def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
         """Return sizes and shape of an index."""
         index = self._indexes.index(request.index)
-        return index_statistics(
-            index.partition, is_merging=self._indexes.merger.is_merging(request.index)
-        )
+        return index_statistics(index.partition, self._indexes.merger.statistics(request.index))
 
     def process_statistics(self, _: None) -> ProcessStatistics:
         """Return what the process says of itself."""
@@ -153,12 +152,11 @@ class Handlers:
             indexes=tuple(
                 (
                     one.partition.number,
-                    index_statistics(
-                        one.partition, is_merging=merger.is_merging(one.partition.number)
-                    ),
+                    index_statistics(one.partition, merger.statistics(one.partition.number)),
                 )
                 for one in self._indexes.all_open()
             ),
+            cache_bytes={"filters": FILTER_MEMO.size, "columns": COLUMN_MEMO.size},
         )
 
     def pin(self, request: Pin) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from common.protocol.messages import IndexStatisticsResponse
+from shard.merger import MergeStatistics
 from shard.partition import Partition
 from shard.searcher import fields_of
 from shard.snapshot import SegmentView
 
 
-def index_statistics(partition: Partition, *, is_merging: bool) -> IndexStatisticsResponse:
+def index_statistics(partition: Partition, merging: MergeStatistics) -> IndexStatisticsResponse:
     """Return sizes and shape of an index.
 
     Cost: some 10 µs a segment; a `stat` of each file.
@@ -22,9 +23,12 @@ def index_statistics(partition: Partition, *, is_merging: bool) -> IndexStatisti
         bytes_on_disk=partition.derived.bytes_on_disk(),
         segments=tuple(_describe(view) for view in snapshot.views),
         fields=fields_of(snapshot),
-        is_merging=is_merging,
+        is_merging=merging.is_running,
         map_bytes_used=partition.environment.bytes_used(),
         map_bytes_max=partition.environment.map_bytes_max,
+        map_readers=partition.environment.num_readers(),
+        num_merges=merging.num_steps,
+        merging_us=merging.micros,
     )
 
 

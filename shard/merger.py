@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class Job:
         written_at: monotonic time of the last publication.
         is_pending: whether there may be something to do.
         retry_at: not before this monotonic time.
+        num_steps: merges and flushes done since the index was opened.
+        seconds: that they took together.
     """
 
     partition: Partition
@@ -68,6 +71,16 @@ class Job:
     is_pending: bool = True
     retry_at: float = 0.0
     is_merging: bool = False
+    num_steps: int = 0
+    seconds: float = 0.0
+
+
+class MergeStatistics(NamedTuple):
+    """What an operator sees of the merging of one index, since it was opened."""
+
+    is_running: bool
+    num_steps: int
+    micros: int
 
 
 class Merger:
@@ -115,10 +128,12 @@ class Merger:
                 job.is_pending = True
                 self._wakes.notify()
 
-    def is_merging(self, number: int) -> bool:
-        """Whether a merge of an index is in progress."""
+    def statistics(self, number: int) -> MergeStatistics:
+        """Return what there is to say of the merging of an index."""
         job = self._jobs.get(number)
-        return job is not None and job.is_merging
+        if job is None:
+            return MergeStatistics(False, 0, 0)
+        return MergeStatistics(job.is_merging, job.num_steps, int(job.seconds * 1e6))
 
     # --- the thread
 
@@ -164,7 +179,11 @@ class Merger:
         is_idle = time.monotonic() >= idle_at
         try:
             job.is_merging = True
+            started = time.monotonic()
             has_worked = work(job.partition, is_idle=is_idle)
+            if has_worked:
+                job.num_steps += 1
+                job.seconds += time.monotonic() - started
             if not has_worked and is_idle:
                 has_worked = self._tidy(job)
             elif sum(map(len, job.partition.purgeable)) > PURGEABLE_MAX:

@@ -397,6 +397,12 @@ class IndexStatisticsResponse(Message, frozen=True, array_like=True):
     is_merging: bool
     map_bytes_used: int
     map_bytes_max: int
+    map_readers: int = 0
+    """Slots of LMDB's reader table that were ever taken; one that never comes free keeps pages."""
+    num_merges: int = 0
+    """Steps of merging since the process has opened the index."""
+    merging_us: int = 0
+    """Microseconds that they took together."""
 
 
 class ProcessStatistics(Message, frozen=True, array_like=True):
@@ -408,6 +414,8 @@ class ProcessStatistics(Message, frozen=True, array_like=True):
     num_corrupt: int
     is_ready: bool
     indexes: tuple[tuple[int, IndexStatisticsResponse], ...]
+    cache_bytes: dict[str, int] = {}
+    """What searches keep of what they derived, by kind."""
 
 
 class Pin(Message, frozen=True, array_like=True):

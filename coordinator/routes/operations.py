@@ -13,6 +13,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, Unavailable
 from coordinator import openapi, snapshots
 from coordinator.catalog import program_version
+from coordinator.metrics import Waiting
 from coordinator.raw_parameters import decode_object
 from coordinator.responses import Answer, json_answer
 from coordinator.routes.indexes import process_statistics
@@ -71,8 +72,15 @@ async def ready(services: Services, exchange: Exchange) -> Answer:
 async def metrics(services: Services, exchange: Exchange) -> Answer:
     """Answer `GET /_metrics` for Prometheus."""
     names = {index.number: index.name for index in services.catalog.indexes.values()}
+    cluster = services.cluster
     shards = await process_statistics(services)
-    return Answer(services.metrics.exposition(shards, names), content_type=_METRICS_TYPE)
+    waiting = Waiting(
+        calls=[shard.num_in_flight for shard in cluster.shards],
+        writes=services.ingest.num_waiting(),
+        states=cluster.num_states_in_use,
+    )
+    text = services.metrics.exposition(shards, names, waiting)
+    return Answer(text, content_type=_METRICS_TYPE)
 
 
 async def statistics(services: Services, exchange: Exchange) -> Answer:

@@ -107,6 +107,7 @@ async def search(services: Services, exchange: Exchange) -> Answer:
     total_us = exchange.micros
     services.metrics.observe_search(result, total_us)
     if services.slow_queries.is_slow(total_us):
+        services.metrics.num_slow += 1
         services.slow_queries.note(
             exchange.index.name, raw_parameters(exchange), exchange.request_id, total_us, result
         )

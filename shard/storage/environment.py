@@ -323,6 +323,10 @@ class Environment:
                 pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         return int(pages * self._page_size)
 
+    def num_readers(self) -> int:
+        """Return how many slots of the reader table were ever taken."""
+        return int(self._env.info()["num_readers"])
+
     def last_txn_id(self) -> int:
         """Return the number of the last committed transaction."""
         return int(self._env.info()["last_txnid"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
-from coordinator.metrics import RECENT_KEPT, Histogram, Metrics, SlowQueries
+from coordinator.metrics import RECENT_KEPT, Histogram, Metrics, SlowQueries, Waiting
 from coordinator.results import SearchResult, ShardSummary, Timings
 
 
@@ -37,10 +37,11 @@ def test_exposition_has_what_the_shards_say() -> None:
     metrics = Metrics()
     metrics.route("GET /{index}/search").observe(200, 0.001)
     metrics.observe_search(result(), 1_000)
-    index = IndexStatisticsResponse(5, 6, 700, ({}, {}), (), True, 10, 20)
-    shard = ProcessStatistics(1, 2_000, 3, 4, True, ((7, index), (8, index)))
+    metrics.num_slow = 2
+    index = IndexStatisticsResponse(5, 6, 700, ({}, {}), (), True, 10, 20, 3, 4, 2_500_000)
+    shard = ProcessStatistics(1, 2_000, 3, 4, True, ((7, index), (8, index)), {"filters": 9})
 
-    text = metrics.exposition([shard, None], {7: 'fi"lms\n'}).decode()
+    text = metrics.exposition([shard, None], {7: 'fi"lms\n'}, Waiting([5, 0], 6, 7)).decode()
 
     for line in (
         'facetd_http_requests_total{route="GET /{index}/search",status="200"} 1.0',
@@ -54,6 +55,14 @@ def test_exposition_has_what_the_shards_say() -> None:
         'facetd_index_segments{index="8",shard="0"} 2.0',
         'facetd_index_merging{index="8",shard="0"} 1.0',
         'facetd_map_max_bytes{index="8",shard="0"} 20.0',
+        'facetd_map_readers{index="8",shard="0"} 3.0',
+        'facetd_index_merges_total{index="8",shard="0"} 4.0',
+        'facetd_index_merge_seconds_total{index="8",shard="0"} 2.5',
+        'facetd_shard_cache_bytes{cache="filters",shard="0"} 9.0',
+        'facetd_shard_calls_in_flight{shard="0"} 5.0',
+        "facetd_writes_waiting 6.0",
+        "facetd_states_in_use 7.0",
+        "facetd_slow_queries_total 2.0",
     ):
         assert line in text.splitlines()
 
