@@ -62,6 +62,7 @@ _ROWS: Final = (
     ("facet_not_found", 404, "there is no such facet"),
     ("alias_not_found", 404, "there is no such alias"),
     ("key_not_found", 404, "there is no such API key"),
+    ("snapshot_not_found", 404, "there is no such snapshot"),
     ("method_not_allowed", 405, "the page is there for other methods, named in Allow"),
     ("request_timeout", 408, "the body did not arrive in time"),
     ("version_conflict", 409, "the item is not the version that If-Match names"),

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from common import data_directory
 from common.data_directory import full_disk_told, sync_folder, write_atomically
-from common.errors import InternalError, InvalidRequest
+from common.errors import InternalError, InvalidRequest, NotFound
 from common.faults import fault
 from common.logs import Log
 from common.protocol.messages import BackupRequest
@@ -175,7 +175,7 @@ def _begin(folder: Path, name: str, partial: Path) -> None:
     entries = list(folder.iterdir())
     if len(entries) >= SNAPSHOTS_MAX:
         raise InvalidRequest(
-            f"there may be {SNAPSHOTS_MAX} snapshots; remove some from the folder",
+            f"there may be {SNAPSHOTS_MAX} snapshots; DELETE /_snapshots/{{name}} removes one",
             code="invalid_snapshot",
         )
     for entry in entries:
@@ -257,6 +257,26 @@ def list_snapshots(folder: Path) -> list[Snapshot]:
                 except SnapshotError as error:
                     _log.warning("not a snapshot", folder=entry.name, reason=str(error))
     return sorted(found, key=lambda one: (one.created_at, one.name))
+
+
+def remove_snapshot(folder: Path, name: str) -> None:
+    """Remove a snapshot; whole or damaged, it loses its name at once, then its files.
+
+    Raises:
+        NotFound: `snapshot_not_found`.
+    """
+    gone = folder / (name + _PARTIAL)
+    shutil.rmtree(gone, ignore_errors=True)  # what an earlier snapshot of that name left
+    try:
+        (folder / name).rename(gone)
+    except FileNotFoundError:
+        raise NotFound(
+            f"there is no snapshot {name!r}; GET /_snapshots lists those that are",
+            code="snapshot_not_found",
+        ) from None
+    sync_folder(folder)
+    shutil.rmtree(gone)
+    _log.info("snapshot removed", name=name)
 
 
 def read_snapshot(folder: Path) -> Snapshot:

@@ -160,6 +160,20 @@ async def list_snapshots(services: Services, exchange: Exchange) -> Answer:
     return json_answer({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
+async def delete_snapshot(services: Services, exchange: Exchange) -> Answer:
+    """Answer `DELETE /_snapshots/{name}`."""
+    name = snapshots.check_name(exchange.arguments[0])
+    folder = services.settings.snapshot_folder
+
+    async def remove() -> None:
+        await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
+
+    # Not while another is made: that clears away what is unfinished.
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    await services.ingest.while_unchanged(remove, deadline)
+    return json_answer({"status": "deleted", "name": name})
+
+
 def _shown_snapshot(snapshot: Snapshot) -> dict[str, Any]:
     """Return what clients see of a snapshot."""
     return {
@@ -292,6 +306,16 @@ ROUTES: Final = (
         is_change=True,
         tag="operations",
         document={"body": "NewSnapshot", "answer": "Document"},
+    ),
+    Route(
+        "DELETE",
+        "/_snapshots/{name}",
+        delete_snapshot,
+        "Remove a snapshot.",
+        Action.ADMIN,
+        is_change=True,
+        tag="operations",
+        document={"answer": "Document"},
     ),
     Route(
         "GET",

@@ -209,6 +209,18 @@ class TestBackup:
                 refused = client.post("/_snapshots", {"name": name})
                 assert (refused.status, refused.json["error"]["code"]) == (400, "invalid_snapshot")
             assert client.post("/_snapshots", {"directory": "/tmp/x"}).status == 400
+            assert client.post("/_snapshots", {"name": "tuesday"}).status == 200
+            assert client.delete("/_snapshots/tuesday").json == {
+                "status": "deleted",
+                "name": "tuesday",
+            }
+            for name, status, code in (
+                ("tuesday", 404, "snapshot_not_found"),
+                ("monday.partial", 400, "invalid_snapshot"),
+                ("..%2Fshard-0", 400, "invalid_snapshot"),
+            ):
+                refused = client.delete(f"/_snapshots/{name}")
+                assert (refused.status, refused.json["error"]["code"]) == (status, code)
             client.close()
         folder = service.data / "snapshots"
         assert [entry.name for entry in folder.iterdir()] == ["monday"]
