@@ -136,6 +136,12 @@ def full_disk_told(what: str) -> Iterator[None]:
         raise
 
 
+def sync_file(path: Path) -> None:
+    """Wait until what was written to a file is on disk, whoever wrote it."""
+    with path.open("rb", buffering=0) as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -145,10 +151,21 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder (readable by its owner only) if it is not there, and its name durable.
+
+    What is synced inside of it later is worth nothing if the name of the folder is lost.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.parent)
+
+
 def create(data: Path) -> None:
-    """Make the directory (readable by its owner only) if it is not there."""
+    """Make the directory if it is not there."""
     try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(data)
     except OSError as error:
         raise DataDirectoryError(
             f"cannot make the data directory {data}: {error.strerror}; name another with --data-dir"

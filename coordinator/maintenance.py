@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, Manifest, sync_folder
+from common.data_directory import DataDirectoryError, Manifest, sync_file, sync_folder
 from common.faults import fault
 from coordinator.catalog import Catalog, program_version
 from coordinator.snapshots import (
@@ -335,7 +335,7 @@ def _fill(target: Path, fill: Callable[[Path], Snapshot]) -> Snapshot:
         verify(work, snapshot)
         paths = [file.path for file in snapshot.files]
         for path in paths:
-            _sync_file(work / path)
+            sync_file(work / path)
         sync_folders(work, paths)
         try:
             work.rename(target)
@@ -373,7 +373,7 @@ def _copy(source: Path, work: Path, *, with_list: bool) -> Snapshot:
             raise SnapshotError(f"{source / file.path} is missing") from error
     if with_list:
         shutil.copyfile(source / SNAPSHOT_FILE, work / SNAPSHOT_FILE)
-        _sync_file(work / SNAPSHOT_FILE)
+        sync_file(work / SNAPSHOT_FILE)
     (work / "catalog.json").chmod(0o600)
     return snapshot
 
@@ -393,9 +393,3 @@ def _unpack(archive: BinaryIO, work: Path) -> Snapshot:
             raise SnapshotError(f"the backup has a file too many: {path.relative_to(work)}")
     (work / "catalog.json").chmod(0o600)
     return snapshot
-
-
-def _sync_file(path: Path) -> None:
-    """Wait until a file is on disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -167,7 +167,7 @@ def _failure_told() -> Iterator[None]:
 
 def _begin(folder: Path, name: str, partial: Path) -> None:
     """Make room for a snapshot: remove what earlier ones left unfinished."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    data_directory.make_folder(folder)
     if (folder / name).exists():
         raise InvalidRequest(
             f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"

@@ -10,11 +10,10 @@ use while the copy is made, so no group behind it was folded and none of its vic
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
-from common.data_directory import sync_folder
+from common.data_directory import sync_file, sync_folder
 from common.errors import InvalidRequest
 from common.faults import fault
 from shard.partition import Partition
@@ -46,8 +45,7 @@ def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
         finally:
             copied.close()
         (target / "lock.mdb").unlink(missing_ok=True)
-    with (target / "data.mdb").open("rb") as file:
-        os.fsync(file.fileno())
+    sync_file(target / "data.mdb")
     sync_folder(target)
 
 

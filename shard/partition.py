@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from common.configuration import IndexConfiguration, parse_configuration
+from common.data_directory import sync_folder
 from common.errors import InvalidRequest
 from common.logs import Log
 from common.protocol.messages import IndexEntry
@@ -177,6 +178,7 @@ class Partition:
     def create(cls, folder: Path, entry: IndexEntry, settings: ShardSettings) -> Partition:
         """Make an empty index in a folder that is not there yet."""
         folder.mkdir(mode=0o700)
+        sync_folder(folder.parent)  # before shard.json says that it is there
         environment = Environment.create(folder, settings.map_bytes_max)
         write_entry(environment, entry)
         partition = cls(entry.number, folder, settings, environment, entry)

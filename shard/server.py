@@ -76,7 +76,7 @@ def run(identity: Identity, settings: ShardSettings) -> int:
         data_directory.create(identity.data_dir)
         data_directory.check_manifest(identity.data_dir, identity.num_shards)
         folder = data_directory.shard_folder(identity.data_dir, identity.shard)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        data_directory.create(folder)
         data_directory.acquire_lock(folder)
         return uvloop.run(_serve(identity, settings, folder))
     except (DataDirectoryError, DamagedEnvironment) as error:

@@ -44,6 +44,7 @@ from typing import Any, cast
 
 import lmdb
 
+from common.data_directory import sync_file
 from common.errors import InternalError, StorageFull
 
 MAP_BYTES_DEFAULT = 64 << 30
@@ -199,6 +200,7 @@ class Environment:
         self._env = env
         self._databases = {one: env.open_db(one.value) for one in SubDatabase}
         self._page_size: int = env.stat()["psize"]
+        self._last_txn_id = int(env.info()["last_txnid"])
 
     @classmethod
     def create(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
@@ -211,10 +213,21 @@ class Environment:
     def open(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
         """Check and open the environment of a folder; clear what dead readers left behind.
 
+        What a killed process had written may still be in the system's memory alone. It is synced
+        before anybody reads it: what is shown once must not be gone after a power loss, and a group
+        that is sent again is answered as done.
+
         Raises:
-            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
+            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file, or cannot be
+                synced.
         """
         read_meta_page(folder / DATA_FILE)
+        try:
+            sync_file(folder / DATA_FILE)
+        except OSError as error:
+            raise DamagedEnvironment(
+                f"{folder / DATA_FILE} cannot be synced ({error.strerror}): look after the disk"
+            ) from error
         environment = cls._open(folder, map_bytes_max)
         environment._env.reader_check()
         return environment
@@ -301,12 +314,15 @@ class Environment:
         except BaseException:
             txn.abort()
             raise
+        txn_id = txn.id()
         try:
             txn.commit()
         except lmdb.MapFullError as error:
             raise self._full() from error
         except lmdb.Error as error:
             raise StorageFailure(f"{self.data_path}: {error}") from error
+        # (A transaction that changed nothing gets no number of its own.)
+        self._last_txn_id = min(txn_id, int(self._env.info()["last_txnid"]))
 
     def _full(self) -> StorageFull:
         return StorageFull(
@@ -328,8 +344,11 @@ class Environment:
         return int(self._env.info()["num_readers"])
 
     def last_txn_id(self) -> int:
-        """Return the number of the last committed transaction."""
-        return int(self._env.info()["last_txnid"])
+        """Return the number of the last transaction whose commit was seen to be on disk.
+
+        Not what LMDB says: it shows a meta page while its sync still runs in another thread.
+        """
+        return self._last_txn_id
 
     def copy(self, folder: Path) -> None:
         """Write a compact, consistent copy of data.mdb into a folder; runs beside writes."""
