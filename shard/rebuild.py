@@ -14,6 +14,7 @@ the revision, leaves the index as it was. The switch is the manifest that names 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from common.logs import Log
@@ -65,21 +66,20 @@ class Rebuild:
 
     def _build_up_to(self, end: int) -> None:
         partition = self._partition
-        for batch in partition.read_batches(self._next_record, end, self._dead()):
+        for batch in partition.read_batches(self._next_record, end, self._folded()):
             segment = partition.build_batch(self._generation, batch)
             if segment.num_docs >= partition.settings.flush_docs:
                 segment = partition.derived.write(segment)
             self._segments.append(segment)
         self._next_record = end
 
-    def _dead(self) -> BitMap64:
-        """Return the records that no state shows any more, or that are dead as of now.
+    def _folded(self) -> BitMap64:
+        """Return the records that no state shows any more, also not after the next start."""
+        with self._partition.environment.read() as txn:
+            return BitMap64(read_tombstones(txn).tolist())
 
-        Older states are those of the running generation, so nobody needs a dead record here.
-        """
-        return BitMap64(self._dead_records().tolist())
-
-    def _dead_records(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    def _dead(self) -> NDArray[np.uint64]:
+        """Return the records that are dead as of now; of some, an older state can still be made."""
         with self._partition.environment.read() as txn:
             folded = read_tombstones(txn)
             groups = read_groups(txn)
@@ -93,7 +93,7 @@ class Rebuild:
         else:
             self._build_up_to(partition.state.next_record)
             views = delete_records(
-                [SegmentView(segment) for segment in self._segments], self._dead_records()
+                [SegmentView(segment) for segment in self._segments], self._dead()
             )
         partition.switch_generation(self._generation, views)
         _log.info("configured", index=partition.number, revision=self.entry.revision)

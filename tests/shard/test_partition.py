@@ -549,6 +549,21 @@ def test_change_of_what_acts_at_query_time_builds_nothing(shard: Shard) -> None:
     assert _facet_counts(shard.partition.history.newest, "color") == {"r": 2}
 
 
+def test_states_before_a_configuration_are_whole_after_a_restart(shard: Shard) -> None:
+    """What died shortly before is hidden in the new segments, not left out of them."""
+    shard.put({"id": 0, "v": 1}, {"id": 1})
+    shard.put({"id": 0, "v": 2})
+    rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}, "v": {}}))
+    rebuild.run()
+    rebuild.finish()
+    shard.close()
+    shard.open()
+
+    before = {key: item for key, (item, _) in _live(shard.partition.snapshot_at(1)).items()}
+    assert before == {"0": {"id": 0, "v": 1}, "1": {"id": 1}}
+    assert shard.live() == {"0": {"id": 0, "v": 2}, "1": {"id": 1}}
+
+
 def test_prepared_revision_that_is_discarded_leaves_no_file(shard: Shard) -> None:
     shard.put(*[{"id": number, "size": 1} for number in range(90)])
     rebuild = Rebuild(shard.partition, _entry(2, aggregations={"size": {}}))
