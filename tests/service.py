@@ -145,12 +145,14 @@ class Service:
         port: int | None = None,
         environment: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
+        wrapper: tuple[str, ...] = (),
     ) -> None:
         self.data = data
         self.num_shards = num_shards
         self.port = port or free_port()
         self.environment = environment or {}
         self.arguments = arguments
+        self.wrapper = wrapper  # in front of the command; must become it, as `strace -D` does
         self.process: subprocess.Popen[bytes] | None = None
         self.log_path = data.parent / f"{data.name}.log"
 
@@ -172,6 +174,7 @@ class Service:
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *self.wrapper,
                     *(sys.executable, "-m", "coordinator", "serve"),
                     *("--port", str(self.port)),
                     *("--shards", str(self.num_shards)),
