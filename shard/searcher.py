@@ -59,7 +59,8 @@ from shard.index.presence import Aspect, presence_of
 from shard.index.sort_columns import needs_documents
 from shard.query import filters
 from shard.query.explanation import explain_score
-from shard.query.text_search import doc_freqs, field_statistics, match_text
+from shard.query.statistics import doc_freqs, field_statistics
+from shard.query.text_search import match_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,6 +85,8 @@ class _Found(NamedTuple):
     """The matches of a search, by segment of the snapshot."""
 
     hits: list[Matches]
+    ranked: list[Matches]
+    """Those among which the best are; with scores, if there is a query."""
     without: Mapping[str, list[Matches]]
     """By facet: what passes everything but the facet's own clauses."""
 
@@ -109,7 +112,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         ]
     )
     counted = time.perf_counter_ns()
-    hits = _select(snapshot, request, found.hits)
+    hits = _select(snapshot, request, found.ranked)
     ordered = time.perf_counter_ns()
     return SearchResponse(
         total=total,
@@ -173,6 +176,7 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
     """Find the documents of every segment that match."""
     plan = _plan(request)
     hits: list[Matches] = []
+    ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
     for view in snapshot.views:
         base = _narrow(snapshot, view, view.live_mask, plan.common)
@@ -181,12 +185,14 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
         }
         if request.query is None:
             matches, others = narrow_each(view, base, groups)
+            best = matches
         else:
-            matches, others = _match_query(snapshot, view, request, base, groups)
+            matches, best, others = _match_query(snapshot, view, request, base, groups)
         hits.append(matches)
+        ranked.append(best)
         for facet, part in others.items():
             without[facet].append(part)
-    return _Found(hits, without)
+    return _Found(hits, ranked, without)
 
 
 def _match_query(
@@ -195,8 +201,12 @@ def _match_query(
     request: SearchRequest,
     base: NDArray[np.uint64] | None,
     groups: Mapping[str, NDArray[np.uint64]],
-) -> tuple[Matches, dict[str, Matches]]:
+) -> tuple[Matches, Matches, dict[str, Matches]]:
     """Match the query among the documents that pass the filters.
+
+    Returns:
+        All matches; those that can be among the best, with scores; by facet those without its own
+        clauses.
 
     Facets that leave out their own clauses need the query's matches among more documents. Those
     are matched a second time: without exact scores, which are what costs.
@@ -205,7 +215,7 @@ def _match_query(
     assert query is not None
     if query.required > len(query.clauses):
         nothing = Matches(view, docs=np.zeros(0, np.uint32), scores=np.zeros(0))
-        return nothing, dict.fromkeys(groups, nothing)
+        return nothing, nothing, dict.fromkeys(groups, nothing)
     needs_all_scores = (
         request.sort or request.after or request.distinct or request.wants_explanation
     )
@@ -216,11 +226,12 @@ def _match_query(
     registry = snapshot.registry
     num_ranked = None if needs_all_scores else request.num_hits
     match = match_text(view, query, registry, languages, allowed, num_ranked)
-    hits = Matches(view, docs=match.docs, scores=match.scores)
+    hits = Matches(view, count=match.count, list_docs=lambda: match.docs)
+    ranked = Matches(view, docs=match.ranked, scores=match.scores)
     if not groups:
-        return hits, {}
+        return hits, ranked, {}
     wider = match_text(view, query, registry, languages, base, 0)
-    return hits, leave_out_each(view, wider.docs, groups)
+    return hits, ranked, leave_out_each(view, wider.docs, groups)
 
 
 def _narrow(

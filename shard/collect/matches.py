@@ -6,13 +6,15 @@ A collector asks for the form that it can use best, and the form is made at most
     docs     ordinals, ascending     counting codes, gathering sort keys; with `scores` beside them
     count    how many
 
+A search for words may know `count` and its best hits without `docs`; then `list_docs` makes them.
+
 Matches never hold a deleted document. `is_all` says that they are all live documents of the view:
 then stored totals answer, and nobody makes either form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +38,7 @@ class Matches:
         scores: float64 by position in `docs`; None without a query.
     """
 
-    __slots__ = ("_docs", "_words", "count", "is_all", "scores", "view")
+    __slots__ = ("_docs", "_list_docs", "_words", "count", "is_all", "scores", "view")
 
     def __init__(
         self,
@@ -46,13 +48,18 @@ class Matches:
         docs: NDArray[np.uint32] | None = None,
         scores: NDArray[np.float64] | None = None,
         is_all: bool = False,
+        count: int | None = None,
+        list_docs: Callable[[], NDArray[np.uint32]] | None = None,
     ) -> None:
         self.view = view
         self._words = words
         self._docs = docs
+        self._list_docs = list_docs
         self.scores = scores
         if is_all:
             self.count = view.num_docs
+        elif count is not None:
+            self.count = count
         elif docs is not None:
             self.count = len(docs)
         else:
@@ -65,8 +72,8 @@ class Matches:
         """The documents as bitset."""
         if self._words is None:
             num_docs = self.view.segment.num_docs
-            if self._docs is not None:
-                self._words = bitset_of(self._docs, num_docs)
+            if self.has_docs:
+                self._words = bitset_of(self.docs, num_docs)
             else:
                 live = self.view.live_mask
                 self._words = full_bitset(num_docs) if live is None else live
@@ -76,7 +83,9 @@ class Matches:
     def docs(self) -> NDArray[np.uint32]:
         """The documents, ascending, uint32."""
         if self._docs is None:
-            if self._words is None and self.view.deleted is None:
+            if self._list_docs is not None:
+                self._docs = self._list_docs()
+            elif self._words is None and self.view.deleted is None:
                 self._docs = np.arange(self.count, dtype=np.uint32)
             else:
                 self._docs = list_docs(self.words, self.count)
@@ -85,12 +94,12 @@ class Matches:
     @property
     def has_docs(self) -> bool:
         """Whether `docs` is there, or as good as there, already."""
-        return self._docs is not None
+        return self._docs is not None or self._list_docs is not None
 
     def first_docs(self, count: int) -> NDArray[np.uint32]:
         """Return the first documents without making all."""
-        if self._docs is not None:
-            return self._docs[:count]
+        if self.has_docs:
+            return self.docs[:count]
         if self._words is None and self.view.deleted is None:
             return np.arange(min(count, self.count), dtype=np.uint32)
         return list_docs(self.words, min(count, self.count))

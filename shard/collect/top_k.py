@@ -38,6 +38,7 @@ from shard.index.sort_columns import (
     rank_texts,
     sort_column,
 )
+from shard.query.bm25f import SCORE_UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -269,6 +270,8 @@ def select_hits(
     Returns:
         Hits, best first.
     """
+    if request.query is not None and not request.sort and request.after is None:
+        return _select_by_score(snapshot, matches, num_hits)
     order = _Order(snapshot, request, matches)
     parts: list[_Best] = []
     ordinals: list[int] = []
@@ -283,11 +286,61 @@ def select_hits(
             if num_found >= num_hits and order.is_by_place_only:
                 break
     if not parts:
-        empty = np.zeros(0, np.uint64)
-        scores = None if request.query is None else np.zeros(0)
-        return Hits(np.zeros(0, np.int64), np.zeros(0, np.uint32), empty, empty, scores)
-    ranking = _merge(parts)[:num_hits]
-    return _hits_of(parts, ordinals).take(ranking)
+        return _no_hits(has_query=request.query is not None)
+    docs = [best.matches.docs[best.positions] for best in parts]
+    scores = None
+    if request.query is not None:
+        scores = _joined(
+            [
+                None if best.matches.scores is None else best.matches.scores[best.positions]
+                for best in parts
+            ]
+        )
+    return _hits(snapshot, ordinals, docs, scores, _merge(parts)[:num_hits])
+
+
+def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: int) -> Hits:
+    """Return the hits with the greatest scores: the order of a search for words."""
+    ordinals = [i for i, part in enumerate(matches) if part.count]
+    if not ordinals:
+        return _no_hits(has_query=True)
+    docs = [matches[i].docs for i in ordinals]
+    scores = _joined([matches[i].scores for i in ordinals])
+    ranking = None
+    if len(scores) > _LEXSORT_MAX and _are_places_consecutive(snapshot):
+        ranking = _order_of_scores(scores)
+    if ranking is None:
+        views = [snapshot.views[i].segment for i in ordinals]
+        places = [view["docs.place"][part] for view, part in zip(views, docs, strict=True)]
+        ranking = np.lexsort((_joined(places), -scores))
+    return _hits(snapshot, ordinals, docs, scores, ranking[:num_hits])
+
+
+def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """Return the order of scores, the greatest first, equal ones as they stand.
+
+    Score and position are packed into one integer each: sorting these takes a fifth of the time
+    that an order takes.
+
+    Returns:
+        None where they need more than 63 bits.
+    """
+    units = np.rint(scores * SCORE_UNIT)
+    units = units.max() - units
+    num_bits = len(scores).bit_length()
+    if units.max() >= 1 << (63 - num_bits):
+        return None
+    packed = units.astype(np.int64) << num_bits
+    packed |= np.arange(len(scores))
+    packed.sort()
+    order: NDArray[np.int64] = packed & ((1 << num_bits) - 1)
+    return order
+
+
+def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
+    """Return the arrays of all segments as one."""
+    arrays = [part for part in parts if part is not None]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]:
@@ -560,24 +613,40 @@ def _comparable(
     return [np.where(part == _ALL_ONES, missing_key, part ^ flip) for part in ascending]
 
 
-def _hits_of(parts: Sequence[_Best], ordinals: Sequence[int]) -> Hits:
-    """Return the chosen matches of all segments, one segment after the other."""
-    views, docs, places, records, scores = [], [], [], [], []
-    for best, ordinal in zip(parts, ordinals, strict=True):
-        chosen = best.matches.docs[best.positions]
-        segment = best.matches.view.segment
-        views.append(np.full(len(chosen), ordinal))
-        docs.append(chosen)
-        places.append(segment["docs.place"][chosen])
-        records.append(segment["docs.record"][chosen])
-        if best.matches.scores is not None:
-            scores.append(best.matches.scores[best.positions])
-    if len(parts) == 1:
-        return Hits(views[0], docs[0], places[0], records[0], scores[0] if scores else None)
-    return Hits(
-        np.concatenate(views),
-        np.concatenate(docs),
-        np.concatenate(places),
-        np.concatenate(records),
-        np.concatenate(scores) if scores else None,
-    )
+def _hits(
+    snapshot: Snapshot,
+    ordinals: Sequence[int],
+    docs: Sequence[NDArray[np.uint32]],
+    scores: NDArray[np.float64] | None,
+    ranking: NDArray[np.int64],
+) -> Hits:
+    """Return hits in the order of a ranking.
+
+    Args:
+        snapshot: what was searched.
+        ordinals: segments that have some of them.
+        docs: of each of these segments.
+        scores: of all, segment by segment.
+        ranking: positions among all, best first.
+    """
+    if len(ordinals) == 1:
+        segment = snapshot.views[ordinals[0]].segment
+        chosen = docs[0][ranking]
+        views = np.full(len(chosen), ordinals[0])
+        places, records = segment["docs.place"][chosen], segment["docs.record"][chosen]
+    else:
+        views = np.repeat(ordinals, [len(part) for part in docs])[ranking]
+        chosen = np.concatenate(docs)[ranking]
+        places, records = np.empty((2, len(chosen)), np.uint64)
+        for ordinal in ordinals:
+            at = np.flatnonzero(views == ordinal)
+            segment = snapshot.views[ordinal].segment
+            places[at] = segment["docs.place"][chosen[at]]
+            records[at] = segment["docs.record"][chosen[at]]
+    return Hits(views, chosen, places, records, None if scores is None else scores[ranking])
+
+
+def _no_hits(*, has_query: bool) -> Hits:
+    empty = np.zeros(0, np.uint64)
+    scores = np.zeros(0) if has_query else None
+    return Hits(np.zeros(0, np.int64), np.zeros(0, np.uint32), empty, empty, scores)

@@ -143,3 +143,36 @@ def decode_block(postings: Any, cursor: Any, count: Any, docs: Any, fields: Any,
             docs[i] = doc
             bit += delta_bits
     return (bit + 7) >> 3
+
+
+@kernel("UniTuple(int64, 4)(uint8[::1], int64, int64, uint32[::1])", allocates=False)
+def decode_docs(postings: Any, cursor: Any, count: Any, docs: Any) -> Any:
+    """Read only the documents of the block of `count` entries at the cursor.
+
+    Returns:
+        What `decode_entry` needs: bit of the first entry, bits of an entry, bits of its field and
+        frequency, bits of its frequency.
+    """
+    header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
+    doc = load_u32(postings, cursor + 2)
+    delta_bits = header & 63
+    freq_bits = header >> 11 & 31
+    low_bits = (header >> 6 & 31) + freq_bits
+    width = low_bits + delta_bits
+    delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
+    first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
+    bit = first_bit + low_bits
+    for i in range(count):
+        doc += np.uint32(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & delta_mask)
+        docs[i] = doc
+        bit += width
+    return first_bit, width, low_bits, freq_bits
+
+
+@kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, int64)", inline=True, allocates=False)
+def decode_entry(postings: Any, bit: Any, low_bits: Any, freq_bits: Any) -> Any:
+    """Return field and frequency of the entry at a bit."""
+    low = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+    low &= (_ONE << np.uint64(low_bits)) - _ONE
+    freq = np.int64(low & ((_ONE << np.uint64(freq_bits)) - _ONE)) + 1
+    return np.int64(low >> np.uint64(freq_bits)), freq

@@ -805,11 +805,17 @@ def merge_text(
 
 
 class TextIndex:
-    """Read access to the text structures of one segment; get it with `text_index`."""
+    """Read access to the text structures of one segment; get it with `text_index`.
+
+    Attributes:
+        lists: the arrays of the posting lists, in the order in which kernels take them.
+        field_lengths: the same for the lengths of fields.
+    """
 
     __slots__ = (
         "doc_freqs",
         "entry_counts",
+        "field_lengths",
         "field_num_docs",
         "field_rows",
         "field_totals",
@@ -818,6 +824,7 @@ class TextIndex:
         "length_fields",
         "length_starts",
         "lengths",
+        "lists",
         "num_docs",
         "position_starts",
         "positions",
@@ -857,6 +864,21 @@ class TextIndex:
         self.length_docs: NDArray[np.uint32] = segment["text.length_docs"]
         self.field_num_docs: NDArray[np.int64] = segment["text.field_num_docs"]
         self.field_totals: NDArray[np.int64] = segment["text.field_totals"]
+        self.lists = (
+            self.postings,
+            self.posting_starts,
+            self.entry_counts,
+            self.skip_starts,
+            self.skip_docs,
+            self.skip_postings,
+        )
+        self.field_lengths = (
+            self.field_rows,
+            self.length_starts,
+            self.lengths,
+            self.length_doc_starts,
+            self.length_docs,
+        )
 
 
 def text_index(segment: Segment) -> TextIndex:

@@ -20,17 +20,18 @@ for bit, however items are spread over segments and shards and however fields ar
 The part of t that depends on field and length is a table, `gains[row, length code]`, made once per
 segment and set of query fields. A field that the query leaves out has gain 0 and does not match.
 
-Two kernels: `score_term` for words that one term stands for (almost all), which writes documents as
-it reads them; `score_terms` for many terms, through one cell a document. Both leave out blocks in
-which no candidate can be when candidates are given.
+Words that one term stands for are read by `term_lists`; here is `add_terms` for words that many
+terms stand for, through one cell a document. It leaves out blocks in which no candidate can be when
+candidates are given.
 
-Costs: 3-4 ns an entry for one term, 6-8 ns for many.
+Cost: 6-8 ns an entry.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -51,20 +52,46 @@ NUM_TIERS: Final = 4
 TIER_OF_KIND: Final = (0, 0, 1, 2, 3)
 """By `MatchKind`."""
 _NO_TIER: Final = 255
+_CHOICE_STEPS: Final = 8
+"""Weights within an eighth of a doubling are one choice."""
 
 _ONE: Final = np.uint64(1)
-_LENGTHS: Final = "int32[::1], int64[::1], uint8[::1], int64[::1], uint32[::1]"
-_POSTINGS: Final = "uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1]"
+LENGTHS: Final = "int32[::1], int64[::1], uint8[::1], int64[::1], uint32[::1]"
+POSTINGS: Final = "uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1]"
 
 
-@dataclass(frozen=True, slots=True)
 class FieldGains:
-    """What a query's fields give in one segment."""
+    """What a query's fields give in one segment.
 
-    gains: NDArray[np.float64]
-    """(rows, 256): by row and length code, weight / norm in units of 2^-24; 0: not searched."""
-    row_languages: NDArray[np.uint64]
-    """Bit of each row's language."""
+    Attributes:
+        gains: (rows, 256): by row and length code, weight / norm in units of 2^-24; 0: not
+            searched.
+        row_languages: bit of each row's language.
+        choice: names the fields and, roughly, their weights.
+        are_all_searched: whether no field with words is left out.
+    """
+
+    __slots__ = ("_drift", "are_all_searched", "choice", "gains", "row_languages")
+
+    def __init__(
+        self, gains: NDArray[np.float64], row_languages: NDArray[np.uint64], choice: Hashable
+    ) -> None:
+        self.gains = gains
+        self.row_languages = row_languages
+        self.choice = choice
+        self.are_all_searched = bool((gains[:, 1] > 0).all())
+        self._drift: tuple[FieldGains, float] | None = None
+
+    def drift_from(self, other: FieldGains) -> float:
+        """Return by what factor a document's t can at most exceed its t under other gains."""
+        if other is self:
+            return 1.0
+        if self._drift is None or self._drift[0] is not other:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = self.gains[:, 1:] / other.gains[:, 1:]
+            # Not a number: in neither are these searched.
+            self._drift = other, float(np.nanmax(ratios, initial=1.0))
+        return self._drift[1]
 
 
 @kernel("(float64[::1], float64[::1], float64, int64[::1])")
@@ -103,11 +130,16 @@ def make_gains(
             weights[row] = field.weight
             averages[row] = field.average_length
     gains = _make_gains(weights, averages, b, DECODED_LENGTHS)
-    return FieldGains(gains, np.array([languages[number] for number in rows], np.uint64))
+    choice = tuple(
+        (number, round(_CHOICE_STEPS * math.log2(field.weight)))
+        for number, field in sorted(numbers.items())
+        if field.weight > 0
+    )
+    return FieldGains(gains, np.array([languages[number] for number in rows], np.uint64), choice)
 
 
 class Scratch(threading.local):
-    """Cells by document that `score_terms` uses and leaves clean; one set a thread."""
+    """Cells by document that `add_terms` uses and leaves clean; one set a thread."""
 
     def __init__(self) -> None:
         self.freqs: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -135,7 +167,7 @@ NO_BITS: Final = np.zeros(0, np.uint64)
 NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
-@kernel(f"uint8({_LENGTHS}, uint64, int64)", inline=True, allocates=False)
+@kernel(f"uint8({LENGTHS}, uint64, int64)", inline=True, allocates=False)
 def length_code(
     field_rows: Any,
     length_starts: Any,
@@ -190,200 +222,7 @@ def gallop(docs: Any, start: Any, wanted: Any) -> Any:
 
 
 @kernel(
-    f"int64({_POSTINGS}, {_LENGTHS}, float64[:, ::1], uint64[::1], int64, uint64, float64, float64,"
-    " uint64[::1], uint32[::1], boolean, uint32[::1], int64[::1], uint32[::1], uint16[::1],"
-    " uint32[::1])",
-    allocates=False,
-)
-def _score_term(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
-    term: Any,
-    languages: Any,
-    weight: Any,
-    k1: Any,
-    allowed: Any,
-    candidates: Any,
-    has_candidates: Any,
-    out_docs: Any,
-    out_scores: Any,
-    docs: Any,
-    fields: Any,
-    freqs: Any,
-) -> Any:
-    """Leaf of `score_term`: returns the number of documents written."""
-    has_allowed = len(allowed) > 0
-    row_first = np.int64(skip_starts[term])
-    num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-    left: Any = np.int64(entry_counts[term])
-    at = posting_starts[term]
-    num_blocks = max(num_rows, 1)
-    candidate = np.int64(0)
-    num_candidates = len(candidates)
-    found = 0
-    current = np.int64(-1)
-    total: Any = np.int64(0)
-    for block in range(num_blocks):
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        if num_rows > 0:
-            if has_candidates:
-                if candidate == num_candidates:
-                    break
-                candidate = gallop(candidates, candidate, np.int64(skip_docs[row_first + block]))
-                if candidate == num_candidates:
-                    break
-                # Equal: a document's fields may stand in two blocks.
-                if (
-                    block + 1 < num_blocks
-                    and candidates[candidate] > skip_docs[row_first + block + 1]
-                ):
-                    continue
-            at = posting_starts[term] + np.int64(skip_postings[row_first + block])
-        decode_block(postings, at, count, docs, fields, freqs)
-        for i in range(count):
-            doc = np.int64(docs[i])
-            if doc != current:
-                if has_candidates:
-                    if candidate < num_candidates and np.int64(candidates[candidate]) < doc:
-                        candidate = gallop(candidates, candidate, doc)
-                    if candidate == num_candidates:
-                        break
-                    if np.int64(candidates[candidate]) != doc:
-                        continue
-                elif has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
-                    continue
-            row = np.uint64(field_rows[fields[i]])  # unsigned: no test for a negative index
-            if not row_languages[row] & languages:
-                continue
-            code = length_code(
-                field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
-            )
-            gain = gains[row, code]
-            if gain == 0.0:
-                continue
-            if doc != current:
-                if current >= 0:
-                    out_docs[found] = current
-                    out_scores[found] = total
-                    found += 1
-                current = doc
-                total = 0
-            total += np.int64(freqs[i] * gain + 0.5)
-    if current >= 0:
-        out_docs[found] = current
-        out_scores[found] = total
-        found += 1
-    # A loop of its own, so that several are divided at once.
-    for i in range(found):
-        out_scores[i] = saturate(out_scores[i], weight, k1)
-    return found
-
-
-@kernel(
-    f"({_POSTINGS}, {_LENGTHS}, float64[:, ::1], uint64[::1], int64, uint64, float64, float64,"
-    " uint64[::1], uint32[::1], boolean)"
-)
-def score_term(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
-    term: Any,
-    languages: Any,
-    weight: Any,
-    k1: Any,
-    allowed: Any,
-    candidates: Any,
-    has_candidates: Any,
-) -> Any:
-    """Score the documents of one term.
-
-    Args:
-        postings: see postings, as the next five.
-        posting_starts: by term.
-        entry_counts: by term.
-        skip_starts: by term.
-        skip_docs: by block.
-        skip_postings: by block.
-        field_rows: see field_lengths, as the next four.
-        length_starts: by row.
-        lengths: codes.
-        length_doc_starts: by row.
-        length_docs: of sparse rows.
-        gains: see `FieldGains`.
-        row_languages: see `FieldGains`.
-        term: ordinal.
-        languages: mask of languages in whose fields the term counts.
-        weight: of the word.
-        k1: in units of 2^-24.
-        allowed: bitset of documents; empty: all.
-        candidates: ascending documents, if `has_candidates`; `allowed` is then not looked at.
-        has_candidates: whether there are candidates.
-
-    Returns:
-        (documents ascending uint32, scores int64 in units of 2^-32).
-    """
-    size: Any = np.int64(entry_counts[term])
-    if has_candidates:
-        size = min(size, len(candidates))
-    out_docs = np.empty(size, np.uint32)
-    out_scores = np.empty(size, np.int64)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    found = _score_term(
-        postings,
-        posting_starts,
-        entry_counts,
-        skip_starts,
-        skip_docs,
-        skip_postings,
-        field_rows,
-        length_starts,
-        lengths,
-        length_doc_starts,
-        length_docs,
-        gains,
-        row_languages,
-        term,
-        languages,
-        weight,
-        k1,
-        allowed,
-        candidates,
-        has_candidates,
-        out_docs,
-        out_scores,
-        docs,
-        fields,
-        freqs,
-    )
-    return out_docs[:found], out_scores[:found]
-
-
-@kernel(
-    f"void({_POSTINGS}, {_LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
+    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
     " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint8[::1],"
     " uint64[::1], uint32[::1], uint16[::1], uint32[::1])",
     allocates=False,
@@ -467,7 +306,7 @@ def _add_terms(
 
 
 @kernel(
-    f"void({_LENGTHS}, float64[:, ::1], uint32[::1], uint16[::1], uint32[::1], float64,"
+    f"void({LENGTHS}, float64[:, ::1], uint32[::1], uint16[::1], uint32[::1], float64,"
     " uint64[::1], int64[::1], uint8[::1], uint64[::1])",
     allocates=False,
 )
@@ -506,7 +345,7 @@ def add_entries(
 
 
 @kernel(
-    f"void({_POSTINGS}, {_LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
+    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
     " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint8[::1],"
     " uint64[::1])"
 )
@@ -537,11 +376,11 @@ def add_terms(
 ) -> Any:
     """Add the frequencies of many terms to the cells of their documents.
 
-    The first arguments are those of `score_term`. `terms` are ordinals, best tier first, with tier,
-    ratio r and language mask each. `allowed` is the bitset of documents (empty: all); where there
-    are candidates, it is theirs, and the list serves to leave out blocks. The cells by document
-    are t in units of 2^-24 (clean: 0) and the tier (clean: 255); `touched` has the bits of those in
-    use.
+    The first arguments are `TextIndex.lists` and `field_lengths`, then what `FieldGains` has. Terms
+    are ordinals, best tier first, with tier, ratio r and language mask each. `allowed` is the
+    bitset of documents (empty: all); where there are candidates, it is theirs, and the list serves
+    to leave out blocks. The cells by document are t in units of 2^-24 (clean: 0) and the tier
+    (clean: 255); `touched` has the bits of those in use.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)

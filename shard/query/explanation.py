@@ -117,7 +117,9 @@ def explain_score(
         parts.append(_explain_clause(evaluation, scored, registry, doc, int(found.tiers[0]), score))
     _, pair_weights = proximity_pairs(query)
     if query.proximity > 0 and pair_weights.any():
-        parts.append({"kind": "proximity", "score": float(evaluation.bonus(candidate)[0])})
+        parts.append(
+            {"kind": "proximity", "score": int(evaluation.bonus(candidate)[0]) / SCORE_UNIT}
+        )
     if query.required >= len(query.clauses):
         worst = worst_tier(query)
         if worst > 0:
@@ -198,7 +200,7 @@ def _word_occurrences(
     kinds = expansion.kinds[is_wanted].tolist()
     masks = expansion.languages[is_wanted]
     occurrences = []
-    for place, field, freq in _list_entries(*evaluation.postings, terms, doc):
+    for place, field, freq in _list_entries(*evaluation.index.lists, terms, doc):
         row = index.field_rows[field]
         if not masks[place] & evaluation.fields.row_languages[row]:
             continue
@@ -242,7 +244,7 @@ def _occurrence(
     ratio: float,
 ) -> dict[str, Any]:
     row = int(evaluation.index.field_rows[field])
-    code = int(length_code(*evaluation.lengths, row, doc))
+    code = int(length_code(*evaluation.index.field_lengths, row, doc))
     gains: NDArray[np.float64] = evaluation.fields.gains
     return {
         "term": term,

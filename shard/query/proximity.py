@@ -190,6 +190,11 @@ def _measure(occurrences: Any, num_docs: Any, pair_weights: Any) -> Any:
     return sums
 
 
+def closeness_bound(pair_weights: NDArray[np.float64]) -> float:
+    """Return the greatest sum that `sum_closeness` can give; no pair goes before the first."""
+    return float(pair_weights[0] + CHAIN_MAX * pair_weights[1:].sum())
+
+
 def sum_closeness(
     index: TextIndex,
     expansions: Sequence[Expansion],

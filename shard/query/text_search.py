@@ -20,9 +20,9 @@ depends on the query alone, hence is the same on all shards.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from common.analysis.analyzer import is_run
 from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
-from shard.index.field_lengths import DECODED_LENGTHS
-from shard.index.postings import BLOCK_ENTRIES, decode_block
 from shard.index.text_index import TextIndex, text_index
 from shard.query.bm25f import (
     FREQ_UNIT,
@@ -43,16 +41,22 @@ from shard.query.bm25f import (
     FieldGains,
     add_entries,
     add_terms,
-    gallop,
     list_bits,
     make_gains,
     mark_bits,
-    score_term,
     take_scores,
 )
-from shard.query.expansion import Expansion, count_by_kind, expand_word, language_bits
+from shard.query.expansion import Expansion, expand_word, language_bits
 from shard.query.phrase import find_phrase
-from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, sum_closeness
+from shard.query.proximity import (
+    CHAIN_MAX,
+    RUN_PAIR_FACTOR,
+    WORDS_MAX,
+    closeness_bound,
+    sum_closeness,
+)
+from shard.query.ranking import kth_greatest, pick
+from shard.query.term_lists import TermLists
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,28 +66,54 @@ if TYPE_CHECKING:
     from shard.index.segment import Segment
     from shard.snapshot import SegmentView
 
-__all__ = [
-    "TextMatch",
-    "doc_freqs",
-    "expand_word",
-    "field_statistics",
-    "match_text",
-]
-
 _GAINS_MAX: Final = 64
 """Tables of gains kept per segment."""
-_FORMS_MAX: Final = 4_096
-"""Counts of documents with some form of a word kept per segment."""
+_FIRST_FACTOR: Final = 4
+"""How many times the hits wanted get their bonus first."""
+_FIRST_MIN: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
 class TextMatch:
-    """The documents of a segment that match."""
+    """The documents of a segment that match.
 
-    docs: NDArray[np.uint32]
-    """Ascending."""
-    scores: NDArray[np.float64]
-    """Of each; exact for the `num_ranked` best, otherwise perhaps without the proximity bonus."""
+    Attributes:
+        count: how many.
+        ranked: documents, ascending: at least the best `num_ranked`, and all that are their equals.
+        scores: of the ranked, float64.
+    """
+
+    __slots__ = ("_docs", "_list_docs", "count", "ranked", "scores")
+
+    def __init__(
+        self,
+        docs: NDArray[np.uint32] | None,
+        ranked: NDArray[np.uint32],
+        scores: NDArray[np.float64],
+        *,
+        count: int = 0,
+        list_docs: Callable[[], NDArray[np.uint32]] = lambda: NO_DOCS,
+    ) -> None:
+        self.count = count if docs is None else len(docs)
+        self.ranked = ranked
+        self.scores = scores
+        self._docs = docs
+        self._list_docs = list_docs
+
+    @property
+    def docs(self) -> NDArray[np.uint32]:
+        """All of them, ascending; listed on first use where the best were found without that."""
+        if self._docs is None:
+            self._docs = self._list_docs()
+        return self._docs
+
+
+class _Single(NamedTuple):
+    """The one term that stands for a word in this segment."""
+
+    term: int
+    languages: int
+    weight: float
+    tier: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +188,19 @@ def _is_outside(docs: Any, bits: Any) -> Any:
     return outside
 
 
+def _joined(result: _Scored, more: _Scored) -> _Scored:
+    """Return the documents of the second result, a part of the first, with what both give."""
+    scores, tiers = _intersect(
+        result.docs, result.scores, result.tiers, more.docs, more.scores, more.tiers
+    )
+    return _Scored(more.docs, scores, tiers)
+
+
 class Evaluation:
-    """One text query over one segment: what its clauses share."""
+    """One text query over one segment: what its clauses share.
+
+    Without `is_scored` scores are left out where that saves something.
+    """
 
     def __init__(
         self,
@@ -167,29 +208,18 @@ class Evaluation:
         query: TextQuery,
         registry: FieldRegistry,
         languages: Languages,
+        *,
+        is_scored: bool = True,
     ) -> None:
         self.segment = segment
+        self.is_scored = is_scored
         self.index: TextIndex = text_index(segment)
         self.query = query
         self.languages = languages
         self.fields = _gains_of(segment, query, registry, languages)
         self.k1 = query.k1 * FREQ_UNIT
-        index = self.index
-        self.postings = (
-            index.postings,
-            index.posting_starts,
-            index.entry_counts,
-            index.skip_starts,
-            index.skip_docs,
-            index.skip_postings,
-        )
-        self.lengths = (
-            index.field_rows,
-            index.length_starts,
-            index.lengths,
-            index.length_doc_starts,
-            index.length_docs,
-        )
+        SCRATCH.reserve(self.index.num_docs)
+        self.lists = TermLists(segment, self.index, self.fields, self.k1, SCRATCH.members)
 
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word."""
@@ -211,11 +241,53 @@ class Evaluation:
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
         """Return the documents of a clause, among the candidates if there are any."""
+        single = self.single(clause, weights)
+        if single is not None:
+            return self.score_singles([single], allowed, candidates)
         if isinstance(clause, Phrase):
             if len(clause.words) > 1:
                 return self._score_phrase(clause, weights, allowed, candidates)
             clause = phrase_words(clause)[0]
         return self._score_word(clause, weights[0], allowed, candidates)
+
+    def single(self, clause: Clause, weights: Sequence[Sequence[float]]) -> _Single | None:
+        """Return the only term of a clause, or None if it has none, or several."""
+        if isinstance(clause, Phrase):
+            if len(clause.words) > 1:
+                return None
+            clause = phrase_words(clause)[0]
+        expansion = self.expansion(clause)
+        if len(expansion) != 1 or expansion.phrases:
+            return None
+        kind = int(expansion.kinds[0])
+        weight = weights[0][kind]
+        if kind < MatchKind.PREFIX and weight < max(weights[0][: MatchKind.PREFIX]):
+            return None  # the other form is in other segments, and this one counts less
+        if weight <= 0:
+            return None
+        return _Single(
+            int(expansion.terms[0]), int(expansion.languages[0]), weight, TIER_OF_KIND[kind]
+        )
+
+    def score_singles(
+        self,
+        singles: Sequence[_Single],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> _Scored:
+        """Return the documents that have all terms, given rarest first."""
+        docs, scores = self.lists.match(
+            np.array([one.term for one in singles], np.int64),
+            np.array([one.languages for one in singles], np.uint64),
+            np.array([one.weight for one in singles]),
+            allowed,
+            candidates,
+            is_scored=self.is_scored,
+        )
+        if not self.is_scored:
+            scores = np.zeros(len(docs), np.int64)
+        tier = max([one.tier for one in singles])
+        return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
 
     def _score_word(
         self,
@@ -236,22 +308,6 @@ class Evaluation:
         if not is_used.all():
             terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
         phrases = expansion.phrases if weights[MatchKind.STEM] > 0 else ()
-        if len(terms) == 1 and not phrases and ratios[kinds[0]] == 1.0:
-            tier = TIER_OF_KIND[kinds[0]]
-            docs, scores = score_term(
-                *self.postings,
-                *self.lengths,
-                self.fields.gains,
-                self.fields.row_languages,
-                int(terms[0]),
-                int(masks[0]),
-                tier_weights[tier],
-                self.k1,
-                allowed,
-                NO_DOCS if candidates is None else candidates,
-                candidates is not None,
-            )
-            return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
         if len(terms) == 0 and not phrases:
             return _Scored(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
@@ -262,7 +318,7 @@ class Evaluation:
         for phrase in phrases:
             found = find_phrase(self.index, phrase, is_prefix=False, allowed=allowed)
             add_entries(
-                *self.lengths,
+                *self.index.field_lengths,
                 self.fields.gains,
                 *found,
                 ratios[MatchKind.STEM],
@@ -272,8 +328,8 @@ class Evaluation:
                 scratch.touched,
             )
         add_terms(
-            *self.postings,
-            *self.lengths,
+            *self.index.lists,
+            *self.index.field_lengths,
             self.fields.gains,
             self.fields.row_languages,
             terms,
@@ -309,7 +365,7 @@ class Evaluation:
             allowed = scratch.members
         found = find_phrase(self.index, phrase.words, is_prefix=phrase.is_prefix, allowed=allowed)
         add_entries(
-            *self.lengths,
+            *self.index.field_lengths,
             self.fields.gains,
             *found,
             1.0,
@@ -330,19 +386,32 @@ class Evaluation:
     # --- combining clauses
 
     def match_all(self, allowed: NDArray[np.uint64]) -> _Scored:
-        """Return the documents that every clause matches, rarest clause first."""
+        """Return the documents that every clause matches, rarest clause first.
+
+        The clauses of one term are read together, when the first of them has its turn.
+        """
         if not self.query.clauses:
             return self.match_anything(allowed)
         clauses = sorted(self.query.clauses, key=lambda one: self.cost(one.clause))
-        result = self.score(clauses[0].clause, clauses[0].weights, allowed, None)
-        for scored in clauses[1:]:
+        singles = [
+            single
+            for one in clauses
+            if (single := self.single(one.clause, one.weights)) is not None
+        ]
+        result: _Scored | None = None
+        for scored in clauses:
+            candidates = None if result is None else result.docs
+            if self.single(scored.clause, scored.weights) is None:
+                more = self.score(scored.clause, scored.weights, allowed, candidates)
+            elif singles:
+                more = self.score_singles(singles, allowed, candidates)
+                singles = []
+            else:
+                continue
+            result = more if result is None else _joined(result, more)
             if len(result.docs) == 0:
                 break
-            more = self.score(scored.clause, scored.weights, NO_BITS, result.docs)
-            scores, tiers = _intersect(
-                result.docs, result.scores, result.tiers, more.docs, more.scores, more.tiers
-            )
-            result = _Scored(more.docs, scores, tiers)
+        assert result is not None, "a clause has its turn"
         return result
 
     def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
@@ -387,8 +456,8 @@ class Evaluation:
 
     # --- proximity
 
-    def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """Return what documents get for words of the query that stand together."""
+    def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Return what documents get for words that stand together, in units of 2^-32."""
         words, pair_weights = proximity_pairs(self.query)
         sums = sum_closeness(
             self.index,
@@ -398,8 +467,10 @@ class Evaluation:
             row_languages=self.fields.row_languages,
             is_searched=self.fields.gains[:, 1] > 0,
         )
-        # A multiple of 2^-32 like all parts of a score, so that they add up exactly.
-        return np.rint(sums * (self.query.proximity * SCORE_UNIT)) / SCORE_UNIT
+        bonus: NDArray[np.int64] = np.rint(sums * (self.query.proximity * SCORE_UNIT)).astype(
+            np.int64
+        )
+        return bonus
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
@@ -507,7 +578,7 @@ def match_text(
     allowed: NDArray[np.uint64] | None,
     num_ranked: int | None,
 ) -> TextMatch:
-    """Find the documents that match a text query.
+    """Find the documents that match a text query, and the best of them.
 
     Args:
         view: the segment; its deletions are not looked at, see `allowed`.
@@ -515,320 +586,124 @@ def match_text(
         registry: of the segment's field numbers.
         languages: of the configuration.
         allowed: bitset of live documents that pass the filters; None: all documents.
-        num_ranked: how many of the best must have their exact score; None: all.
+        num_ranked: how many of the best are wanted; None: all.
     """
     segment = view.segment
     if query.required > len(query.clauses) or segment.num_docs == 0:
-        return TextMatch(NO_DOCS, np.zeros(0))
-    evaluation = Evaluation(segment, query, registry, languages)
+        return TextMatch(NO_DOCS, NO_DOCS, np.zeros(0))
+    is_scored = num_ranked != 0
+    evaluation = Evaluation(segment, query, registry, languages, is_scored=is_scored)
     bits = NO_BITS if allowed is None else allowed
-    docs, sums, offsets = _match(evaluation, bits)
-    scores: NDArray[np.float64] = sums.astype(np.float64)
-    scores /= SCORE_UNIT
-    if query.proximity > 0 and len(docs):
-        _, pair_weights = proximity_pairs(query)
-        if pair_weights.any():
-            scores = _add_proximity(evaluation, docs, scores, offsets, pair_weights, num_ranked)
-    return TextMatch(docs, scores if offsets is None else offsets + scores)
+    match = _best_of_one(evaluation, bits, num_ranked)
+    if match is not None:
+        return match
+    docs, totals = _match(evaluation, bits)
+    ranked, totals = _rank(evaluation, docs, totals, num_ranked)
+    return TextMatch(docs, ranked, totals / SCORE_UNIT)
+
+
+def _best_of_one(
+    evaluation: Evaluation, allowed: NDArray[np.uint64], num_ranked: int | None
+) -> TextMatch | None:
+    """Return the match of a query of one term, without looking at each of its documents.
+
+    Returns:
+        None where the query is another one, or nothing is won.
+    """
+    query = evaluation.query
+    if num_ranked is None or len(query.clauses) != 1 or query.excluded:
+        return None
+    clause = query.clauses[0]
+    single = evaluation.single(clause.clause, clause.weights)
+    if single is None:
+        return None
+    lists = evaluation.lists
+    ranked, totals = NO_DOCS, np.zeros(0, np.int64)
+    if num_ranked > 0:
+        best = lists.best(single.term, single.languages, single.weight, allowed, num_ranked)
+        if best is None:
+            return None
+        ranked, totals = best
+        totals = totals + _offset(query, single.tier)
+
+    def list_docs() -> NDArray[np.uint32]:
+        terms = np.array([single.term], np.int64)
+        masks = np.array([single.languages], np.uint64)
+        return lists.match(terms, masks, np.zeros(1), allowed, None, is_scored=False)[0]
+
+    count = None if len(allowed) else lists.count(single.term, single.languages)
+    scores = totals / SCORE_UNIT
+    if count is None:
+        return TextMatch(list_docs(), ranked, scores)
+    return TextMatch(None, ranked, scores, count=count, list_docs=list_docs)
 
 
 def _match(
     evaluation: Evaluation, allowed: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.float64] | None]:
-    """Return documents, sums of clauses and what tiers give (None: nothing)."""
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the documents that match and their scores without proximity, in units of 2^-32."""
     query = evaluation.query
-    offsets: NDArray[np.float64] | None = None
     if query.required >= len(query.clauses):
         result = evaluation.match_all(allowed)
+        totals = result.scores
         worst = worst_tier(query)
         if worst > 0:
-            offsets = tier_step(query) * (worst - result.tiers.astype(np.float64))
+            totals = totals + _step_units(query) * (worst - result.tiers.astype(np.int64))
     else:
         result, counts = evaluation.match_some(allowed)
+        totals = result.scores
         if query.is_leading:
-            offsets = tier_step(query) * (counts.astype(np.float64) - 1.0)
+            totals = totals + _step_units(query) * (counts.astype(np.int64) - 1)
     is_kept = evaluation.exclude(result)
     if is_kept is None:
-        return result.docs, result.scores, offsets
-    return (
-        result.docs[is_kept],
-        result.scores[is_kept],
-        None if offsets is None else offsets[is_kept],
-    )
+        return result.docs, totals
+    return result.docs[is_kept], totals[is_kept]
 
 
-def _add_proximity(
+def _offset(query: TextQuery, tier: int) -> int:
+    """Return what a hit of a tier gets before those of worse ones, in units of 2^-32."""
+    worst = worst_tier(query)
+    return _step_units(query) * (worst - tier) if worst > tier else 0
+
+
+def _step_units(query: TextQuery) -> int:
+    """Return `tier_step` in units of 2^-32: a power of two, at least 2^-1, so exact."""
+    return int(tier_step(query) * SCORE_UNIT)
+
+
+def _rank(
     evaluation: Evaluation,
     docs: NDArray[np.uint32],
-    scores: NDArray[np.float64],
-    offsets: NDArray[np.float64] | None,
-    pair_weights: NDArray[np.float64],
+    totals: NDArray[np.int64],
     num_ranked: int | None,
-) -> NDArray[np.float64]:
-    """Return the scores with the proximity bonus of all documents that can be among the best."""
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the documents that can be among the best, with their whole scores.
+
+    The bonus for proximity is bounded, so whoever cannot reach the worst of the best even with all
+    of it need not be looked at. The worst of the best is known well once those in front without
+    bonus have theirs.
+    """
+    query = evaluation.query
+    pair_weights = proximity_pairs(query)[1]
+    has_bonus = query.proximity > 0 and pair_weights.any()
     if num_ranked is None or num_ranked >= len(docs):
-        return scores + evaluation.bonus(docs)
+        return docs, totals + evaluation.bonus(docs) if has_bonus and len(docs) else totals
     if num_ranked <= 0:
-        return scores
-    totals = scores if offsets is None else offsets + scores
-    threshold = np.partition(totals, len(totals) - num_ranked)[len(totals) - num_ranked]
-    bonus_max = evaluation.query.proximity * float(pair_weights.sum()) * CHAIN_MAX
+        return NO_DOCS, np.zeros(0, np.int64)
+    if not has_bonus:
+        return pick(docs, totals, kth_greatest(totals, num_ranked))
+    num_first = min(max(_FIRST_FACTOR * num_ranked, _FIRST_MIN), len(docs))
+    least = kth_greatest(totals, num_first)
+    first, first_totals = pick(docs, totals, least)
+    first_totals = first_totals + evaluation.bonus(first)
+    worst = kth_greatest(first_totals, num_ranked)
     # A little more than the greatest bonus, so that rounding cannot hide a document.
-    chosen = np.flatnonzero(totals + bonus_max * (1.0 + 1e-9) >= threshold * (1.0 - 1e-12))
-    scores = scores.copy()
-    scores[chosen] += evaluation.bonus(docs[chosen])
-    return scores
-
-
-# --- statistics
-
-
-@kernel(
-    "int64[::1](uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
-    " uint32[::1], uint32[::1])"
-)
-def _count_listed(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    terms: Any,
-    listed: Any,
-) -> Any:
-    """Return by term how many of the listed (ascending) documents have it."""
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    counts = np.zeros(len(terms), np.int64)
-    num_listed = len(listed)
-    for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
-        place = np.int64(0)
-        previous = np.int64(-1)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            if num_rows > 0:
-                row = row_first + block
-                place = gallop(listed, place, np.int64(skip_docs[row]))
-                if place == num_listed:
-                    break
-                if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
-                    continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
-            decode_block(postings, at, count, docs, fields, freqs)
-            for i in range(count):
-                doc = np.int64(docs[i])
-                if place < num_listed and np.int64(listed[place]) < doc:
-                    place = gallop(listed, place, doc)
-                if place == num_listed:
-                    break
-                if np.int64(listed[place]) == doc and doc != previous:
-                    counts[i_term] += 1
-                    previous = doc
-    return counts
-
-
-@kernel(
-    "int64(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
-    " uint32[::1], int64, int64, uint32[::1], boolean)"
-)
-def _count_forms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    terms: Any,
-    num_before: Any,
-    num_docs: Any,
-    listed: Any,
-    has_listed: Any,
-) -> Any:
-    """Return how many documents have some of the terms but none of the first `num_before`.
-
-    Only the listed (ascending) documents are looked at, if there is a list.
-    """
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    num_listed = len(listed)
-    is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
-    total = np.int64(0)
-    for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
-        place = np.int64(0)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            if num_rows > 0:
-                row = row_first + block
-                if has_listed:
-                    place = gallop(listed, place, np.int64(skip_docs[row]))
-                    if place == num_listed:
-                        break
-                    if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
-                        continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
-            decode_block(postings, at, count, docs, fields, freqs)
-            for i in range(count):
-                cell = np.int64(docs[i])
-                if has_listed:
-                    if place < num_listed and listed[place] < docs[i]:
-                        place = gallop(listed, place, cell)
-                    if place == num_listed:
-                        break
-                    if listed[place] != docs[i]:
-                        continue
-                    cell = place
-                if not is_counted[cell]:
-                    is_counted[cell] = True
-                    total += i_term >= num_before
-    return total
-
-
-def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np.int64]:
-    """Return how many live documents have a word, by `MatchKind`.
-
-    STEM counts the documents that have another form but not the word itself, so EXACT + STEM is
-    the number of documents with the word in any form. PREFIX and typos are summed over their terms
-    (a document with two of them counts twice): there are thousands, and the sum is stored. Every
-    number is additive over segments and shards. Fields and their languages are not looked at.
-
-    Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
-    blocks that meet deleted documents.
-    """
-    expansion = expand_word(view.segment, word, languages)
-    index = text_index(view.segment)
-    lists: tuple[Any, Any, Any, Any, Any, Any] = (
-        index.postings,
-        index.posting_starts,
-        index.entry_counts,
-        index.skip_starts,
-        index.skip_docs,
-        index.skip_postings,
-    )
-    freqs = index.doc_freqs[expansion.terms].astype(np.int64)
-    deleted = deleted_docs(view)
-    if deleted is not None:
-        freqs -= _count_listed(*lists, expansion.terms, deleted)
-    counts = count_by_kind(expansion, freqs)
-    if (expansion.kinds <= MatchKind.STEM).sum() > 1:
-        counts[MatchKind.STEM] = _count_stem(view, index, expansion, lists, deleted)
-    live = NO_BITS if view.live_mask is None else view.live_mask
-    for phrase in expansion.phrases:
-        found = find_phrase(index, phrase, is_prefix=False, allowed=live)
-        counts[MatchKind.STEM] += len(np.unique(found.docs))
-    return counts
-
-
-def _count_stem(
-    view: SegmentView,
-    index: TextIndex,
-    expansion: Expansion,
-    lists: tuple[Any, Any, Any, Any, Any, Any],
-    deleted: NDArray[np.uint32] | None,
-) -> int:
-    """Return how many live documents have another form of a word but not the word itself."""
-    forms = expansion.terms[expansion.kinds <= MatchKind.STEM]
-    num_exact = int((expansion.kinds == MatchKind.EXACT).sum())
-    memo: dict[tuple[int, ...], int] = view.segment.caches.setdefault("forms", {})
-    key = (num_exact, *forms.tolist())
-    total = memo.get(key)
-    if total is None:
-        total = int(_count_forms(*lists, forms, num_exact, index.num_docs, NO_DOCS, False))
-        if len(memo) >= _FORMS_MAX:
-            memo.clear()
-        memo[key] = total
-    if deleted is not None:
-        total -= int(_count_forms(*lists, forms, num_exact, index.num_docs, deleted, True))
-    return total
-
-
-def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
-    """Return the deleted documents of a view, ascending, or None if there are none."""
-    if view.deleted is None or not len(view.deleted):
-        return None
-    return np.frombuffer(bytearray(view.deleted.to_array().tobytes()), np.uint32)
-
-
-@kernel(
-    "void(int32[::1], int64[::1], uint8[::1], int64[::1], uint32[::1], uint32[::1], int64[::1],"
-    " int64[::1], int64[::1])",
-    allocates=False,
-)
-def _subtract_lengths(
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    deleted: Any,
-    decoded: Any,
-    num_docs: Any,
-    totals: Any,
-) -> Any:
-    """Take the deleted documents out of the rows' numbers of documents and sums of lengths."""
-    for row in range(len(num_docs)):
-        start = length_starts[row]
-        sparse = length_doc_starts[row]
-        size = length_starts[row + 1] - start
-        place = np.int64(0)
-        for doc_32 in deleted:
-            doc = np.int64(doc_32)
-            code = np.int64(0)
-            if sparse < 0:
-                code = np.int64(lengths[start + doc])
-            else:
-                while place < size and np.int64(length_docs[sparse + place]) < doc:
-                    place += 1
-                if place == size:
-                    break
-                if np.int64(length_docs[sparse + place]) == doc:
-                    code = np.int64(lengths[start + place])
-            if code > 0:
-                num_docs[row] -= 1
-                totals[row] -= decoded[code]
-
-
-def field_statistics(view: SegmentView) -> dict[int, tuple[int, int]]:
-    """Return by field number: live documents with words in the field, sum of their lengths.
-
-    Cost: two numbers a field; with deletions, one byte a field and deleted document.
-    """
-    index = text_index(view.segment)
-    num_docs, totals = index.field_num_docs, index.field_totals
-    deleted = deleted_docs(view)
-    if deleted is not None:
-        num_docs, totals = num_docs.copy(), totals.copy()
-        _subtract_lengths(
-            index.field_rows,
-            index.length_starts,
-            index.lengths,
-            index.length_doc_starts,
-            index.length_docs,
-            deleted,
-            DECODED_LENGTHS,
-            num_docs,
-            totals,
-        )
-    return {
-        number: (count, total)
-        for number, count, total in zip(
-            index.length_fields.tolist(), num_docs.tolist(), totals.tolist(), strict=True
-        )
-        if count > 0
-    }
+    greatest = query.proximity * closeness_bound(pair_weights)
+    reach = worst - int(greatest * (1.0 + 1e-9) * SCORE_UNIT) - 1
+    if reach >= least:
+        return first, first_totals
+    others, other_totals = pick(docs, totals, reach, least)
+    other_totals = other_totals + evaluation.bonus(others)
+    ranked = np.concatenate((first, others))
+    order = np.argsort(ranked)
+    return ranked[order], np.concatenate((first_totals, other_totals))[order]

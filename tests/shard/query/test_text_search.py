@@ -21,14 +21,8 @@ from shard.index.field_registry import FieldRegistry
 from shard.query.bm25f import FREQ_UNIT, SCORE_UNIT, TIER_OF_KIND
 from shard.query.explanation import explain_score
 from shard.query.proximity import CHAIN_MAX, WINDOW
-from shard.query.text_search import (
-    doc_freqs,
-    field_statistics,
-    match_text,
-    proximity_pairs,
-    tier_step,
-    worst_tier,
-)
+from shard.query.statistics import doc_freqs, field_statistics
+from shard.query.text_search import match_text, proximity_pairs, tier_step, worst_tier
 from shard.snapshot import SegmentView, full_mask
 from tests.shard.text_model import list_places, make_segment, osa_distance
 
@@ -377,8 +371,14 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
 
     passing = [i for i, doc in enumerate(everything.docs.tolist()) if mask >> doc & 1]
     assert some.docs.tolist() == everything.docs[passing].tolist()
+    assert some.count == len(passing)
+    scores = dict(zip(everything.docs.tolist(), everything.scores.tolist(), strict=True))
+    assert [scores[doc] for doc in some.ranked.tolist()] == some.scores.tolist()
     best = sorted(everything.scores[passing].tolist(), reverse=True)[:num_ranked]
     assert sorted(some.scores.tolist(), reverse=True)[: len(best)] == best
+    if best:
+        reaching = [doc for doc in some.docs.tolist() if scores[doc] >= best[-1]]
+        assert set(reaching) <= set(some.ranked.tolist())
 
 
 def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:

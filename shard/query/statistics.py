@@ -1,0 +1,274 @@
+"""Statistics of one segment's live documents: what scoring needs to know before anything is scored.
+
+    doc_freqs          in how many documents is a word, by how it matches?
+    field_statistics   how many documents have words in a field, and how many words?
+
+Numbers of a segment are stored sums less what is deleted. They add up over segments and shards, so
+what the coordinator derives from them depends on the live documents alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.analysis.languages import Languages
+from common.kernels import kernel
+from common.query import MatchKind, Word
+from shard.index.field_lengths import DECODED_LENGTHS
+from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.index.text_index import TextIndex, text_index
+from shard.query.bm25f import NO_BITS, NO_DOCS, gallop
+from shard.query.expansion import Expansion, count_by_kind, expand_word
+from shard.query.phrase import find_phrase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.snapshot import SegmentView
+
+_FORMS_MAX: Final = 4_096
+"""Counts of documents with some form of a word kept per segment."""
+
+
+@kernel(
+    "int64[::1](uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
+    " uint32[::1], uint32[::1])"
+)
+def _count_listed(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    terms: Any,
+    listed: Any,
+) -> Any:
+    """Return by term how many of the listed (ascending) documents have it."""
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    counts = np.zeros(len(terms), np.int64)
+    num_listed = len(listed)
+    for i_term in range(len(terms)):
+        term = np.int64(terms[i_term])
+        row_first = np.int64(skip_starts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
+        at = posting_starts[term]
+        num_blocks = max(num_rows, 1)
+        place = np.int64(0)
+        previous = np.int64(-1)
+        for block in range(num_blocks):
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            if num_rows > 0:
+                row = row_first + block
+                place = gallop(listed, place, np.int64(skip_docs[row]))
+                if place == num_listed:
+                    break
+                if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
+                    continue
+                at = posting_starts[term] + np.int64(skip_postings[row])
+            decode_block(postings, at, count, docs, fields, freqs)
+            for i in range(count):
+                doc = np.int64(docs[i])
+                if place < num_listed and np.int64(listed[place]) < doc:
+                    place = gallop(listed, place, doc)
+                if place == num_listed:
+                    break
+                if np.int64(listed[place]) == doc and doc != previous:
+                    counts[i_term] += 1
+                    previous = doc
+    return counts
+
+
+@kernel(
+    "int64(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
+    " uint32[::1], int64, int64, uint32[::1], boolean)"
+)
+def _count_forms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    terms: Any,
+    num_before: Any,
+    num_docs: Any,
+    listed: Any,
+    has_listed: Any,
+) -> Any:
+    """Return how many documents have some of the terms but none of the first `num_before`.
+
+    Only the listed (ascending) documents are looked at, if there is a list.
+    """
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    num_listed = len(listed)
+    is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
+    total = np.int64(0)
+    for i_term in range(len(terms)):
+        term = np.int64(terms[i_term])
+        row_first = np.int64(skip_starts[term])
+        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+        left: Any = np.int64(entry_counts[term])
+        at = posting_starts[term]
+        num_blocks = max(num_rows, 1)
+        place = np.int64(0)
+        for block in range(num_blocks):
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            if num_rows > 0:
+                row = row_first + block
+                if has_listed:
+                    place = gallop(listed, place, np.int64(skip_docs[row]))
+                    if place == num_listed:
+                        break
+                    if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
+                        continue
+                at = posting_starts[term] + np.int64(skip_postings[row])
+            decode_block(postings, at, count, docs, fields, freqs)
+            for i in range(count):
+                cell = np.int64(docs[i])
+                if has_listed:
+                    if place < num_listed and listed[place] < docs[i]:
+                        place = gallop(listed, place, cell)
+                    if place == num_listed:
+                        break
+                    if listed[place] != docs[i]:
+                        continue
+                    cell = place
+                if not is_counted[cell]:
+                    is_counted[cell] = True
+                    total += i_term >= num_before
+    return total
+
+
+def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np.int64]:
+    """Return how many live documents have a word, by `MatchKind`.
+
+    STEM counts the documents that have another form but not the word itself, so EXACT + STEM is
+    the number of documents with the word in any form. PREFIX and typos are summed over their terms
+    (a document with two of them counts twice): there are thousands, and the sum is stored. Every
+    number is additive over segments and shards. Fields and their languages are not looked at.
+
+    Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
+    blocks that meet deleted documents.
+    """
+    expansion = expand_word(view.segment, word, languages)
+    index = text_index(view.segment)
+    freqs = index.doc_freqs[expansion.terms].astype(np.int64)
+    deleted = deleted_docs(view)
+    if deleted is not None:
+        freqs -= _count_listed(*index.lists, expansion.terms, deleted)
+    counts = count_by_kind(expansion, freqs)
+    if (expansion.kinds <= MatchKind.STEM).sum() > 1:
+        counts[MatchKind.STEM] = _count_stem(view, index, expansion, deleted)
+    live = NO_BITS if view.live_mask is None else view.live_mask
+    for phrase in expansion.phrases:
+        found = find_phrase(index, phrase, is_prefix=False, allowed=live)
+        counts[MatchKind.STEM] += len(np.unique(found.docs))
+    return counts
+
+
+def _count_stem(
+    view: SegmentView,
+    index: TextIndex,
+    expansion: Expansion,
+    deleted: NDArray[np.uint32] | None,
+) -> int:
+    """Return how many live documents have another form of a word but not the word itself."""
+    forms = expansion.terms[expansion.kinds <= MatchKind.STEM]
+    num_exact = int((expansion.kinds == MatchKind.EXACT).sum())
+    memo: dict[tuple[int, ...], int] = view.segment.caches.setdefault("forms", {})
+    key = (num_exact, *forms.tolist())
+    total = memo.get(key)
+    if total is None:
+        total = int(_count_forms(*index.lists, forms, num_exact, index.num_docs, NO_DOCS, False))
+        if len(memo) >= _FORMS_MAX:
+            memo.clear()
+        memo[key] = total
+    if deleted is not None:
+        total -= int(_count_forms(*index.lists, forms, num_exact, index.num_docs, deleted, True))
+    return total
+
+
+def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
+    """Return the deleted documents of a view, ascending, or None if there are none."""
+    if view.deleted is None or not len(view.deleted):
+        return None
+    return np.frombuffer(bytearray(view.deleted.to_array().tobytes()), np.uint32)
+
+
+@kernel(
+    "void(int32[::1], int64[::1], uint8[::1], int64[::1], uint32[::1], uint32[::1], int64[::1],"
+    " int64[::1], int64[::1])",
+    allocates=False,
+)
+def _subtract_lengths(
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    deleted: Any,
+    decoded: Any,
+    num_docs: Any,
+    totals: Any,
+) -> Any:
+    """Take the deleted documents out of the rows' numbers of documents and sums of lengths."""
+    for row in range(len(num_docs)):
+        start = length_starts[row]
+        sparse = length_doc_starts[row]
+        size = length_starts[row + 1] - start
+        place = np.int64(0)
+        for doc_32 in deleted:
+            doc = np.int64(doc_32)
+            code = np.int64(0)
+            if sparse < 0:
+                code = np.int64(lengths[start + doc])
+            else:
+                while place < size and np.int64(length_docs[sparse + place]) < doc:
+                    place += 1
+                if place == size:
+                    break
+                if np.int64(length_docs[sparse + place]) == doc:
+                    code = np.int64(lengths[start + place])
+            if code > 0:
+                num_docs[row] -= 1
+                totals[row] -= decoded[code]
+
+
+def field_statistics(view: SegmentView) -> dict[int, tuple[int, int]]:
+    """Return by field number: live documents with words in the field, sum of their lengths.
+
+    Cost: two numbers a field; with deletions, one byte a field and deleted document.
+    """
+    index = text_index(view.segment)
+    num_docs, totals = index.field_num_docs, index.field_totals
+    deleted = deleted_docs(view)
+    if deleted is not None:
+        num_docs, totals = num_docs.copy(), totals.copy()
+        _subtract_lengths(
+            index.field_rows,
+            index.length_starts,
+            index.lengths,
+            index.length_doc_starts,
+            index.length_docs,
+            deleted,
+            DECODED_LENGTHS,
+            num_docs,
+            totals,
+        )
+    return {
+        number: (count, total)
+        for number, count, total in zip(
+            index.length_fields.tolist(), num_docs.tolist(), totals.tolist(), strict=True
+        )
+        if count > 0
+    }

@@ -1,0 +1,626 @@
+"""Posting lists of single terms: which documents have all of some terms, with which scores?
+
+A query of plain words is most of what people type, and most of what it costs is reading the lists.
+They are read like this, rarest term first:
+
+    green (19,000)   documents only ─▶ bits
+    mile  (52,000)   documents only, those with a bit ─▶ field, frequency, score of these
+    green            blocks that hold one of them ─▶ field, frequency, score of these
+
+An entry's document is read without its other numbers, and those are read for documents that have
+all terms (entries of a block have one width, so each can be read by itself). Whether a document is
+wanted is looked up in a bitset and counted in, without a branch: in random data a branch would be
+missed every other time, which costs more than all the rest.
+
+Best of one term. Each block has a *bound*: the greatest t (see bm25f) of a document whose entries
+begin in it. The blocks with the greatest bounds are scored, and then those that can still reach
+the worst of the best; a list of 80,000 documents is done after some twenty of its 600 blocks. This
+is block-max pruning (Ding, Suel: Faster top-k document retrieval using block-max indexes, SIGIR
+2011), for one list. Bounds are made when a term is first asked for and hold for as long as the
+weights and average lengths of the fields move by less than `_DRIFT_MAX`.
+
+Costs: 1.5 ns an entry whose document is read, 6 ns a document that is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.kernels import kernel
+from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry
+from shard.query.bm25f import (
+    LENGTHS,
+    NO_DOCS,
+    POSTINGS,
+    FieldGains,
+    gallop,
+    length_code,
+    mark_bits,
+    saturate,
+)
+from shard.query.expansion import ALL_LANGUAGES
+from shard.query.ranking import heap_kth_greatest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.index.segment import Segment
+    from shard.index.text_index import TextIndex
+
+BOUNDED_BLOCKS_MIN: Final = 24
+"""Shorter lists are scored as fast as their bounds are looked through."""
+_SURPLUS_BLOCKS: Final = 4
+"""Blocks scored first, beside as many as there are hits wanted."""
+_DRIFT_MAX: Final = 1.01
+"""Bounds are made anew when they would have to be raised by more than this."""
+_CHOICES_MAX: Final = 4
+"""Different choices of fields and weights whose bounds are kept per segment (9 bytes a block)."""
+
+_ONE: Final = np.uint64(1)
+
+
+@kernel(
+    f"int64({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64, uint64,"
+    " uint64[::1], uint32[::1], boolean, boolean, uint32[::1], int64[::1], uint32[::1],"
+    " int64[::1])",
+    allocates=False,
+)
+def _scan(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    checks_rows: Any,
+    term: Any,
+    languages: Any,
+    wanted: Any,
+    candidates: Any,
+    has_candidates: Any,
+    is_scored: Any,
+    out_docs: Any,
+    out_totals: Any,
+    docs: Any,
+    picked: Any,
+) -> Any:
+    """Write the documents of a term, and with `is_scored` their t; return how many.
+
+    Args beyond those of `match_terms`:
+        checks_rows: whether there are fields in which the term does not count.
+        wanted: bitset; empty: all documents.
+        candidates: the documents of `wanted`, ascending, if `has_candidates`: blocks without one
+            are left out.
+        out_docs: room for one more than there can be.
+        out_totals: by document, units of 2^-24.
+        docs: scratch of a block.
+        picked: scratch of a block and one more.
+    """
+    has_wanted = len(wanted) > 0
+    row_first = np.int64(skip_starts[term])
+    num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
+    left: Any = np.int64(entry_counts[term])
+    at = posting_starts[term]
+    num_blocks = max(num_rows, 1)
+    candidate = np.int64(0)
+    num_candidates = len(candidates)
+    found = 0
+    current = np.int64(-1)
+    total = np.int64(0)
+    for block in range(num_blocks):
+        count = min(left, BLOCK_ENTRIES)
+        left -= count
+        if num_rows > 0:
+            if has_candidates:
+                candidate = gallop(candidates, candidate, np.int64(skip_docs[row_first + block]))
+                if candidate == num_candidates:
+                    break
+                # Equal: a document's fields may stand in two blocks.
+                if (
+                    block + 1 < num_blocks
+                    and candidates[candidate] > skip_docs[row_first + block + 1]
+                ):
+                    continue
+            at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+        bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+        num_picked = count
+        if has_wanted:
+            num_picked = 0
+            for i in range(count):
+                doc_32 = docs[i]
+                picked[num_picked] = i
+                num_picked += np.int64(
+                    wanted[doc_32 >> np.uint32(6)] >> np.uint64(doc_32 & np.uint32(63)) & _ONE
+                )
+        if not is_scored and not checks_rows:
+            for p in range(num_picked):
+                doc = np.int64(docs[picked[p] if has_wanted else p])
+                out_docs[found] = doc
+                found += doc != current
+                current = doc
+            continue
+        for p in range(num_picked):
+            i = picked[p] if has_wanted else p
+            doc = np.int64(docs[i])
+            field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+            row = np.uint64(field_rows[field])  # unsigned: no test for a negative index
+            if checks_rows and (not row_languages[row] & languages or gains[row, 1] == 0.0):
+                continue
+            if doc != current:
+                if is_scored and current >= 0:
+                    out_totals[found - 1] = total
+                    total = np.int64(0)
+                current = doc
+                out_docs[found] = doc
+                found += 1
+            if is_scored:
+                code = length_code(
+                    field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
+                )
+                total += np.int64(freq * gains[row, code] + 0.5)
+    if is_scored and current >= 0:
+        out_totals[found - 1] = total
+    return found
+
+
+@kernel(
+    f"({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64[::1], uint64[::1],"
+    " float64[::1], float64, uint64[::1], uint32[::1], boolean, uint64[::1], boolean)"
+)
+def _match_terms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    checks_rows: Any,
+    terms: Any,
+    languages: Any,
+    weights: Any,
+    k1: Any,
+    allowed: Any,
+    candidates: Any,
+    has_candidates: Any,
+    bits: Any,
+    is_scored: Any,
+) -> Any:
+    """Kernel of `TermLists.match`; `bits` is a clean bitset over the segment, and is left clean."""
+    block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
+    last = len(terms) - 1
+    size: Any = np.int64(entry_counts[terms[0]])
+    if has_candidates:
+        size = min(size, len(candidates))
+    totals = np.empty(size if is_scored else 0, np.int64)
+    docs = candidates
+    count = len(candidates)
+    for i in range(last + 1):
+        is_narrowed = has_candidates or i > 0
+        more = np.empty((count if is_narrowed else size) + 1, np.uint32)
+        wanted = allowed
+        if is_narrowed:
+            wanted = bits
+            mark_bits(bits, docs[:count], True)
+        num_more = _scan(
+            postings,
+            posting_starts,
+            entry_counts,
+            skip_starts,
+            skip_docs,
+            skip_postings,
+            field_rows,
+            length_starts,
+            lengths,
+            length_doc_starts,
+            length_docs,
+            gains,
+            row_languages,
+            checks_rows,
+            terms[i],
+            languages[i],
+            wanted,
+            docs[:count],
+            is_narrowed,
+            is_scored and i == last,
+            more,
+            totals,
+            block_docs,
+            picked,
+        )
+        if is_narrowed:
+            mark_bits(bits, docs[:count], False)
+        docs = more
+        count = num_more
+        if count == 0:
+            break
+    docs = docs[:count]
+    if not is_scored or count == 0:
+        return docs, totals[:0]
+    scores = np.empty(count, np.int64)
+    for position in range(count):
+        scores[position] = saturate(totals[position], weights[last], k1)
+    if last > 0:
+        same_docs = np.empty(count + 1, np.uint32)
+        mark_bits(bits, docs, True)
+        for i in range(last):
+            _scan(
+                postings,
+                posting_starts,
+                entry_counts,
+                skip_starts,
+                skip_docs,
+                skip_postings,
+                field_rows,
+                length_starts,
+                lengths,
+                length_doc_starts,
+                length_docs,
+                gains,
+                row_languages,
+                checks_rows,
+                terms[i],
+                languages[i],
+                bits,
+                docs,
+                True,
+                True,
+                same_docs,
+                totals,
+                block_docs,
+                picked,
+            )
+            for position in range(count):
+                scores[position] += saturate(totals[position], weights[i], k1)
+        mark_bits(bits, docs, False)
+    return docs, scores
+
+
+@kernel(
+    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64, uint64, int64[::1])"
+)
+def _bound_blocks(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    checks_rows: Any,
+    term: Any,
+    languages: Any,
+    bounds: Any,
+) -> None:
+    """Write the greatest t of the documents that begin in each block of a term."""
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    row_first = np.int64(skip_starts[term])
+    left: Any = np.int64(entry_counts[term])
+    current = np.int64(-1)
+    total = np.int64(0)
+    owner = 0
+    for block in range(len(bounds)):
+        bounds[block] = 0
+        count = min(left, BLOCK_ENTRIES)
+        left -= count
+        at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+        bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+        for i in range(count):
+            doc = np.int64(docs[i])
+            if doc != current:
+                current = doc
+                owner = block
+                total = np.int64(0)
+            field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+            row = np.uint64(field_rows[field])
+            if checks_rows and not row_languages[row] & languages:
+                continue
+            code = length_code(
+                field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
+            )
+            total += np.int64(freq * gains[row, code] + 0.5)
+            bounds[owner] = max(bounds[owner], total)
+
+
+@kernel(
+    f"({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64, uint64, float64,"
+    " float64, uint64[::1], uint64[::1], int64[::1], float64, int64)"
+)
+def _best_of_term(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    checks_rows: Any,
+    term: Any,
+    languages: Any,
+    weight: Any,
+    k1: Any,
+    allowed: Any,
+    bits: Any,
+    bounds: Any,
+    drift: Any,
+    k: Any,
+) -> Any:
+    """Return documents and scores of a term's k best and of those beside them in their blocks.
+
+    A round scores the blocks whose bounds are great enough. What the k-th best of these scores
+    tells which blocks it takes to be sure; if they were not all there, they are the next round.
+    """
+    num_blocks = len(bounds)
+    row_first = np.int64(skip_starts[term])
+    last_count: Any = np.int64(entry_counts[term]) - (num_blocks - 1) * BLOCK_ENTRIES
+    block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
+    num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
+    heap = np.empty(num_blocks, np.int64)
+    is_chosen = np.empty(num_blocks, np.bool_)
+    least = heap_kth_greatest(bounds, num_wanted, heap)
+    for block in range(num_blocks):
+        is_chosen[block] = bounds[block] >= least
+    while True:
+        num_chosen = 0
+        for block in range(num_blocks):
+            num_chosen += is_chosen[block]
+        members = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
+        num_members = 0
+        current = np.int64(-1)
+        for block in range(num_blocks):
+            if not is_chosen[block]:
+                continue
+            count = BLOCK_ENTRIES if block < num_blocks - 1 else last_count
+            at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+            decode_docs(postings, at, count, block_docs)
+            for i in range(count):
+                doc = np.int64(block_docs[i])
+                is_new = doc != current
+                if len(allowed) > 0:
+                    is_new &= allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE != 0
+                members[num_members] = doc
+                num_members += is_new
+                current = doc
+        members = members[:num_members]
+        docs = np.empty(num_members + 1, np.uint32)
+        scores = np.empty(num_members, np.int64)
+        mark_bits(bits, members, True)
+        found = _scan(
+            postings,
+            posting_starts,
+            entry_counts,
+            skip_starts,
+            skip_docs,
+            skip_postings,
+            field_rows,
+            length_starts,
+            lengths,
+            length_doc_starts,
+            length_docs,
+            gains,
+            row_languages,
+            checks_rows,
+            term,
+            languages,
+            bits,
+            members,
+            True,
+            True,
+            docs,
+            scores,
+            block_docs,
+            picked,
+        )
+        mark_bits(bits, members, False)
+        docs = docs[:found]
+        scores = scores[:found]
+        for position in range(found):
+            scores[position] = saturate(scores[position], weight, k1)
+        if num_chosen == num_blocks:
+            return docs, scores
+        is_enough = True
+        if found >= k:
+            worst = heap_kth_greatest(scores, k, heap if k <= len(heap) else np.empty(k, np.int64))
+            for block in range(num_blocks):
+                reach = saturate(np.int64(bounds[block] * drift) + 1, weight, k1)
+                is_enough &= is_chosen[block] or reach < worst
+                is_chosen[block] |= reach >= worst
+        else:  # the filters leave too few of these
+            is_enough = False
+            num_wanted = min(4 * num_wanted, num_blocks)
+            least = heap_kth_greatest(bounds, num_wanted, heap)
+            for block in range(num_blocks):
+                is_chosen[block] = bounds[block] >= least
+        if is_enough:
+            return docs, scores
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """The bounds of one segment's blocks under the gains that they were made with."""
+
+    gains: FieldGains
+    values: NDArray[np.int64]
+    """By skip row."""
+    is_known: NDArray[np.bool_]
+    """By skip row, set for all of a term's at once."""
+
+
+class TermLists:
+    """The posting lists of one segment, as one query scores them.
+
+    Args:
+        segment: where the bounds are kept.
+        index: its text structures.
+        fields: gains of the query's fields.
+        k1: in units of 2^-24.
+        bits: clean bitset over the segment's documents; used by one call at a time.
+    """
+
+    __slots__ = ("_bits", "_fields", "_index", "_k1", "_segment")
+
+    def __init__(
+        self,
+        segment: Segment,
+        index: TextIndex,
+        fields: FieldGains,
+        k1: float,
+        bits: NDArray[np.uint64],
+    ) -> None:
+        self._segment = segment
+        self._index = index
+        self._fields = fields
+        self._k1 = k1
+        self._bits = bits
+
+    def match(
+        self,
+        terms: NDArray[np.int64],
+        languages: NDArray[np.uint64],
+        weights: NDArray[np.float64],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+        *,
+        is_scored: bool = True,
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the documents that have all of some terms.
+
+        Args:
+            terms: ordinals, rarest first.
+            languages: masks of the languages in whose fields each counts.
+            weights: of the terms' words.
+            allowed: bitset of documents; empty: all.
+            candidates: ascending documents, the only ones looked at, whatever is allowed; or None.
+            is_scored: whether scores are wanted.
+
+        Returns:
+            Documents, ascending; scores in units of 2^-32 (nothing if they are not wanted).
+        """
+        matched: tuple[NDArray[np.uint32], NDArray[np.int64]] = _match_terms(
+            *self._index.lists,
+            *self._index.field_lengths,
+            self._fields.gains,
+            self._fields.row_languages,
+            self._checks_rows(languages),
+            terms,
+            languages,
+            weights,
+            self._k1,
+            allowed,
+            NO_DOCS if candidates is None else candidates,
+            candidates is not None,
+            self._bits,
+            is_scored,
+        )
+        return matched
+
+    def count(self, term: int, languages: int) -> int | None:
+        """Return how many documents a term has, deleted ones included; None: nobody knows."""
+        if self._checks_rows(np.array([languages], np.uint64)):
+            return None
+        return int(self._index.doc_freqs[term])
+
+    def best(
+        self, term: int, languages: int, weight: float, allowed: NDArray[np.uint64], k: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
+        """Return documents of one term, the k best and all equal to the k-th among them.
+
+        Args:
+            term: ordinal.
+            languages: mask of the languages in whose fields it counts.
+            weight: of its word.
+            allowed: bitset of documents; empty: all.
+            k: at least 1.
+
+        Returns:
+            Documents, ascending, and scores in units of 2^-32; None where reading the whole list
+            is as good.
+        """
+        index = self._index
+        start, end = int(index.skip_starts[term]), int(index.skip_starts[term + 1])
+        if end - start < max(BOUNDED_BLOCKS_MIN, 2 * k):
+            return None
+        if languages != ALL_LANGUAGES:
+            return None  # bounds are those of all languages
+        bounds, drift = self._bounds(term, start, end)
+        found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
+            *index.lists,
+            *index.field_lengths,
+            self._fields.gains,
+            self._fields.row_languages,
+            not self._fields.are_all_searched,
+            term,
+            np.uint64(languages),
+            weight,
+            self._k1,
+            allowed,
+            self._bits,
+            bounds,
+            drift,
+            k,
+        )
+        return found
+
+    def _checks_rows(self, languages: NDArray[np.uint64]) -> bool:
+        return not self._fields.are_all_searched or bool((languages != ALL_LANGUAGES).any())
+
+    def _bounds(self, term: int, start: int, end: int) -> tuple[NDArray[np.int64], float]:
+        """Return the bounds of a term's blocks, and by how much they may be too low."""
+        memo: dict[Hashable, _Bounds] = self._segment.caches.setdefault("bounds", {})
+        known = memo.get(self._fields.choice)
+        drift = 1.0 if known is None else self._fields.drift_from(known.gains)
+        if known is None or drift > _DRIFT_MAX:
+            if len(memo) >= _CHOICES_MAX:
+                memo.clear()
+            num_rows = len(self._index.skip_docs)
+            known = memo[self._fields.choice] = _Bounds(
+                self._fields, np.zeros(num_rows, np.int64), np.zeros(num_rows, np.bool_)
+            )
+            drift = 1.0
+        if not known.is_known[start]:
+            # Made apart: another thread may read the same ones.
+            bounds = np.empty(end - start, np.int64)
+            _bound_blocks(
+                *self._index.lists,
+                *self._index.field_lengths,
+                known.gains.gains,
+                known.gains.row_languages,
+                not known.gains.are_all_searched,
+                term,
+                np.uint64(ALL_LANGUAGES),
+                bounds,
+            )
+            known.values[start:end] = bounds
+            known.is_known[start:end] = True
+        return known.values[start:end], drift

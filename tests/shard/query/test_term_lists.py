@@ -1,0 +1,113 @@
+"""The best documents of one term are found without reading all: they are the same as if one did."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.analysis.languages import Languages
+from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
+from common.query import Word
+from shard.index.field_registry import FieldRegistry
+from shard.index.segment import Segment
+from shard.query.bm25f import NO_BITS
+from shard.query.ranking import kth_greatest, pick
+from shard.query.text_search import Evaluation, match_text
+from shard.snapshot import SegmentView
+from tests.shard.text_model import make_segment
+
+NUM_DOCS = 8_000
+LANGUAGES = Languages()
+
+
+@pytest.fixture(scope="module")
+def registry() -> FieldRegistry:
+    return FieldRegistry()
+
+
+@pytest.fixture(scope="module")
+def segment(registry: FieldRegistry) -> Segment:
+    """Texts of random lengths, with `sea` up to five times in them, and in some titles."""
+    rng = np.random.default_rng(7)
+    items = []
+    for _ in range(NUM_DOCS):
+        words = ["filler"] * int(rng.integers(1, 60)) + ["sea"] * int(rng.integers(0, 6))
+        title = "sea" if rng.random() < 0.02 else "tide"
+        items.append({"text": " ".join(words), "title": title})
+    return make_segment(items, registry)
+
+
+def make_query(text: str, averages: tuple[float, float] = (30.0, 1.0)) -> TextQuery:
+    clauses = tuple(
+        ScoredClause(Word(word, is_stemmed=False), ((2.0, 0.0, 0.0, 0.0, 0.0),))
+        for word in text.split()
+    )
+    fields = (FieldWeight("text", 1.0, averages[0]), FieldWeight("title", 3.0, averages[1]))
+    return TextQuery(clauses, len(clauses), False, (), fields, 0.9, 0.6, 0.2)
+
+
+def bits_of(docs: np.ndarray) -> np.ndarray:
+    bits = np.zeros((NUM_DOCS + 63) >> 6, np.uint64)
+    np.bitwise_or.at(bits, docs >> 6, np.uint64(1) << (docs & 63).astype(np.uint64))
+    return bits
+
+
+@pytest.mark.parametrize("k", [1, 10, 20])
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.01, 0.0])
+def test_the_best_of_a_term_are_those_of_the_whole_list(
+    segment: Segment, registry: FieldRegistry, k: int, share: float
+) -> None:
+    view = SegmentView(segment)
+    allowed = None
+    if share < 1.0:
+        chance = np.random.default_rng(k).random(NUM_DOCS)
+        allowed = bits_of(np.flatnonzero(chance < share))
+    # Averages that drift a little (bounds are kept), then a lot (they are made anew).
+    for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5), (30.0, 1.0)):
+        query = make_query("sea", averages)
+        everything = match_text(view, query, registry, LANGUAGES, allowed, None)
+        best = match_text(view, query, registry, LANGUAGES, allowed, k)
+        assert best.count == len(everything.docs)
+        assert best.docs.tolist() == everything.docs.tolist()
+        scores = dict(zip(everything.ranked.tolist(), everything.scores.tolist(), strict=True))
+        assert [scores[doc] for doc in best.ranked.tolist()] == best.scores.tolist()
+        worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)
+        assert {doc for doc, score in scores.items() if score >= worst} <= set(best.ranked.tolist())
+
+
+def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegistry) -> None:
+    query = make_query("sea")
+    evaluation = Evaluation(segment, query, registry, LANGUAGES)
+    single = evaluation.single(query.clauses[0].clause, query.clauses[0].weights)
+    assert single is not None
+    best = evaluation.lists.best(single.term, single.languages, single.weight, NO_BITS, 3)
+    assert best is not None
+    assert len(best[0]) < NUM_DOCS / 4
+
+
+def test_the_documents_of_several_terms_are_those_that_have_all(
+    segment: Segment, registry: FieldRegistry
+) -> None:
+    view = SegmentView(segment)
+    sea, tide, both = (
+        match_text(view, make_query(text), registry, LANGUAGES, None, None)
+        for text in ("sea", "tide", "sea tide filler")
+    )
+    assert both.docs.tolist() == sorted(set(sea.docs.tolist()) & set(tide.docs.tolist()))
+    few = match_text(view, make_query("sea tide filler"), registry, LANGUAGES, None, 5)
+    best = sorted(both.scores.tolist(), reverse=True)[:5]
+    assert sorted(few.scores.tolist(), reverse=True)[:5] == best
+    assert few.docs.tolist() == both.docs.tolist()
+
+
+def test_the_kth_greatest_and_those_that_reach_it() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 50, 1_000)
+    docs = np.arange(1_000, dtype=np.uint32)
+    for k in (1, 7, 128, 129, 1_000):
+        worst = kth_greatest(scores, k)
+        assert worst == np.sort(scores)[-k]
+        picked, picked_scores = pick(docs, scores, worst, 45)
+        expected = np.flatnonzero((scores >= worst) & (scores < 45))
+        assert picked.tolist() == expected.tolist()
+        assert picked_scores.tolist() == scores[expected].tolist()
