@@ -33,6 +33,7 @@ FACET_OPTIONS: Final = (
     "offset",
     "stats",
 )
+FACET_OFFSET_MAX: Final = 10**9
 _CALENDARS: Final = frozenset(("year", "month", "day"))
 
 
@@ -63,7 +64,7 @@ def read_facet_options(
         found[name] = FacetOptions(
             _overridden(base, options, limits, path),
             _key_query(options.get("query"), limits, path),
-            optional_integer(options, "offset", 0, 10**9, 0, path),
+            optional_integer(options, "offset", 0, FACET_OFFSET_MAX, 0, path),
         )
     return found
 

@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from common.configuration import LANGUAGES
 from common.limits import DEFAULT_LIMITS, Limits
+from common.placement import ID_BYTES_MAX
 from coordinator.catalog import program_version
 from coordinator.error_codes import ERROR_CODES, PARAMETER_CODE
+from coordinator.middleware import RESERVED_NAMES
+from coordinator.parameter_table import RESTRICTING_PARAMETERS, SEARCH_BY_NAME, SEARCH_PARAMETERS
+from coordinator.snapshots import NAME as SNAPSHOT_NAME
 
 if TYPE_CHECKING:
     from coordinator.parameter_reader import Parameter
@@ -31,8 +36,19 @@ _TAGS: Final = {
     "pages": "Pages for people.",
 }
 
+INLINE_BYTES_MAX: Final = 200
+"""Larger schemas of parameters are described once and referred to."""
+
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
+_FIELD: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
+}
+_WORD: Final[dict[str, Any]] = {"type": "string", "pattern": r"\S"}
+_WEIGHT: Final[dict[str, Any]] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
+_SEARCH_SCHEMAS: Final = {name: one.schema for name, one in SEARCH_BY_NAME.items()}
 _ID: Final[dict[str, Any]] = {
     "anyOf": [
         {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
@@ -41,12 +57,95 @@ _ID: Final[dict[str, Any]] = {
 }
 
 
+_NAME_CHARACTERS: Final = r"[^/\u0000-\u001f\u007f-\u009f]"
+_INDEX: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": DEFAULT_LIMITS.index_name_chars_max,
+    "pattern": rf"^(?!(?:{'|'.join(sorted(RESERVED_NAMES))})$)(?![_.]){_NAME_CHARACTERS}+$",
+}
+_SNAPSHOT: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{SNAPSHOT_NAME.pattern}$"}
+
+
 def _object(required: str = "", /, **properties: Any) -> dict[str, Any]:
-    """Return the schema of an object."""
+    """Return the schema of an object in an answer: it may get more members."""
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required.split()
     return schema
+
+
+def _body(required: str = "", /, **properties: Any) -> dict[str, Any]:
+    """Return the schema of a body; members that are not required may be null: "not given"."""
+    needed = required.split()
+    return {
+        "type": "object",
+        "properties": {
+            name: schema if name in needed else {"anyOf": [schema, {"type": "null"}]}
+            for name, schema in properties.items()
+        },
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+def _open_body(**properties: Any) -> dict[str, Any]:
+    """Return the schema of a body that may have more members (they are kept, with a warning)."""
+    schema = _body("", **properties)
+    del schema["additionalProperties"]
+    return schema
+
+
+def _schema_of(parameter: Parameter) -> dict[str, Any]:
+    """Return the schema of a parameter; one that takes room stands among the components."""
+    if len(orjson.dumps(parameter.schema)) <= INLINE_BYTES_MAX:
+        return parameter.schema
+    return _ref(f"parameter.{parameter.name}")
+
+
+def parameters_schema(parameters: Iterable[Parameter], **more: Any) -> dict[str, Any]:
+    """Return the schema of a body that has the given parameters, and more."""
+    properties: dict[str, Any] = dict(more)
+    twice = []
+    for parameter in parameters:
+        schema = {"anyOf": [_schema_of(parameter), {"type": "null"}]}
+        properties[parameter.name] = {**schema, "description": parameter.description}
+        for alias in parameter.aliases:
+            properties[alias] = {**schema, "description": f"The same as {parameter.name}."}
+            given = {name: {"not": {"type": "null"}} for name in (parameter.name, alias)}
+            twice.append({"not": {"properties": given, "required": list(given)}})
+    body: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    if twice:
+        body["allOf"] = twice
+    name = properties.get("name")
+    if name is not None:
+        body["required"] = ["name"]
+        properties["name"] = {**name["anyOf"][0], "description": name["description"]}
+    return body
+
+
+def _restricted(**more: Any) -> dict[str, Any]:
+    """Return the schema of a body that chooses items: by ids, or by a restriction."""
+    required = " ".join(more)
+    restrictions = {
+        name: _schema_of(parameter)
+        for parameter in RESTRICTING_PARAMETERS
+        for name in (parameter.name, *parameter.aliases)
+    }
+    return {
+        "oneOf": [
+            _body(
+                f"ids {required}",
+                ids={**_list(_ID), "maxItems": DEFAULT_LIMITS.batch_items_max},
+                **more,
+            ),
+            {**_body(required, **more, **restrictions), "minProperties": 1 + len(more)},
+        ]
+    }
 
 
 def _list(items: dict[str, Any]) -> dict[str, Any]:
@@ -93,16 +192,34 @@ _META: Final = _object(
     ignored_words=_list(_TEXT),
     shards=_object("total ok failed", total=_COUNT, ok=_COUNT, failed=_COUNT),
 )
-_FACET_SETTINGS: Final = _object(
-    title={"type": ["string", "null"]},
-    position={"type": ["integer", "null"], "minimum": 0},
-    size={"type": ["integer", "null"], "minimum": 1},
-    conjunction={"type": ["boolean", "null"]},
-    sort={"anyOf": [_TEXT, _list(_TEXT), {"type": "null"}]},
-    order={"anyOf": [_TEXT, _list(_TEXT), {"type": "null"}]},
-    hide_zero_doc_count={"type": ["boolean", "null"]},
-    chosen_filters_on_top={"type": ["boolean", "null"]},
-    show_facet_stats={"type": ["boolean", "null"]},
+_LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
+_WORDS: Final = {
+    "type": "array",
+    "items": _WORD,
+    "maxItems": DEFAULT_LIMITS.synonym_alternatives_max,
+}
+_SYNONYMS: Final = {
+    "anyOf": [
+        {**_WORDS, "minItems": 2},
+        {
+            "type": "object",
+            "properties": {name: {"anyOf": [_WORD, _WORDS]} for name in ("from", "to")},
+            "required": ["from", "to"],
+            "additionalProperties": False,
+        },
+    ]
+}
+_FACET_SORT: Final = {"anyOf": [_TEXT, _list(_TEXT)]}
+_FACET_SETTINGS: Final = _open_body(
+    title=_TEXT,
+    position={"type": "integer", "minimum": 0, "maximum": 1_000_000},
+    size={"type": "integer", "minimum": 1, "maximum": DEFAULT_LIMITS.facet_size_max},
+    conjunction={"type": "boolean"},
+    sort=_FACET_SORT,
+    order=_FACET_SORT,
+    hide_zero_doc_count={"type": "boolean"},
+    chosen_filters_on_top={"type": "boolean"},
+    show_facet_stats={"type": "boolean"},
 )
 
 SCHEMAS: Final[dict[str, Any]] = {
@@ -137,16 +254,25 @@ SCHEMAS: Final[dict[str, Any]] = {
         data=_FACET,
         meta=_META,
     ),
-    "Searches": _object(
+    "Searches": _body(
         "searches",
         searches={
             "type": "array",
             "minItems": 1,
-            "items": {"type": "object", "properties": {"index": _TEXT}, "required": ["index"]},
+            "maxItems": DEFAULT_LIMITS.searches_max,
+            "items": {
+                **parameters_schema(SEARCH_PARAMETERS, index=_INDEX),
+                "required": ["index"],
+            },
         },
     ),
     "SearchesAnswer": _object("results", results=_list(_ref("SearchAnswer"))),
-    "Item": {"type": "object", "properties": {"id": _ID}},
+    "Item": {
+        "type": "object",
+        "properties": {"id": _ID},
+        "propertyNames": {"maxLength": DEFAULT_LIMITS.field_name_bytes_max},
+        "maxProperties": DEFAULT_LIMITS.item_fields_max,
+    },
     "Items": _list(_ref("Item")),
     "WriteAnswer": _object(
         "status created updated rejected errors seq",
@@ -161,59 +287,76 @@ SCHEMAS: Final[dict[str, Any]] = {
         ),
         seq=_COUNT,
     ),
-    "ChosenItems": _object(ids=_list(_ID), filter=_TEXT, filters={"type": "object"}, query=_TEXT),
-    "ChangedItems": _object(
-        "fields",
-        ids=_list(_ID),
-        filter=_TEXT,
-        filters={"type": "object"},
-        query=_TEXT,
-        fields={"type": "object", "minProperties": 1},
+    "ChosenItems": _restricted(),
+    "ChangedItems": _restricted(
+        fields={
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {
+                "not": {"const": "id"},
+                "maxLength": DEFAULT_LIMITS.field_name_bytes_max,
+            },
+        }
     ),
-    "Configuration": _object(
+    "Configuration": _open_body(
         aggregations={
-            "type": ["object", "null"],
+            "type": "object",
+            "propertyNames": _FIELD,
             "additionalProperties": _FACET_SETTINGS,
+            "maxProperties": DEFAULT_LIMITS.facets_max,
         },
-        searchable_fields={"anyOf": [_list(_TEXT), {"type": "null"}]},
-        sorting_fields={"anyOf": [_list(_TEXT), {"type": "null"}]},
-        language={"type": ["string", "null"]},
-        field_languages={"type": ["object", "null"], "additionalProperties": _TEXT},
-        stop_words={"anyOf": [_list(_TEXT), _TEXT, {"type": ["boolean", "null"]}]},
-        synonyms={"type": ["array", "object", "null"]},
-        match={"type": ["string", "null"]},
-        prefix={"enum": ["last", "none", "all", None]},
-        typo={"enum": ["auto", 0, 1, 2, "0", "1", "2", None]},
-        ranking=_object(
-            k1={"type": ["number", "null"], "minimum": 0},
-            b={"type": ["number", "null"], "minimum": 0, "maximum": 1},
-            proximity={"type": ["number", "null"], "minimum": 0},
+        searchable_fields={
+            "anyOf": [_list(_FIELD), {"type": "object", "additionalProperties": _WEIGHT}]
+        },
+        sorting_fields=_list(_FIELD),
+        language=_LANGUAGE,
+        field_languages={
+            "type": "object",
+            "propertyNames": _FIELD,
+            "additionalProperties": _LANGUAGE,
+        },
+        stop_words={"anyOf": [_list(_WORD), _LANGUAGE, {"type": "boolean"}]},
+        synonyms={"anyOf": [_list(_SYNONYMS), {"type": "object"}]},
+        match=_SEARCH_SCHEMAS["match"],
+        prefix=_SEARCH_SCHEMAS["prefix"],
+        typo=_SEARCH_SCHEMAS["typo"],
+        ranking=_open_body(
+            k1={"type": "number", "minimum": 0, "maximum": 100},
+            b={"type": "number", "minimum": 0, "maximum": 1},
+            proximity={"type": "number", "minimum": 0, "maximum": 10},
         ),
     ),
     "ConfigurationAnswer": _object("status warnings", status=_TEXT, warnings=_list(_TEXT)),
     "Status": _object("status", status=_TEXT),
     "Document": {"type": "object"},
-    "Aliases": _object(
+    "Aliases": _body(
         "aliases",
         aliases={
             "type": "object",
             "minProperties": 1,
-            "additionalProperties": {"type": ["string", "null"]},
+            "propertyNames": _INDEX,
+            "additionalProperties": {"anyOf": [_INDEX, {"type": "null"}]},
         },
     ),
-    "NewSnapshot": _object("name", name={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}),
-    "NewKey": _object(
+    "NewSnapshot": _body("name", name=_SNAPSHOT),
+    "NewKey": _body(
         "actions",
         actions={
             "type": "array",
             "minItems": 1,
+            "maxItems": 100,
             "items": {"enum": ["search", "write", "configure", "admin"]},
         },
-        indexes=_list(_TEXT),
-        expires_at=_TEXT,
-        expires_in_seconds={"type": "integer", "minimum": 1},
-        filter=_TEXT,
-        description=_TEXT,
+        indexes={
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 100,
+            "items": {"type": "string", "minLength": 1, "maxLength": 64},
+        },
+        expires_at={"type": "string", "format": "date-time"},
+        expires_in_seconds={"type": "integer", "minimum": 1, "maximum": 10**10 - 1},
+        filter=_SEARCH_SCHEMAS["filter"],
+        description={"type": "string", "maxLength": 500},
     ),
 }
 
@@ -243,7 +386,14 @@ def document(routes: Iterable[Route], limits: Limits) -> dict[str, Any]:
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": {
+                **SCHEMAS,
+                **{
+                    f"parameter.{one.name}": one.schema
+                    for one in SEARCH_PARAMETERS
+                    if "$ref" in _schema_of(one)
+                },
+            },
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -307,15 +457,15 @@ def _operation_id(route: Route) -> str:
     return "_".join([route.method.lower(), *(word.strip("_") for word in words)])
 
 
+_PATH_ARGUMENTS: Final = {
+    "index": {**_INDEX, "examples": ["films"]},
+    "id": {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "examples": ["1"]},
+    "name": _SNAPSHOT,
+}
+
+
 def _path_parameter(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string", "minLength": 1}
-    if name == "index":
-        schema["maxLength"] = DEFAULT_LIMITS.index_name_chars_max
-        schema["examples"] = ["films"]
-    elif name == "id":
-        schema["maxLength"] = DEFAULT_LIMITS.id_bytes_max
-        schema["examples"] = ["1"]
-    return {"name": name, "in": "path", "required": True, "schema": schema}
+    return {"name": name, "in": "path", "required": True, "schema": _PATH_ARGUMENTS[name]}
 
 
 def _query_parameter(parameter: Parameter) -> dict[str, Any]:
@@ -327,38 +477,13 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
         "required": parameter.name == "name",
     }
     if parameter.is_json:
-        described["content"] = {"application/json": {"schema": parameter.schema}}
+        described["content"] = {"application/json": {"schema": _schema_of(parameter)}}
     elif parameter.is_list:
         described["schema"] = _list(_TEXT)
     else:
-        described["schema"] = parameter.schema
+        # An empty value counts as absent.
+        described["schema"] = {"anyOf": [_schema_of(parameter), {"type": "string", "maxLength": 0}]}
     return described
-
-
-def parameters_schema(parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """Return the schema of a body that has the given parameters."""
-    properties: dict[str, Any] = {}
-    required = []
-    for parameter in parameters:
-        properties[parameter.name] = {
-            **parameter.schema,
-            "description": parameter.description,
-        }
-        for alias in parameter.aliases:
-            properties[alias] = {
-                **parameter.schema,
-                "description": f"The same as {parameter.name}.",
-            }
-        if parameter.name == "name":
-            required.append("name")
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-    }
-    if required:
-        schema["required"] = required
-    return schema
 
 
 def _answer(name: str) -> dict[str, Any]:
@@ -486,6 +611,8 @@ def _shown_type(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " | ".join(dict.fromkeys(_shown_type(one) for one in schema["anyOf"]))
     kind = schema.get("type", "any")
+    if "minimum" in schema and isinstance(kind, list):
+        kind = kind[0]  # digits in a text are the same number
     text = " | ".join(kind) if isinstance(kind, list) else str(kind)
     if "minimum" in schema and "maximum" in schema:
         text += f" {schema['minimum']:,}\u2013{schema['maximum']:,}"

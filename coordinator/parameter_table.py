@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.parameter_reader import Parameter, ParameterReader, Schema
+from coordinator.facet_options import FACET_OFFSET_MAX
+from coordinator.parameter_reader import MARK_CHARS_MAX, Parameter, ParameterReader, Schema
+from coordinator.parameter_values import DIGITS
 
 _MAX: Final = DEFAULT_LIMITS
 """Bounds as documented; an operator may have set others."""
@@ -34,45 +36,81 @@ def _parameter(
     )
 
 
+def _text(chars_max: int, chars_min: int = 0) -> Schema:
+    return {"type": "string", "minLength": chars_min, "maxLength": chars_max}
+
+
+def _integer(low: int, high: int, default: int | None = None) -> Schema:
+    # Bounds concern a number only, the pattern a text only: both forms of it are described.
+    schema: Schema = {"type": ["integer", "string"], "minimum": low, "maximum": high}
+    schema["pattern"] = f"^(?!0+$){DIGITS.pattern}$" if low > 0 else f"^{DIGITS.pattern}$"
+    return schema if default is None else {**schema, "default": default}
+
+
+def _options(**members: Schema) -> Schema:
+    """Return the schema of an object of options; null stands for "not given"."""
+    properties = {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in members.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _by_field(schema: Schema, num_max: int | None = None) -> Schema:
+    """Return the schema of an object by field; some languages write an empty one as a list."""
+    by_field: Schema = {
+        "type": "object",
+        "propertyNames": _FIELD,
+        "additionalProperties": schema,
+    }
+    if num_max is not None:
+        by_field["maxProperties"] = num_max
+    return {"anyOf": [by_field, {"type": "array", "maxItems": 0}]}
+
+
+def _names(num_max: int) -> Schema:
+    """Return the schema of a list of names, or of their comma list."""
+    listed = {"type": "array", "items": _FIELD, "maxItems": num_max}
+    return {"anyOf": [listed, {"type": "string"}]}
+
+
 _TEXT: Final[Schema] = {"type": "string"}
-_NAMES: Final[Schema] = {
-    "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]
+_QUERY: Final = _text(_MAX.query_chars_max)
+_FIELD: Final = _text(_MAX.field_name_bytes_max, 1)
+_SCALAR: Final[Schema] = {
+    "anyOf": [{"type": ["number", "boolean"]}, _text(_MAX.filter_value_bytes_max)]
 }
-_SCALAR: Final[Schema] = {"type": ["string", "number", "boolean"]}
-_BOUND: Final[Schema] = {"type": ["string", "number"]}
-_FILTERS: Final[Schema] = {
-    "type": "object",
-    "additionalProperties": {
+_SCALARS: Final[Schema] = {
+    "type": "array",
+    "items": _SCALAR,
+    "maxItems": _MAX.filter_values_max,
+}
+_CHOICE: Final[Schema] = {"anyOf": [_SCALAR, _SCALARS]}
+_BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, _text(_MAX.filter_value_bytes_max)]}
+_FILTERS: Final = _by_field(
+    {
         "anyOf": [
-            _SCALAR,
-            {"type": "array", "items": _SCALAR},
-            {
-                "type": "object",
-                "properties": {
-                    "gt": _BOUND,
-                    "gte": _BOUND,
-                    "lt": _BOUND,
-                    "lte": _BOUND,
-                    "any": {"type": "array", "items": _SCALAR},
-                    "all": {"type": "array", "items": _SCALAR},
-                    "none": {"type": "array", "items": _SCALAR},
-                    "exists": {"type": "boolean"},
-                },
-                "additionalProperties": False,
-            },
+            _CHOICE,
+            _options(
+                gt=_BOUND,
+                gte=_BOUND,
+                lt=_BOUND,
+                lte=_BOUND,
+                any=_CHOICE,
+                all=_CHOICE,
+                none=_CHOICE,
+                exists={"type": "boolean"},
+            ),
         ]
     },
+    _MAX.filter_fields_max,
+)
+
+
+_SORT_KEY: Final[Schema] = {
+    **_options(field=_FIELD, order={"enum": ["asc", "desc"]}, missing={"enum": ["first", "last"]}),
+    "required": ["field"],
 }
-
-
-def _integer(low: int, high: int | None = None, default: int | None = None) -> Schema:
-    schema: Schema = {"type": "integer", "minimum": low}
-    if high is not None:
-        schema["maximum"] = high
-    if default is not None:
-        schema["default"] = default
-    return schema
-
+_MARKED: Final = _names(_MAX.projected_fields_max)
+_MARK: Final = _text(MARK_CHARS_MAX)
+_SHOWN: Final = ["score", "score_details", "timings"]
 
 _RESTRICTIONS: Final = (
     _parameter(
@@ -96,7 +134,7 @@ _RESTRICTIONS: Final = (
     _parameter(
         "filter",
         ParameterReader.read_filter,
-        _TEXT,
+        _text(_MAX.filter_expression_chars_max),
         'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]).',
         stage=5,
     ),
@@ -105,7 +143,7 @@ _TEXT_MODES: Final = (
     _parameter(
         "match",
         ParameterReader.read_match,
-        _TEXT,
+        {"type": "string", "pattern": "^(?:all|any|last|0*(?:100|[1-9][0-9]?)%)$"},
         'How many words must match: "all", "any", "last" (leave out words from the end) or "75%".',
     ),
     _parameter(
@@ -123,7 +161,7 @@ _TEXT_MODES: Final = (
     _parameter(
         "search_fields",
         ParameterReader.read_search_fields,
-        _NAMES,
+        _names(_MAX.search_fields_max),
         'Fields to search, with weights: ["name^3", "description"].',
         is_list=True,
     ),
@@ -149,8 +187,15 @@ _FACET_MODE: Final = _parameter(
     "strict: facets count within the hits; auto: disjunctive ones leave out their own filter.",
 )
 
+_QUERY_PARAMETER: Final = _parameter(
+    "query", ParameterReader.read_query, _QUERY, "Full text; empty: all items."
+)
+
+RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
+"""Those that say which items are meant; exports and changes by filter take them too."""
+
 SEARCH_PARAMETERS: Final = (
-    _parameter("query", ParameterReader.read_query, _TEXT, "Full text; empty: all items."),
+    _QUERY_PARAMETER,
     _parameter(
         "page",
         ParameterReader.read_page,
@@ -167,7 +212,7 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "facet_fields",
         ParameterReader.read_facet_fields,
-        _NAMES,
+        {"anyOf": [{"type": "array", "items": _TEXT, "maxItems": 10_000}, _TEXT]},
         "Facets to compute and return; all configured ones by default. Unknown names are ignored.",
         aliases=("facets_fields",),
         is_list=True,
@@ -175,7 +220,7 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "sort_field",
         ParameterReader.read_sort_field,
-        _TEXT,
+        _FIELD,
         "Any field with scalar values.",
     ),
     _parameter(
@@ -191,23 +236,11 @@ SEARCH_PARAMETERS: Final = (
         {
             "anyOf": [
                 {"type": "string"},
+                _SORT_KEY,
                 {
                     "type": "array",
-                    "items": {
-                        "anyOf": [
-                            {"type": "string"},
-                            {
-                                "type": "object",
-                                "properties": {
-                                    "field": _TEXT,
-                                    "order": {"enum": ["asc", "desc"]},
-                                    "missing": {"enum": ["first", "last"]},
-                                },
-                                "required": ["field"],
-                                "additionalProperties": False,
-                            },
-                        ]
-                    },
+                    "items": {"anyOf": [_FIELD, _SORT_KEY]},
+                    "maxItems": _MAX.sort_keys_max,
                 },
             ]
         },
@@ -219,31 +252,21 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "fields",
         ParameterReader.read_fields,
-        _NAMES,
+        _names(_MAX.projected_fields_max),
         "Return only these paths of each item.",
         is_list=True,
     ),
     _parameter(
         "exclude_fields",
         ParameterReader.read_exclude_fields,
-        _NAMES,
+        _names(_MAX.projected_fields_max),
         "Leave out these paths of each item.",
         is_list=True,
     ),
     _parameter(
         "highlight",
         ParameterReader.read_highlight,
-        {
-            "anyOf": [
-                {"type": "boolean"},
-                _NAMES,
-                {
-                    "type": "object",
-                    "properties": {"fields": _NAMES, "pre": _TEXT, "post": _TEXT},
-                    "additionalProperties": False,
-                },
-            ]
-        },
+        {"anyOf": [{"type": "boolean"}, _MARKED, _options(fields=_MARKED, pre=_MARK, post=_MARK)]},
         'Mark the words found: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
         is_list=True,
     ),
@@ -253,17 +276,8 @@ SEARCH_PARAMETERS: Final = (
         {
             "anyOf": [
                 {"type": "boolean"},
-                _NAMES,
-                {
-                    "type": "object",
-                    "properties": {
-                        "fields": _NAMES,
-                        "pre": _TEXT,
-                        "post": _TEXT,
-                        "ellipsis": _TEXT,
-                    },
-                    "additionalProperties": False,
-                },
+                _MARKED,
+                _options(fields=_MARKED, pre=_MARK, post=_MARK, ellipsis=_MARK),
             ]
         },
         'The best part of long texts: {"fields": ["description:20"]} (words).',
@@ -272,23 +286,18 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "facets",
         ParameterReader.read_facets,
-        {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "properties": {
-                    "size": _integer(0, _MAX.facet_size_max),
-                    "sort": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
-                    "order": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
-                    "conjunction": {"type": "boolean"},
-                    "hide_zero": {"type": "boolean"},
-                    "query": _TEXT,
-                    "offset": _integer(0),
-                    "stats": {"type": "boolean"},
-                },
-                "additionalProperties": False,
-            },
-        },
+        _by_field(
+            _options(
+                size=_integer(0, _MAX.facet_size_max),
+                sort={"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+                order={"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+                conjunction={"type": "boolean"},
+                hide_zero={"type": "boolean"},
+                query=_QUERY,
+                offset=_integer(0, FACET_OFFSET_MAX),
+                stats={"type": "boolean"},
+            )
+        ),
         "Options of facets for this request, by facet.",
         is_json=True,
         stage=1,
@@ -296,21 +305,27 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "facet_ranges",
         ParameterReader.read_facet_ranges,
-        {
-            "type": "object",
-            "additionalProperties": {
+        _by_field(
+            {
                 "anyOf": [
                     {
                         "type": "array",
                         "items": {
-                            "type": "object",
-                            "properties": {"from": _BOUND, "to": _BOUND},
-                            "additionalProperties": False,
+                            **_options(**{"from": _BOUND, "to": _BOUND}),
+                            "minProperties": 1,
                         },
+                        "minItems": 1,
+                        "maxItems": _MAX.range_bounds_max,
                     },
                     {
                         "type": "object",
-                        "properties": {"interval": {"type": "number", "exclusiveMinimum": 0}},
+                        "properties": {
+                            "interval": {
+                                "type": "number",
+                                "exclusiveMinimum": 0,
+                                "exclusiveMaximum": 1e300,
+                            }
+                        },
                         "required": ["interval"],
                         "additionalProperties": False,
                     },
@@ -322,7 +337,8 @@ SEARCH_PARAMETERS: Final = (
                     },
                 ]
             },
-        },
+            _MAX.facet_ranges_max,
+        ),
         'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
         '{"price": {"interval": 10}}, {"date": {"calendar": "month"}}.',
         is_json=True,
@@ -332,7 +348,7 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "cursor",
         ParameterReader.read_cursor,
-        _TEXT,
+        _text(_MAX.cursor_chars_max),
         'Continue behind the last hit of an answer, on the same state of the index; "*" begins.',
         stage=1,
     ),
@@ -341,15 +357,10 @@ SEARCH_PARAMETERS: Final = (
         ParameterReader.read_distinct,
         {
             "anyOf": [
-                _TEXT,
+                _FIELD,
                 {
-                    "type": "object",
-                    "properties": {
-                        "field": _TEXT,
-                        "limit": _integer(1, _MAX.distinct_max, 1),
-                    },
+                    **_options(field=_FIELD, limit=_integer(1, _MAX.distinct_max, 1)),
                     "required": ["field"],
-                    "additionalProperties": False,
                 },
             ]
         },
@@ -358,7 +369,7 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "show",
         ParameterReader.read_show,
-        _NAMES,
+        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}, "maxItems": 16}, _TEXT]},
         "Also return: score, score_details, timings.",
         is_list=True,
     ),
@@ -366,7 +377,7 @@ SEARCH_PARAMETERS: Final = (
 )
 
 FACET_PARAMETERS: Final = (
-    _parameter("name", ParameterReader.read_name, _TEXT, "The facet.", code="missing_name"),
+    _parameter("name", ParameterReader.read_name, _FIELD, "The facet.", code="missing_name"),
     _parameter(
         "page",
         ParameterReader.read_page,
@@ -381,18 +392,18 @@ FACET_PARAMETERS: Final = (
     ),
     *_RESTRICTIONS,
     _parameter(
-        "search_query", ParameterReader.read_query, _TEXT, "A full text that the items must match."
+        "search_query", ParameterReader.read_query, _QUERY, "A full text that the items must match."
     ),
     _parameter(
         "query",
         ParameterReader.read_key_pattern,
-        _TEXT,
+        _QUERY,
         "A pattern over whole keys, case and accents folded; * stands for any text.",
     ),
     _parameter(
         "facet_query",
         ParameterReader.read_facet_query,
-        _TEXT,
+        _QUERY,
         "The start of any word of the key, typos forgiven.",
     ),
     *_TEXT_MODES,

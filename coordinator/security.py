@@ -317,12 +317,23 @@ def hash_secret(secret: str, salt: bytes) -> str:
 
 def _caller(id_: str, key: StoredKey) -> Caller:
     """Return what a key allows, prepared for requests."""
-    patterns = "|".join(
-        ".*".join(re.escape(part) for part in pattern.split("*")) for pattern in key.indexes
-    )
+    patterns = "|".join(map(_expression, key.indexes))
     indexes = None if "*" in key.indexes else re.compile(patterns, re.DOTALL)
     condition = parse_filter(key.filter) if key.filter else None
     return Caller(id_, frozenset(key.actions), indexes, key.expires, condition)
+
+
+def _expression(pattern: str) -> str:
+    """Return the regular expression of an index pattern.
+
+    Each part between two stars is looked for once, as early as it comes (an atomic group): that is
+    enough, and many stars cannot make a match take long.
+    """
+    first, *others = map(re.escape, pattern.split("*"))
+    if not others:
+        return first
+    *inner, last = others
+    return first + "".join(f"(?>.*?{part})" for part in inner) + ".*" + last
 
 
 def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey]:
@@ -394,7 +405,7 @@ def _texts(document: Mapping[str, Any], name: str, default: list[str]) -> list[s
 
 
 def _expiry(document: Mapping[str, Any]) -> float | None:
-    """Return when the key ends, in seconds since 1970."""
+    """Return when the key ends, in seconds since 1970; never in the past."""
     seconds = document.get("expires_in_seconds")
     if seconds is not None:
         if type(seconds) is not int or not 0 < seconds < 10**10:
@@ -405,11 +416,14 @@ def _expiry(document: Mapping[str, Any]) -> float | None:
         return None
     try:
         parsed = datetime.fromisoformat(moment)
-    except (TypeError, ValueError):
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        seconds = parsed.astimezone(UTC).timestamp()  # fails where UTC has no such year
+    except (TypeError, ValueError, OverflowError):
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z") from None
-    if parsed.tzinfo is None:
-        parsed = parsed.replace(tzinfo=UTC)
-    return parsed.timestamp()
+    if seconds <= time.time():
+        raise _wrong("expires_at", "must not be past")
+    return seconds
 
 
 def _wrong(name: str, message: str) -> InvalidRequest:

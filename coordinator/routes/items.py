@@ -17,7 +17,7 @@ from common.placement import ID_INTEGER_MAX, shard_of_id
 from common.placement import canonical_id as canonical_id_of
 from common.protocol.messages import GetRequest, GetResponse
 from coordinator.ingest import WriteResult, with_id
-from coordinator.parameter_table import SEARCH_PARAMETERS
+from coordinator.parameter_table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.raw_parameters import decode_object, query_parameters
 from coordinator.requests import SearchParameters, parse_search
 from coordinator.responses import Answer, Stream, json_answer
@@ -37,17 +37,7 @@ EXPORT_PAGE: Final = 500
 NDJSON: Final = b"application/x-ndjson"
 
 _RESTRICTING: Final = frozenset(
-    (
-        "query",
-        "filters",
-        "not_filters",
-        "exclude_filters",
-        "filter",
-        "match",
-        "prefix",
-        "typo",
-        "search_fields",
-    )
+    name for parameter in RESTRICTING_PARAMETERS for name in (parameter.name, *parameter.aliases)
 )
 _ORDERING: Final = frozenset(("sort", "sort_field", "order"))
 _PROJECTING: Final = frozenset(("fields", "exclude_fields"))
@@ -340,6 +330,8 @@ async def _chosen_ids(
     Items without id cannot be addressed: they are counted as rejected.
     """
     ids = raw.pop("ids", None)
+    # What is null was not given: a client without a value must not mean all items by it.
+    raw = {name: value for name, value in raw.items() if value is not None}
     if (ids is None) == (not raw):
         raise InvalidRequest(
             'name either "ids" or a restriction such as "filter"; '

@@ -42,6 +42,8 @@ def test_same_secret_has_another_hash_with_another_salt() -> None:
         (["*-log", "a.b"], ["x-log", "-log", "a.b"], ["log", "aXb", "x-log2"]),
         (["*"], ["anything", "é"], []),
         (["a*c*e"], ["ace", "abcde"], ["ac", "aec"]),
+        (["*ab*"], ["ab", "xaby", "aab"], ["a", "ba"]),
+        (["*a" * 32], ["a" * 32, "ba" * 32], ["a" * 31, "a" * 64 + "b"]),
     ],
 )
 def test_index_patterns(patterns: list[str], right: list[str], wrong: list[str]) -> None:
@@ -78,6 +80,14 @@ def test_any_document_makes_a_key_or_is_refused(document: object) -> None:
         code = "made"
 
     assert code in ("made", "invalid_key", "invalid_body", "invalid_filter")
+
+
+@pytest.mark.parametrize(
+    "moment", ["2001-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "soon", 5]
+)
+def test_key_ends_in_the_future(moment: object) -> None:
+    with pytest.raises(InvalidRequest, match="expires_at must"):
+        create_key({"actions": ["admin"], "expires_at": moment}, is_first=True)
 
 
 def test_host_names() -> None:

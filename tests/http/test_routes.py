@@ -120,6 +120,16 @@ async def test_items_by_ids_and_by_filter(web: Web) -> None:
     assert (await web.get("/films/items/44")).status == 200
 
 
+@pytest.mark.parametrize("body", [{}, {"filter": None}, {"ids": None, "query": None}])
+async def test_null_never_means_all_items(web: Web, body: dict[str, Any]) -> None:
+    for path in ("/films/items/delete", "/films/items/update"):
+        fields = {"fields": {"name": "gone"}} if path.endswith("update") else {}
+        reply = await web.post(path, {**body, **fields})
+        assert (reply.status, reply.code) == (400, "invalid_body")
+
+    assert (await web.get("/films/items/1")).json == {"id": 1, "name": "one"}
+
+
 async def test_configuration_comes_back_as_posted(web: Web) -> None:
     document = {"zzz": 1, "aggregations": {"b": {"size": 3}, "a": {}}, "searchable_fields": ["x^2"]}
 
