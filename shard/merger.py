@@ -312,6 +312,7 @@ def _merge(
     is_flush: bool,
 ) -> None:
     """Merge segments (or copy one) and put the result in their place."""
+    generation = partition.generation
     segments = [view.segment for view in parts]
     dropped = [partition.droppable(view) for view in parts]
     fault("merge.begin")
@@ -338,7 +339,9 @@ def _merge(
     ]
     if gone_records:
         with partition.lock:
-            partition.purgeable.append(np.concatenate(gone_records))
+            # Another configuration that came meanwhile has segments of its own, and has counted.
+            if partition.generation is generation:
+                partition.purgeable.append(np.concatenate(gone_records))
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], merged: Segment) -> bool:

@@ -271,11 +271,15 @@ class Partition:
         return delete_records([SegmentView(segment) for segment in segments], dead)
 
     def _find_purgeable(self, views: Sequence[SegmentView], folded: NDArray[np.uint64]) -> None:
-        """Note the dead records that were dropped from segments, but not from LMDB, before."""
+        """Note the dead records that segments do not have, but LMDB does.
+
+        What segments still have stays out, also if it was noted before: its tombstone hides it.
+        """
         kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
-        gone = folded if not kept else np.setdiff1d(folded, np.concatenate(kept))
-        if len(gone):
-            self.purgeable.append(gone)
+        gone = np.unique(np.concatenate([folded, *self.purgeable]))
+        if kept:
+            gone = np.setdiff1d(gone, np.concatenate(kept))
+        self.purgeable = [gone] if len(gone) else []
 
     def close(self) -> None:
         """Let go of the environment. Threads of the writer and merger have ended before."""
@@ -503,13 +507,27 @@ class Partition:
                 dictionaries=generation.dictionaries,
             )
 
-    def switch_generation(self, generation: Generation, views: Sequence[SegmentView]) -> None:
-        """Let searches use what another configuration makes of the documents."""
+    def switch_generation(
+        self,
+        generation: Generation,
+        views: Sequence[SegmentView],
+        folded: NDArray[np.uint64] | None = None,
+    ) -> None:
+        """Let searches use what another configuration makes of the documents.
+
+        Args:
+            generation: the configuration in force from now on.
+            views: its segments.
+            folded: the records that were dead when these were built anew; None if they are the
+                former ones.
+        """
         with self.lock:
             self.generation = generation
             self.tail_uid = 0
             seq = self.history.newest.seq
             self.history.add(self.make_snapshot(seq, tuple(views)))
+            if folded is not None:
+                self._find_purgeable(views, folded)
         self.commit_derived()
         write_entry(self.environment, generation.entry)
 

@@ -14,7 +14,6 @@ the revision, leaves the index as it was. The switch is the manifest that names 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from common.logs import Log
@@ -78,24 +77,20 @@ class Rebuild:
         with self._partition.environment.read() as txn:
             return BitMap64(read_tombstones(txn).tolist())
 
-    def _dead(self) -> NDArray[np.uint64]:
-        """Return the records that are dead as of now; of some, an older state can still be made."""
-        with self._partition.environment.read() as txn:
-            folded = read_tombstones(txn)
-            groups = read_groups(txn)
-        return np.concatenate([folded, *(group.deleted for group in groups)])
-
     def finish(self) -> None:
         """Catch up with what was written since, and switch; on the writer's thread."""
         partition = self._partition
         if self._is_shared:
-            views = list(partition.history.newest.views)
+            partition.switch_generation(self._generation, partition.history.newest.views)
         else:
             self._build_up_to(partition.state.next_record)
-            views = delete_records(
-                [SegmentView(segment) for segment in self._segments], self._dead()
-            )
-        partition.switch_generation(self._generation, views)
+            with partition.environment.read() as txn:
+                folded = read_tombstones(txn)
+                groups = read_groups(txn)
+            # Of some of the dead, an older state can still be made: these are only hidden.
+            dead = np.concatenate([folded, *(group.deleted for group in groups)])
+            views = delete_records([SegmentView(segment) for segment in self._segments], dead)
+            partition.switch_generation(self._generation, views, folded)
         _log.info("configured", index=partition.number, revision=self.entry.revision)
 
     def discard(self) -> None:

@@ -564,6 +564,27 @@ def test_states_before_a_configuration_are_whole_after_a_restart(shard: Shard) -
     assert shard.live() == {"0": {"id": 0, "v": 2}, "1": {"id": 1}}
 
 
+def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> None:
+    """A segment that is built anew leaves them out, so no merge ever drops them."""
+    for revision in range(2, 6):
+        for _ in range(300):  # more groups than the log keeps
+            shard.put({"id": 0}, {"id": 1})
+        rebuild = Rebuild(shard.partition, _entry(revision, aggregations={f"f{revision}": {}}))
+        rebuild.run()
+        shard.put({"id": 0})
+        rebuild.finish()
+    shard.put({"id": "last"})
+    shard.merge()
+    while shard.writer.purge():
+        pass
+
+    with shard.partition.environment.read() as txn:
+        assert txn.count(SubDatabase.DOCUMENTS) < 10
+    shard.crash()
+    shard.open()
+    assert set(shard.live()) == {"0", "1", "last"}
+
+
 def test_prepared_revision_that_is_discarded_leaves_no_file(shard: Shard) -> None:
     shard.put(*[{"id": number, "size": 1} for number in range(90)])
     rebuild = Rebuild(shard.partition, _entry(2, aggregations={"size": {}}))
