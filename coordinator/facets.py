@@ -8,7 +8,6 @@ which are kept for as long as the horizon stays, as the shards keep theirs.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
@@ -36,6 +35,7 @@ from coordinator.facet_values import (
     MergedCounts,
     page_of_buckets,
 )
+from coordinator.fan_out import call_all
 from coordinator.requests import FacetWish, SearchParameters
 from coordinator.results import FacetResult, FacetStats
 
@@ -100,17 +100,15 @@ class FacetMemory:
                     wanted.setdefault((shard, counts.field), (counts, start))
         if not wanted:
             return
-        timeout_ms = deadline.remaining_ms
-        tails = await asyncio.gather(
-            *(
-                self._cluster.shards[shard].call(
-                    "facet_values",
-                    FacetValuesRequest(index.number, name, counts.epoch, start),
-                    FacetValuesResponse,
-                    timeout_ms,
-                )
+        tails = await call_all(
+            self._cluster,
+            "facet_values",
+            [
+                (shard, FacetValuesRequest(index.number, name, counts.epoch, start))
                 for (shard, name), (counts, start) in wanted.items()
-            )
+            ],
+            FacetValuesResponse,
+            deadline.remaining_ms,
         )
         for ((shard, name), (counts, _)), tail in zip(wanted.items(), tails, strict=True):
             values = self.values(name)

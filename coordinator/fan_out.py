@@ -156,8 +156,48 @@ async def gather_each(
             raise first_error  # a part of nothing is no answer
         return results
     finally:
-        for call in calls:
-            if call is not None and not call.done():
-                call.cancel()
-            elif call is not None and not call.cancelled():
-                call.exception()  # seen, though the first failure was raised
+        _let_go(calls)
+
+
+async def call_all(
+    cluster: Cluster,
+    method: str,
+    params: Sequence[tuple[int, Any]],
+    result_type: type[T],
+    timeout_ms: int,
+) -> list[T]:
+    """Call a method of some shards, of one perhaps several times; the first failure fails all.
+
+    Args:
+        cluster: the shards.
+        method: name of a reading method.
+        params: ordinal of a shard and params, by call.
+        result_type: struct of the results.
+        timeout_ms: within which each must have answered.
+
+    Returns:
+        The results in the order of the params.
+
+    Raises:
+        Unavailable: a shard is away, busy or late.
+        ServiceError: a shard refused.
+    """
+    calls: list[asyncio.Future[T] | None] = []
+    try:
+        for shard, shard_params in params:
+            # One by one: what was called before a failure must be let go.
+            calls.append(
+                cluster.shards[shard].call(method, shard_params, result_type, timeout_ms)
+            )
+        return [await call for call in calls if call is not None]
+    finally:
+        _let_go(calls)
+
+
+def _let_go(calls: Sequence[asyncio.Future[Any] | None]) -> None:
+    """Give up what is still under way, and look at failures that came behind the first."""
+    for call in calls:
+        if call is not None and not call.done():
+            call.cancel()
+        elif call is not None and not call.cancelled():
+            call.exception()

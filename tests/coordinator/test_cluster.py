@@ -11,7 +11,7 @@ from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavai
 from common.protocol.messages import GetRequest, GetResponse
 from coordinator import shard_client
 from coordinator.cluster import parse_address
-from coordinator.fan_out import gather, gather_each
+from coordinator.fan_out import call_all, gather, gather_each
 from coordinator.settings import SettingError
 from coordinator.shard_client import ShardState
 from tests.coordinator.conftest import MakeService, soon, until
@@ -74,6 +74,30 @@ class TestFanOut:
         service = await make_service(2)
         with pytest.raises(DeadlineExceeded):
             await gather(service.cluster, "get", GET, GetResponse, Deadline(0.0))
+
+    async def test_calls_of_some_shards_are_answered_in_their_order(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(2)
+        service.shards[1].documents = {1: {b"5": (b"five", 0)}}
+        results = await call_all(
+            service.cluster, "get", [(1, GET), (0, GET), (1, GET)], GetResponse, 1_000
+        )
+        assert [result.document for result in results] == [b"five", None, b"five"]
+
+    async def test_what_was_called_before_a_failure_is_let_go(
+        self, make_service: MakeService
+    ) -> None:
+        """Found by the simulation: its failure was logged as one that nobody looked at."""
+        service = await make_service(2)
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        made: list[asyncio.Future[Any]] = []
+        call = service.cluster.shards[0].call
+        service.cluster.shards[0].call = lambda *args: made.append(call(*args)) or made[-1]  # type: ignore[method-assign,assignment,func-returns-value]
+        with pytest.raises(Unavailable, match="shard 1"):
+            await call_all(service.cluster, "get", [(0, GET), (1, GET)], GetResponse, 1_000)
+        assert [future.cancelled() for future in made] == [True]
 
 
 class TestLife:
