@@ -2,17 +2,25 @@
 
 A segment is immutable, so what is derived from it (the documents that pass a filter, an order of
 its documents, a column of texts) stays right as long as its `uid` is part of the key. Entries of
-segments that are gone are never asked for again and fall out in time.
+segments that are gone are never asked for again. Each write makes a segment, so they would soon be
+most of all: an entry goes with its *owner*, of which the memo only has a weak reference.
+
+    entries   key → (value, size, id of the owner)
+    owners    id of the owner → (weak reference, its keys)
+    gone      ids of owners that have been collected; taken up by the next `put` or `sweep`
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from threading import Lock
 from typing import Any, Final
 
 MIB: Final = 1 << 20
+ENTRY_BYTES: Final = 500
+"""Taken by an entry beside what it says itself: key, tuples, the heads of arrays."""
 
 
 class Memo:
@@ -22,13 +30,20 @@ class Memo:
     replaces the first, which is equal.
     """
 
-    __slots__ = ("_entries", "_lock", "bytes_max", "size")
+    __slots__ = ("_entries", "_gone", "_lock", "_owners", "bytes_max", "size")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.size = 0
-        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
+        self._owners: dict[int, tuple[weakref.ref[Any], set[Hashable]]] = {}
+        # An owner may be collected at any line, also while this thread holds the lock: its end is
+        # only noted then.
+        self._gone: deque[int] = deque()
         self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     def get(self, key: Hashable) -> Any:
         """Return a value, or None if it is not (or no longer) there."""
@@ -39,19 +54,58 @@ class Memo:
             self._entries.move_to_end(key)
             return entry[0]
 
-    def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Remember a value of `size` bytes; one that is larger than half the bound is not kept."""
+    def put(self, key: Hashable, value: Any, num_bytes: int, owner: object) -> None:
+        """Remember a value; one that is larger than half the bound is not kept.
+
+        Args:
+            key: names it.
+            value: must not refer to its owner.
+            num_bytes: of the value.
+            owner: whose end is the end of the entry.
+        """
+        size = num_bytes + ENTRY_BYTES
         if 2 * size > self.bytes_max:
             return
         with self._lock:
-            replaced = self._entries.pop(key, None)
-            if replaced is not None:
-                self.size -= replaced[1]
-            self._entries[key] = (value, size)
+            self._sweep()
+            self._drop(key)
+            owner_id = id(owner)
+            known = self._owners.get(owner_id)
+            if known is None:
+                known = self._owners[owner_id] = (self._reference(owner), set())
+            known[1].add(key)
+            self._entries[key] = (value, size, owner_id)
             self.size += size
             while self.size > self.bytes_max:
-                _, (_, dropped) = self._entries.popitem(last=False)
-                self.size -= dropped
+                self._drop(next(iter(self._entries)))
+
+    def sweep(self) -> None:
+        """Forget the entries of owners that are gone."""
+        with self._lock:
+            self._sweep()
+
+    def _reference(self, owner: object) -> weakref.ref[Any]:
+        owner_id, gone = id(owner), self._gone
+        return weakref.ref(owner, lambda _: gone.append(owner_id))
+
+    def _sweep(self) -> None:
+        # The id of an owner that is gone may be another's by now, but not before it was noted: so
+        # no entry of that other one is here yet.
+        while self._gone:
+            known = self._owners.get(self._gone.popleft())
+            for key in tuple(known[1]) if known is not None else ():
+                self._drop(key)
+
+    def _drop(self, key: Hashable) -> None:
+        """Forget an entry, and its owner with its last one."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self.size -= entry[1]
+        keys = self._owners[entry[2]][1]
+        keys.remove(key)
+        if not keys:
+            del self._owners[entry[2]]
 
 
 FILTER_MEMO: Final = Memo(16 * MIB)

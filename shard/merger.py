@@ -31,6 +31,7 @@ from common.faults import fault
 from common.logs import Log
 from shard.index.segment import Segment
 from shard.index.segment_builder import make_doc_maps, merge_segments
+from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.memory import trim
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
@@ -215,6 +216,8 @@ class Merger:
             return bool(job.submit(job.writer.purge).result())
         with job.partition.lock:
             job.partition.history.forget_revisions()
+        for memo in (FILTER_MEMO, COLUMN_MEMO):
+            memo.sweep()
         trim()
         return False
 

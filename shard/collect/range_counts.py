@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.collect.matches import Matches
+    from shard.index.segment import Segment
     from shard.snapshot import Snapshot
 
 _CALENDAR: Final = {
@@ -110,7 +111,7 @@ def _count_dates(
     texts = text_column(snapshot, part.view, field)
     if texts is None:
         return {}
-    keys, bucket_of_code = _calendar_buckets(texts, calendar)
+    keys, bucket_of_code = _calendar_buckets(texts, calendar, part.view.segment)
     column = texts.column
     if column.is_single:
         buckets = bucket_of_code[column.codes[part.docs]]
@@ -124,8 +125,13 @@ def _count_dates(
     return {keys[bucket - 1]: int(counts[bucket]) for bucket in np.flatnonzero(counts).tolist()}
 
 
-def _calendar_buckets(texts: TextColumn, calendar: str) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date)."""
+def _calendar_buckets(
+    texts: TextColumn, calendar: str, segment: Segment
+) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date).
+
+    They are remembered as long as the segment that first asked is there.
+    """
     memo_key = ("calendar", texts.identity, calendar)
     known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_MEMO.get(memo_key)
     if known is not None:
@@ -139,7 +145,7 @@ def _calendar_buckets(texts: TextColumn, calendar: str) -> tuple[list[str], NDAr
             bucket = positions.setdefault(found.group(), len(positions) + 1)
             bucket_of_code[number + 1] = bucket
     buckets = list(positions), bucket_of_code
-    COLUMN_MEMO.put(memo_key, buckets, bucket_of_code.nbytes)
+    COLUMN_MEMO.put(memo_key, buckets, bucket_of_code.nbytes, segment)
     return buckets
 
 

@@ -83,7 +83,17 @@ class Segment:
         caches: memo of structures that readers make lazily and that depend on the segment only.
     """
 
-    __slots__ = ("_arrays", "caches", "checksum", "meta", "num_docs", "path", "size", "uid")
+    __slots__ = (
+        "__weakref__",  # what is derived from a segment goes with it
+        "_arrays",
+        "caches",
+        "checksum",
+        "meta",
+        "num_docs",
+        "path",
+        "size",
+        "uid",
+    )
 
     def __init__(
         self,

@@ -250,7 +250,7 @@ def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn
     if texts is None:
         texts = _extract_texts(snapshot, view, field)
         entry = _StoredTexts(texts, view.deleted)
-        COLUMN_MEMO.put(("texts", view.segment.uid, field), entry, texts.size)
+        COLUMN_MEMO.put(("texts", view.segment.uid, field), entry, texts.size, view.segment)
     return texts
 
 
@@ -332,6 +332,7 @@ class SortColumn:
     """
 
     __slots__ = (
+        "__weakref__",
         "_by_doc",
         "_missing",
         "_numbers",
@@ -451,7 +452,8 @@ class SortColumn:
             is_first = np.ones(num_values, np.bool_)
             np.not_equal(ordered[1:num_values], ordered[: max(num_values - 1, 0)], out=is_first[1:])
             permutation = Permutation(order[:num_values].copy(), is_first)
-            COLUMN_MEMO.put(key, permutation, permutation.docs.nbytes + is_first.nbytes)
+            num_bytes = permutation.docs.nbytes + is_first.nbytes
+            COLUMN_MEMO.put(key, permutation, num_bytes, self)
         return permutation
 
 
@@ -495,7 +497,7 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
     column = COLUMN_MEMO.get(key)
     if column is None:
         column = _make_column(view, field, texts)
-        COLUMN_MEMO.put(key, column, column.size)
+        COLUMN_MEMO.put(key, column, column.size, segment)
     return column
 
 

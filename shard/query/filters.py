@@ -206,7 +206,7 @@ def _resolve_leaf(
     words: NDArray[np.uint64] | None = FILTER_MEMO.get(key)
     if words is None:
         words = _Values(snapshot, view, field, texts).resolve(condition)
-        FILTER_MEMO.put(key, words, words.nbytes)
+        FILTER_MEMO.put(key, words, words.nbytes, view.segment)
     return words
 
 
