@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 import Stemmer
@@ -105,19 +103,25 @@ def stem_beginning(stem: str, language: str) -> str | None:
     return stem[: max(2, len(stem) - 2)]
 
 
-@dataclass(frozen=True, slots=True)
 class Languages:
-    """The language of every field of an index; made once per configuration."""
+    """The language of every field of an index; made once per configuration.
 
-    default: str | None = None
-    """Of fields that name no own; None: no stemming."""
-    by_path: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    Attributes:
+        default: of fields that name no own; None: no stemming.
+        by_path: of the others.
+        used: the languages that some field may have, each once, the default first.
+    """
+
+    __slots__ = ("by_path", "default", "used")
+
+    def __init__(
+        self, default: str | None = None, by_path: Mapping[str, str | None] | None = None
+    ) -> None:
+        self.default = default
+        self.by_path: Mapping[str, str | None] = {} if by_path is None else dict(by_path)
+        named = [default, *sorted(set(filter(None, self.by_path.values())))]
+        self.used: tuple[str, ...] = tuple(dict.fromkeys(filter(None, named)))
 
     def of(self, path: str) -> str | None:
         """Return the language of a field."""
         return self.by_path.get(path, self.default)
-
-    def used(self) -> tuple[str, ...]:
-        """Return the languages that some field may have, each once, the default first."""
-        named = [self.default, *sorted(set(filter(None, self.by_path.values())))]
-        return tuple(dict.fromkeys(filter(None, named)))

@@ -176,3 +176,27 @@ def decode_entry(postings: Any, bit: Any, low_bits: Any, freq_bits: Any) -> Any:
     low &= (_ONE << np.uint64(low_bits)) - _ONE
     freq = np.int64(low & ((_ONE << np.uint64(freq_bits)) - _ONE)) + 1
     return np.int64(low >> np.uint64(freq_bits)), freq
+
+
+@kernel("int64(uint32[::1], int64, int64, uint32)", allocates=False)
+def seek(docs: Any, start: Any, end: Any, wanted: Any) -> Any:
+    """Return the first place in [start, end) with at least the wanted document, or `end`."""
+    while start < end and docs[start] < wanted:
+        start += 1
+    return start
+
+
+@kernel("int64(uint8[::1], int64, int64, int64, int64, int64)", allocates=False)
+def sum_freqs(
+    postings: Any, first_bit: Any, width: Any, freq_bits: Any, start: Any, end: Any
+) -> Any:
+    """Return the sum of the frequencies of the entries [start, end) of a block."""
+    if freq_bits == 0:
+        return end - start
+    mask = (_ONE << np.uint64(freq_bits)) - _ONE
+    bit = first_bit + start * width
+    total = end - start
+    for _ in range(end - start):
+        total += np.int64(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & mask)
+        bit += width
+    return total

@@ -21,7 +21,7 @@ per segment. The result is kept with the segment.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import xxhash
@@ -44,6 +44,14 @@ ALL_LANGUAGES: Final = (1 << 64) - 1
 _NO_LANGUAGE_BIT: Final = 63
 
 
+class OnlyTerm(NamedTuple):
+    """A term that alone stands for a word in a segment: the usual case, and the fast one."""
+
+    term: int
+    kind: int
+    languages: int
+
+
 @dataclass(frozen=True, slots=True)
 class Expansion:
     """Terms of one segment that match a word."""
@@ -58,6 +66,8 @@ class Expansion:
     """Synonyms of several words, which match as kind STEM where they stand adjacent, in order."""
     num_entries: int
     """Posting entries of all terms."""
+    only: OnlyTerm | None
+    """The term, where it is the only one and there are no phrases."""
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -66,7 +76,7 @@ class Expansion:
 def language_bits(languages: Languages) -> dict[str | None, int]:
     """Return the mask of each language that fields may have."""
     bits: dict[str | None, int] = {
-        language: 1 << min(i, _NO_LANGUAGE_BIT - 1) for i, language in enumerate(languages.used())
+        language: 1 << min(i, _NO_LANGUAGE_BIT - 1) for i, language in enumerate(languages.used)
     }
     bits[None] = 1 << _NO_LANGUAGE_BIT
     return bits
@@ -74,7 +84,7 @@ def language_bits(languages: Languages) -> dict[str | None, int]:
 
 def expand_word(segment: Segment, word: Word, languages: Languages) -> Expansion:
     """Return the terms that match a word, from the segment's memo if it was asked before."""
-    used = languages.used()
+    used = languages.used
     memo: dict[tuple[Word, tuple[str, ...], bool], Expansion] = segment.caches.setdefault(
         "expansions", {}
     )
@@ -121,13 +131,12 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         if pieces
         else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
     )
-    return Expansion(
-        terms,
-        all_kinds,
-        all_masks,
-        tuple(alternative for alternative in word.synonyms if len(alternative) > 1),
-        int(index.entry_counts[terms].sum()),
-    )
+    phrases = tuple(alternative for alternative in word.synonyms if len(alternative) > 1)
+    only = None
+    if len(terms) == 1 and not phrases:
+        only = OnlyTerm(int(terms[0]), int(all_kinds[0]), int(all_masks[0]))
+    num_entries = int(index.entry_counts[terms].sum())
+    return Expansion(terms, all_kinds, all_masks, phrases, num_entries, only)
 
 
 def _piece(

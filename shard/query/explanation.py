@@ -115,11 +115,10 @@ def explain_score(
         tier = max(tier, int(found.tiers[0]))
         score = int(found.scores[0]) / SCORE_UNIT
         parts.append(_explain_clause(evaluation, scored, registry, doc, int(found.tiers[0]), score))
-    _, pair_weights = proximity_pairs(query)
-    if query.proximity > 0 and pair_weights.any():
-        parts.append(
-            {"kind": "proximity", "score": int(evaluation.bonus(candidate)[0]) / SCORE_UNIT}
-        )
+    pairs = proximity_pairs(query)
+    if pairs is not None:
+        bonus = int(evaluation.bonus(candidate, pairs)[0]) / SCORE_UNIT
+        parts.append({"kind": "proximity", "score": bonus})
     if query.required >= len(query.clauses):
         worst = worst_tier(query)
         if worst > 0:

@@ -244,17 +244,7 @@ def _follow_terms(
 
 def lists_of(index: TextIndex) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]:
     """Return the arrays of lists and positions in the order in which kernels take them."""
-    return (
-        index.postings,
-        index.posting_starts,
-        index.entry_counts,
-        index.skip_starts,
-        index.skip_docs,
-        index.skip_postings,
-        index.positions,
-        index.position_starts,
-        index.skip_positions,
-    )
+    return *index.lists, index.positions, index.position_starts, index.skip_positions
 
 
 def find_phrase(

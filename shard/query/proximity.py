@@ -29,8 +29,8 @@ import numpy as np
 
 from common.kernels import kernel
 from shard.index.positions import POSITION_GAP, decode_varint, skip_varints
-from shard.index.postings import BLOCK_ENTRIES, decode_block
-from shard.query.bm25f import gallop
+from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry, seek, sum_freqs
+from shard.query.bm25f import FieldGains, gallop
 from shard.query.phrase import _LISTS, lists_of
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ _DOCS_MAX: Final = 1 << 20
 
 
 @kernel(
-    f"uint64[::1]({_LISTS}, uint32[::1], uint64[::1], int64, uint32[::1], uint64[::1], int32[::1],"
-    " boolean[::1])"
+    f"uint64[::1]({_LISTS}, uint32[::1], uint64[::1], int64[::1], uint32[::1], uint64[::1],"
+    " int32[::1], float64[:, ::1])"
 )
 def _list_occurrences(
     postings: Any,
@@ -71,21 +71,19 @@ def _list_occurrences(
     skip_positions: Any,
     terms: Any,
     languages: Any,
-    word: Any,
+    words: Any,
     wanted: Any,
     row_languages: Any,
     field_rows: Any,
-    is_searched: Any,
+    gains: Any,
 ) -> Any:
-    """Return the places of a word's terms in the wanted documents.
+    """Return the places of terms, each of a word, in the wanted documents.
 
     An occurrence is: number in `wanted` (20 bits), field (16), position (22), 63 - word (6): where
     one place is two words of the query, the later word is looked at first, so that it meets the
     earlier one at the place before, not at its own.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
     size = np.int64(256)
     found = np.empty(size, np.uint64)
     num_found = 0
@@ -111,24 +109,24 @@ def _list_occurrences(
                     continue
                 at = posting_starts[term] + np.int64(skip_postings[row])
                 cursor += np.int64(skip_positions[row])
-            decode_block(postings, at, count, docs, fields, freqs)
-            num_skipped: Any = np.int64(0)
-            for i in range(count):
-                freq = np.int64(freqs[i])
-                if place < num_wanted and wanted[place] < docs[i]:
-                    place = gallop(wanted, place, np.int64(docs[i]))
-                if place == num_wanted:
+            bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+            i = np.int64(0)
+            num_read = np.int64(0)  # entries whose positions are behind the cursor
+            while place < num_wanted:
+                i = seek(docs, i, count, wanted[place])
+                if i == count:
                     break
-                field_row = field_rows[fields[i]]
-                if (
-                    wanted[place] != docs[i]
-                    or not is_searched[field_row]
-                    or not row_languages[field_row] & languages[i_term]
-                ):
-                    num_skipped += freq
+                if docs[i] != wanted[place]:
+                    place += 1
                     continue
+                field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+                field_row = field_rows[field]
+                i += 1
+                if gains[field_row, 1] == 0.0 or not row_languages[field_row] & languages[i_term]:
+                    continue
+                num_skipped = sum_freqs(postings, bit, width, freq_bits, num_read, i - 1)
                 cursor = skip_varints(positions, cursor, num_skipped)
-                num_skipped = 0
+                num_read = i
                 if num_found + freq > size:
                     size = 2 * (num_found + freq)
                     more_found = np.empty(size, np.uint64)
@@ -136,8 +134,8 @@ def _list_occurrences(
                     found = more_found
                 upper = (
                     np.uint64(place) << np.uint64(44)
-                    | np.uint64(fields[i]) << np.uint64(28)
-                    | np.uint64(63 - word)
+                    | np.uint64(field) << np.uint64(28)
+                    | np.uint64(63 - words[i_term])
                 )
                 position = np.int64(0)
                 for _ in range(freq):
@@ -146,6 +144,8 @@ def _list_occurrences(
                     place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
                     found[num_found] = upper | place_bits
                     num_found += 1
+            if place == num_wanted:
+                break
     return found[:num_found]
 
 
@@ -200,9 +200,7 @@ def sum_closeness(
     expansions: Sequence[Expansion],
     pair_weights: NDArray[np.float64],
     docs: NDArray[np.uint32],
-    *,
-    row_languages: NDArray[np.uint64],
-    is_searched: NDArray[np.bool_],
+    fields: FieldGains,
 ) -> NDArray[np.float64]:
     """Return per document the sum over neighbouring words of pair weight times closeness.
 
@@ -211,26 +209,23 @@ def sum_closeness(
         expansions: of the query's words, in order; at most `WORDS_MAX`.
         pair_weights: of each word and the next.
         docs: ascending documents.
-        row_languages: language bit by field row.
-        is_searched: by field row.
+        fields: which are searched, and their languages.
     """
+    terms = np.concatenate([one.terms for one in expansions])
+    languages = np.concatenate([one.languages for one in expansions])
+    words = np.repeat(np.arange(len(expansions)), [len(one) for one in expansions])
     sums = np.zeros(len(docs))
     for start in range(0, len(docs), _DOCS_MAX):
         wanted = docs[start : start + _DOCS_MAX]
-        occurrences = np.concatenate(
-            [
-                _list_occurrences(
-                    *lists_of(index),
-                    expansion.terms,
-                    expansion.languages,
-                    word,
-                    wanted,
-                    row_languages,
-                    index.field_rows,
-                    is_searched,
-                )
-                for word, expansion in enumerate(expansions)
-            ]
+        occurrences = _list_occurrences(
+            *lists_of(index),
+            terms,
+            languages,
+            words,
+            wanted,
+            fields.row_languages,
+            index.field_rows,
+            fields.gains,
         )
         occurrences.sort()
         sums[start : start + _DOCS_MAX] = _measure(occurrences, len(wanted), pair_weights)

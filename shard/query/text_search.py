@@ -256,18 +256,16 @@ class Evaluation:
             if len(clause.words) > 1:
                 return None
             clause = phrase_words(clause)[0]
-        expansion = self.expansion(clause)
-        if len(expansion) != 1 or expansion.phrases:
+        only = self.expansion(clause).only
+        if only is None:
             return None
-        kind = int(expansion.kinds[0])
-        weight = weights[0][kind]
-        if kind < MatchKind.PREFIX and weight < max(weights[0][: MatchKind.PREFIX]):
-            return None  # the other form is in other segments, and this one counts less
+        by_kind = weights[0]
+        weight = by_kind[only.kind]
         if weight <= 0:
             return None
-        return _Single(
-            int(expansion.terms[0]), int(expansion.languages[0]), weight, TIER_OF_KIND[kind]
-        )
+        if only.kind < MatchKind.PREFIX and weight < max(by_kind[0], by_kind[1]):
+            return None  # the other form is in other segments, and this one counts less
+        return _Single(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
 
     def score_singles(
         self,
@@ -393,19 +391,16 @@ class Evaluation:
         if not self.query.clauses:
             return self.match_anything(allowed)
         clauses = sorted(self.query.clauses, key=lambda one: self.cost(one.clause))
-        singles = [
-            single
-            for one in clauses
-            if (single := self.single(one.clause, one.weights)) is not None
-        ]
+        singles = [self.single(one.clause, one.weights) for one in clauses]
+        together = [single for single in singles if single is not None]
         result: _Scored | None = None
-        for scored in clauses:
+        for scored, single in zip(clauses, singles, strict=True):
             candidates = None if result is None else result.docs
-            if self.single(scored.clause, scored.weights) is None:
+            if single is None:
                 more = self.score(scored.clause, scored.weights, allowed, candidates)
-            elif singles:
-                more = self.score_singles(singles, allowed, candidates)
-                singles = []
+            elif together:
+                more = self.score_singles(together, allowed, candidates)
+                together = []
             else:
                 continue
             result = more if result is None else _joined(result, more)
@@ -456,16 +451,14 @@ class Evaluation:
 
     # --- proximity
 
-    def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def bonus(self, docs: NDArray[np.uint32], pairs: ProximityPairs) -> NDArray[np.int64]:
         """Return what documents get for words that stand together, in units of 2^-32."""
-        words, pair_weights = proximity_pairs(self.query)
         sums = sum_closeness(
             self.index,
-            [self.expansion(word) for word in words],
-            pair_weights,
+            [self.expansion(word) for word in pairs.words],
+            pairs.weights,
             docs,
-            row_languages=self.fields.row_languages,
-            is_searched=self.fields.gains[:, 1] > 0,
+            self.fields,
         )
         bonus: NDArray[np.int64] = np.rint(sums * (self.query.proximity * SCORE_UNIT)).astype(
             np.int64
@@ -490,13 +483,22 @@ def phrase_weight(weights: Sequence[Sequence[float]]) -> float:
     return math.fsum(max(one) for one in weights)
 
 
-def proximity_pairs(query: TextQuery) -> tuple[list[Word], NDArray[np.float64]]:
-    """Return the words that proximity looks at and the weight of each and the next.
+class ProximityPairs(NamedTuple):
+    """The words that proximity looks at, and the weight of each and the next."""
+
+    words: list[Word]
+    weights: NDArray[np.float64]
+
+
+def proximity_pairs(query: TextQuery) -> ProximityPairs | None:
+    """Return the pairs of words that give a bonus, or None if none does.
 
     Words of the query in order, without phrases: these are together anyway. A pair that a phrase
     parts has weight 0. Neighbouring bigrams of a script without spaces share a character, so that
     they mostly stand together where both occur: that says less.
     """
+    if query.proximity <= 0 or len(query.clauses) < 2:
+        return None
     words: list[Word] = []
     weights: list[float] = []
     pair_weights: list[float] = []
@@ -514,7 +516,7 @@ def proximity_pairs(query: TextQuery) -> tuple[list[Word], NDArray[np.float64]]:
         words.append(scored.clause)
         weights.append(weight)
         is_adjacent = True
-    return words, np.array(pair_weights)
+    return ProximityPairs(words, np.array(pair_weights)) if any(pair_weights) else None
 
 
 def _gains_of(
@@ -522,7 +524,7 @@ def _gains_of(
 ) -> FieldGains:
     """Return the query's gains in a segment, made once per set of fields, weights and averages."""
     memo: dict[Any, FieldGains] = segment.caches.setdefault("gains", {})
-    key = (query.fields, query.b, languages.used(), bool(languages.by_path))
+    key = (query.fields, query.b, languages.used, bool(languages.by_path))
     gains = memo.get(key)
     if gains is None:
         numbers: dict[int, FieldWeight] = {}
@@ -684,26 +686,25 @@ def _rank(
     bonus have theirs.
     """
     query = evaluation.query
-    pair_weights = proximity_pairs(query)[1]
-    has_bonus = query.proximity > 0 and pair_weights.any()
+    pairs = proximity_pairs(query)
     if num_ranked is None or num_ranked >= len(docs):
-        return docs, totals + evaluation.bonus(docs) if has_bonus and len(docs) else totals
+        return docs, totals if pairs is None else totals + evaluation.bonus(docs, pairs)
     if num_ranked <= 0:
         return NO_DOCS, np.zeros(0, np.int64)
-    if not has_bonus:
+    if pairs is None:
         return pick(docs, totals, kth_greatest(totals, num_ranked))
     num_first = min(max(_FIRST_FACTOR * num_ranked, _FIRST_MIN), len(docs))
     least = kth_greatest(totals, num_first)
     first, first_totals = pick(docs, totals, least)
-    first_totals = first_totals + evaluation.bonus(first)
+    first_totals = first_totals + evaluation.bonus(first, pairs)
     worst = kth_greatest(first_totals, num_ranked)
     # A little more than the greatest bonus, so that rounding cannot hide a document.
-    greatest = query.proximity * closeness_bound(pair_weights)
+    greatest = query.proximity * closeness_bound(pairs.weights)
     reach = worst - int(greatest * (1.0 + 1e-9) * SCORE_UNIT) - 1
     if reach >= least:
         return first, first_totals
     others, other_totals = pick(docs, totals, reach, least)
-    other_totals = other_totals + evaluation.bonus(others)
+    other_totals = other_totals + evaluation.bonus(others, pairs)
     ranked = np.concatenate((first, others))
     order = np.argsort(ranked)
     return ranked[order], np.concatenate((first_totals, other_totals))[order]

@@ -39,4 +39,4 @@ def test_a_field_has_its_own_language_or_that_of_the_index() -> None:
     assert languages.of("title") == "english"
     assert languages.of("titel") == "german"
     assert languages.of("code") is None
-    assert languages.used() == ("english", "german")
+    assert languages.used == ("english", "german")

@@ -179,9 +179,10 @@ class NaiveSearch:
         return result
 
     def bonus(self, query: TextQuery, doc: int) -> float:
-        words, pair_weights = proximity_pairs(query)
-        if not len(pair_weights):
+        pairs = proximity_pairs(query)
+        if pairs is None:
             return 0.0
+        words, pair_weights = pairs
         best = [0.0] * len(pair_weights)
         for path in self.fields:
             places: list[set[int]] = [set() for _ in words]
