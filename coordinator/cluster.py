@@ -9,6 +9,11 @@ been settled, that is, answered (or failed for good) by every shard that got a p
 show exactly the groups up to the horizon, so a write to three shards is seen on all three or on
 none. The horizon moves before the write is acknowledged: an acknowledged write is visible.
 
+It never passes what some shard has on disk. A group that no shard has confirmed is in doubt until
+one of its shards is back and says what it has; if none has it, the horizon does not move. So a
+number that an answer has named (`meta.seq`) is never given to another group, not by a coordinator
+that started anew either.
+
 Reads in progress. A search asks shards more than once (statistics, then hits, then documents), and
 all of it must see one state. `begin_read` notes the horizon that a request uses, and shards are
 told (`ApplyRequest.horizon`) only the oldest one in use, so they keep what is still named.
@@ -17,7 +22,7 @@ told (`ApplyRequest.horizon`) only the oldest one in use, so they keep what is s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -86,6 +91,7 @@ class Cluster:
         self._base_seq = 0
         self._has_started = False
         self._horizons: dict[int, _Horizon] = {}
+        self._doubts: dict[tuple[int, int], int] = {}  # index, shard → newest group in doubt
         self._ready = asyncio.Event()
         self._push_lock = asyncio.Lock()
         self._listeners: list[Callable[[ShardClient], None]] = []
@@ -176,6 +182,16 @@ class Cluster:
         horizon = self._horizon(index)
         horizon.seq = max(horizon.seq, seq)
 
+    def doubt(self, index: int, seq: int, shards: Collection[int]) -> None:
+        """Note a group that shards got and none has confirmed: it may be on disk or not."""
+        for shard in shards:
+            self._doubts[index, shard] = seq
+
+    def _resolve_doubts(self, shard: int, seq_max: int) -> None:
+        """Let searches see what a shard that is back may have carried out unheard."""
+        for key in [key for key in self._doubts if key[1] == shard]:
+            self.advance(key[0], min(self._doubts.pop(key), seq_max))
+
     def begin_read(self, index: int) -> int:
         """Return the horizon for a request of several calls; `end_read` must follow.
 
@@ -220,6 +236,8 @@ class Cluster:
     def forget(self, index: int) -> None:
         """Drop what is kept for an index that is gone."""
         self._horizons.pop(index, None)
+        for key in [key for key in self._doubts if key[0] == index]:
+            del self._doubts[key]
 
     def _horizon(self, index: int) -> _Horizon:
         """Return the entry of an index."""
@@ -252,6 +270,7 @@ class Cluster:
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
         """Make a shard that has just connected agree with the catalog."""
         self.seq = max(self.seq, welcome.seq_max)
+        self._resolve_doubts(shard.shard, welcome.seq_max)
         while True:
             revision = self.catalog.state.revision
             await shard.call_opening(

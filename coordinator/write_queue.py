@@ -100,11 +100,12 @@ class Batch:
 class _Group:
     """Batches that are written together."""
 
-    __slots__ = ("batches", "errors", "num_unanswered", "seq")
+    __slots__ = ("batches", "errors", "num_shards", "num_unanswered", "seq")
 
     def __init__(self, seq: int, batches: list[Batch]) -> None:
         self.seq = seq
         self.batches = batches
+        self.num_shards = 0
         self.num_unanswered = 0
         self.errors: dict[int, ServiceError] = {}  # by shard
 
@@ -318,7 +319,7 @@ class WriteQueue:
         self._under_way.append(group)
         horizon = self._cluster.oldest_horizon(self._index)
         touched = sorted({shard for batch in group.batches for shard in batch.parts})
-        group.num_unanswered = len(touched)
+        group.num_shards = group.num_unanswered = len(touched)
         for shard in touched:
             request = self._request(group, shard, horizon)
             try:
@@ -416,7 +417,10 @@ class WriteQueue:
         """Settle the groups at the head of the line that all shards have answered."""
         while self._under_way and self._under_way[0].num_unanswered == 0:
             group = self._under_way.popleft()
-            self._cluster.advance(self._index, group.seq)
+            if group.errors and len(group.errors) == group.num_shards:
+                self._cluster.doubt(self._index, group.seq, group.errors)
+            else:
+                self._cluster.advance(self._index, group.seq)
             for batch in group.batches:
                 error = next(
                     (group.errors[shard] for shard in batch.parts if shard in group.errors), None

@@ -295,6 +295,42 @@ class TestFaults:
         # The part that the other shard has is settled: nothing waits for the dead one.
         assert service.cluster.horizon(index.number) == 1
 
+    async def test_a_group_in_doubt_is_seen_when_its_shard_is_back_and_has_it(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        service.shards[0].gate.clear()
+        write = asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":1}]', soon()))
+        await until(lambda: service.shards[0].applied)
+        await service.shards[0].die()
+        with pytest.raises(Unavailable):
+            await write
+        assert service.cluster.horizon(index.number) == 0
+        service.shards[0].gate.set()
+        await service.shards[0].announce(service.data)
+        await service.wait_state(0, ShardState.SERVING)
+        assert service.cluster.horizon(index.number) == 1
+
+    async def test_a_group_that_no_shard_has_moves_no_horizon(
+        self, make_service: MakeService
+    ) -> None:
+        """Found by the simulation: a coordinator that started anew gave its number to another
+        write, although searches had named it."""
+        service = await make_service(1)
+        index = await service.configure()
+        service.shards[0].refusal = StorageFull("no room")
+        with pytest.raises(StorageFull):
+            await service.ingest.put_items(index, b'[{"id":1}]', soon())
+        assert service.cluster.horizon(index.number) == 0
+        service.shards[0].refusal = None
+        await service.shards[0].die()
+        await service.shards[0].announce(service.data)
+        await service.wait_state(0, ShardState.SERVING)
+        assert service.cluster.horizon(index.number) == 0
+        assert (await service.ingest.put_items(index, b'[{"id":1}]', soon())).seq == 2
+        assert service.cluster.horizon(index.number) == 2
+
     async def test_nothing_is_sent_if_a_needed_shard_is_away(
         self, make_service: MakeService
     ) -> None:
