@@ -1,17 +1,17 @@
 """Eight bytes of a byte array at a time: the leaves of kernels that read JSON or hash.
 
-numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics. Words
-are little-endian, like every machine that facetd runs on: byte i of the array is bits 8 i … 8 i + 7
-of the word.
+numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics; where
+kernels come compiled there is nothing to call. Words are little-endian, like every machine that
+facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import common.kernels  # noqa: F401 - chooses the cache folder before numba is imported
+from common.kernels import needs_numba
 
-if TYPE_CHECKING:
+if TYPE_CHECKING or not needs_numba:
 
     def load_u64(array: Any, position: int) -> Any:
         """Return the eight bytes from `position` as uint64."""

@@ -3,7 +3,10 @@
 A folder per version of the kernels, in the first writable one of FACETD_KERNEL_CACHE, the user's
 cache folder and the temporary folder:
 
-    ~/.cache/facetd/kernels/9f2c41d07a6be853/…      what numba keeps for just these sources
+    ~/.cache/facetd/kernels/9f2c41d07a6be853/
+        image-…     all kernels, for just this processor, Python and numpy (`common.kernel_image`);
+                    empty where images cannot be made
+        …           what numba keeps for just these sources: from this the image is made
 
 numba compiles a function again when its *own* file has changed, but not when a function that it
 calls, in another file, has: the caller would go on with the old one inside it. So the folder is
@@ -16,7 +19,10 @@ it first: each `__init__` imports this module. Cost: 5 ms a process, for reading
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import platform
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +30,12 @@ from typing import Final
 
 PACKAGES: Final = ("common", "coordinator", "shard")
 _ROOT: Final = Path(__file__).resolve().parent.parent
+_IMAGE_MAKERS: Final = (
+    "common/kernel_image.py",
+    "coordinator/kernel_entries.py",
+    "coordinator/kernel_linker.py",
+)
+_VERSION_FILES: Final = {"numba": "_version.py", "numpy": "version.py"}
 
 
 def sources() -> Iterator[tuple[Path, bytes]]:
@@ -64,6 +76,30 @@ def cache_directory() -> Path:
     path.mkdir(mode=0o700, exist_ok=True)
     (path / version).mkdir(exist_ok=True)
     return path / version
+
+
+def image_path() -> Path:
+    """Return the file of the image that is made for just this program on just this processor."""
+    digest = hashlib.blake2b(f"{sys.version} {processor()}".encode(), digest_size=12)
+    digest.update(sources_digest().encode())
+    for maker in _IMAGE_MAKERS:
+        digest.update((_ROOT / maker).read_bytes())
+    for library, file in _VERSION_FILES.items():  # importlib.metadata would take 90 ms
+        spec = importlib.util.find_spec(library)
+        origin = None if spec is None else spec.origin
+        assert origin is not None, f"{library} is not installed"
+        digest.update(Path(origin).with_name(file).read_bytes())
+    return Path(os.environ["NUMBA_CACHE_DIR"]) / f"image-{digest.hexdigest()}"
+
+
+def processor() -> str:
+    """Return what the processor is and can: machine code is made for one kind of it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    known = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    return f"{platform.machine()} {sorted(known)}"
 
 
 if "NUMBA_CACHE_DIR" not in os.environ:

@@ -25,29 +25,36 @@ import heapq
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from numba import types
 from numpy.typing import NDArray
 
 from common.kernels import kernel
 from common.protocol.messages import FacetCounts
 
-_CONST_U32 = types.Array(types.uint32, 1, "C", readonly=True)
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _TIES_MAX = 4_096
 """Values of equal count that are sorted as texts; more are sorted by rank."""
 
 
-@kernel(types.void(types.int64[::1], types.int64[::1], _CONST_U32))
+def _read_only(types: Any) -> Any:
+    """Return numba's type of the counts of an answer, which are a part of its bytes."""
+    return types.Array(types.uint32, 1, "C", readonly=True)
+
+
+@kernel(lambda types: types.void(types.int64[::1], types.int64[::1], _read_only(types)))
 def _add_dense(merged: NDArray[np.int64], to_number: NDArray[np.int64], counts: object) -> None:
     for i in range(len(counts)):  # type: ignore[arg-type]
         merged[to_number[i]] += counts[i]  # type: ignore[index]
 
 
-@kernel(types.void(types.int64[::1], types.int64[::1], _CONST_U32, _CONST_U32))
+@kernel(
+    lambda types: types.void(
+        types.int64[::1], types.int64[::1], _read_only(types), _read_only(types)
+    )
+)
 def _add_sparse(
     merged: NDArray[np.int64], to_number: NDArray[np.int64], numbers: object, counts: object
 ) -> None:

@@ -1,29 +1,26 @@
 """The kernel cache is filled once, before the first shard starts, so that no process compiles.
 
-Importing a module with kernels compiles what the cache does not have: minutes after an
-installation, a fraction of a second ever after. `python -m coordinator.kernel_cache` imports every
-module of the three packages; `is_warm` answers without importing anything whether that is needed,
-by a stamp next to the cached code that names interpreter, numba, machine and sources.
+`python -m coordinator.kernel_cache` imports every module of the three packages with numba, which
+compiles what its own cache does not have (minutes after an installation), and links all kernels
+into one image that the servers map (`common.kernel_image`). `is_warm` answers without importing
+anything whether that is needed: whether there is an image for these sources, libraries and machine.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
 import pkgutil
-import platform
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from common.kernel_cache import PACKAGES, sources_digest
+from common.kernel_cache import PACKAGES, image_path
 from common.lifeline import ask_for_parent_death_signal
 
 NUM_WORKERS: Final = min(4, os.cpu_count() or 1)
@@ -35,31 +32,16 @@ VERSION_NAME: Final = re.compile("[0-9a-f]{16}")
 TOLD_EVERY_SECONDS: Final = 10.0
 """How often whoever waits for a first start hears how far it is."""
 
-_NO_KERNELS: Final = ("__main__", "cli", "demo", "dashboard", "kernel_cache")
+_NO_KERNELS: Final = (
+    *("__main__", "cli", "demo", "dashboard"),
+    *("kernel_cache", "kernel_entries", "kernel_linker"),
+)
 """Last part of the names of modules that are programs or data."""
-
-
-def stamp_path() -> Path:
-    """Return the file whose existence says that the cache is filled for just this program."""
-    digest = hashlib.blake2b(digest_size=12)
-    digest.update(f"{sys.version} {version('numba')} {version('numpy')} {processor()}".encode())
-    digest.update(sources_digest().encode())
-    return Path(os.environ["NUMBA_CACHE_DIR"]) / f"filled-{digest.hexdigest()}"
-
-
-def processor() -> str:
-    """Return what the processor is and can: machine code is made for one kind of it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    known = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
-    return f"{platform.machine()} {sorted(known)}"
 
 
 def is_warm() -> bool:
     """Return whether no process has to compile anything."""
-    return stamp_path().exists()
+    return image_path().exists()
 
 
 def module_names() -> Iterator[str]:
@@ -90,17 +72,33 @@ def compile_share(worker: int) -> None:
 
 
 def fill() -> None:
-    """Compile everything with all processors, then leave the stamp; old versions go."""
-    stamp = stamp_path()
-    stamp.parent.mkdir(parents=True, exist_ok=True)
+    """Compile everything with all processors, then leave the image; old versions go."""
+    os.environ["FACETD_KERNELS"] = "numba"  # read when the first module with kernels is imported
+    path = image_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "coordinator.kernel_cache"]
     others = [subprocess.Popen([*program, str(worker)]) for worker in range(1, NUM_WORKERS)]
     compile_share(0)
     for other in others:
         if other.wait() != 0:
             raise RuntimeError(f"compiling kernels failed with status {other.returncode}")
-    stamp.touch()
-    remove_old(stamp.parent)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(make_image())
+    temporary.rename(path)
+    remove_old(path.parent)
+
+
+def make_image() -> bytes:
+    """Return the image of all kernels of this process; nothing where it cannot be made."""
+    from common.kernels import dispatchers
+    from coordinator.kernel_entries import CannotEnter, compile_all
+    from coordinator.kernel_linker import CannotLink, link
+
+    try:
+        return link(*compile_all(dispatchers))
+    except (CannotEnter, CannotLink, RuntimeError) as error:
+        print(f"facetd: no kernel image, so servers need more memory: {error}", file=sys.stderr)
+        return b""
 
 
 def remove_old(current: Path) -> None:

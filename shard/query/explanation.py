@@ -60,11 +60,12 @@ def _list_entries(
     terms: Any,
     wanted: Any,
 ) -> Any:
-    """Return (place in `terms`, field, frequency) of the terms' entries of one document."""
+    """Return rows (place in `terms`, field, frequency): the terms' entries of one document."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
     freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    found = [(np.int64(0), np.int64(0), np.int64(0))]  # tells the compiler the type
+    found = np.empty((16, 3), np.int64)
+    num_found = 0
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
         row_first = np.int64(skip_starts[term])
@@ -84,10 +85,17 @@ def _list_entries(
                 at = posting_starts[term] + np.int64(skip_postings[row])
             decode_block(postings, at, count, docs, fields, freqs)
             for i in range(count):
-                entry = (np.int64(i_term), np.int64(fields[i]), np.int64(freqs[i]))
-                if docs[i] == wanted:
-                    found.append(entry)
-    return found[1:]
+                if docs[i] != wanted:
+                    continue
+                if num_found == len(found):
+                    longer = np.empty((2 * num_found, 3), np.int64)
+                    longer[:num_found] = found
+                    found = longer
+                found[num_found, 0] = i_term
+                found[num_found, 1] = fields[i]
+                found[num_found, 2] = freqs[i]
+                num_found += 1
+    return found[:num_found]
 
 
 def explain_score(
@@ -199,7 +207,7 @@ def _word_occurrences(
     kinds = expansion.kinds[is_wanted].tolist()
     masks = expansion.languages[is_wanted]
     occurrences = []
-    for place, field, freq in _list_entries(*evaluation.index.lists, terms, doc):
+    for place, field, freq in _list_entries(*evaluation.index.lists, terms, doc).tolist():
         row = index.field_rows[field]
         if not masks[place] & evaluation.fields.row_languages[row]:
             continue

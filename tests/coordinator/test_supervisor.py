@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from common.kernel_cache import image_path
 from coordinator import kernel_cache
 from coordinator.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
 from tests.service import ROOT, Client, Service, is_running, process_tree
@@ -206,10 +207,9 @@ def test_the_kernel_cache_knows_what_it_was_filled_for(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert not kernel_cache.is_warm()
-    stamp = kernel_cache.stamp_path()
-    stamp.touch()
+    image_path().touch()
     assert kernel_cache.is_warm()
-    monkeypatch.setattr(kernel_cache, "processor", lambda: "another one")
+    monkeypatch.setattr("common.kernel_cache.processor", lambda: "another one")
     assert not kernel_cache.is_warm()
     assert {"common.json_scan", "shard.searcher", "coordinator.division"} <= set(
         kernel_cache.module_names()

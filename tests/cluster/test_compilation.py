@@ -1,0 +1,30 @@
+"""Nothing is compiled while serving: the servers do not even have what could compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.kernel_cache import image_path
+from tests.cluster.conftest import Services
+
+
+def test_first_search_and_first_write_compile_nothing(services: Services) -> None:
+    if not image_path().stat().st_size:
+        pytest.skip("no kernel images on this machine")
+    service = services(2)
+    client = service.client()
+    index = "compilation"
+    client.post(f"/{index}/configuration", {"aggregations": {"brand": {}}})
+    items = [{"id": i, "title": f"first words {i}", "brand": "b"} for i in range(50)]
+    assert client.post(f"/{index}/items", items).status == 200
+    answer = client.search(index, query="first wrods", facet_fields=["brand"], sort_field="id")
+    assert answer["pagination"]["total"] == 50
+    client.close()
+    pids = service.pids()
+    assert len(pids) == 5
+    for pid in pids:
+        mapped = Path(f"/proc/{pid}/maps").read_text()
+        assert "llvmlite" not in mapped
+        assert "/numba/" not in mapped
