@@ -1,0 +1,218 @@
+"""The service in a simulated world: a coordinator, shards, and who starts them again.
+
+The processes run the same `_run` and `_serve` that the real ones run, on a real directory (in
+memory, if there is one). A process that was killed leaves its directory as it is; LMDB drops what
+was not committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import coordinator.process
+import coordinator.routes.search
+import shard.server
+from common import data_directory
+from coordinator.settings import Settings
+from shard.settings import ShardSettings
+from tests.simulation.event_loop import EventLoop
+from tests.simulation.network import Network
+from tests.simulation.seams import standing_in
+from tests.simulation.world import Process, World
+
+PORT = 3_000
+START_SECONDS_MAX = 1.0
+UNWINDINGS_MAX = 20
+_MEMORY = Path("/dev/shm")
+
+HARMLESS = ("shard hangs and is killed",)
+"""Errors that the service logs when the world is as bad as that; any other is a failure."""
+
+
+class Machine:
+    """Everything that runs on the simulated host.
+
+    Args:
+        world: decides.
+        num_shards: how many.
+        shard_settings: small ones, so that files and merges come early.
+    """
+
+    def __init__(self, world: World, num_shards: int, shard_settings: ShardSettings) -> None:
+        self.world = world
+        self.num_shards = num_shards
+        self.network = Network(world)
+        folder = str(_MEMORY) if os.access(_MEMORY, os.W_OK) else None
+        self.data = Path(tempfile.mkdtemp(prefix="facetd-simulation-", dir=folder))
+        self.settings = Settings(data_dir=self.data, shards=num_shards, port=PORT)
+        self.shards: list[Process] = []
+        self.coordinator: Process
+        self.loops: list[EventLoop] = []
+        self._shard_settings = shard_settings
+        self.num_deaths = 0
+        self._everybody: dict[int, Process] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(standing_in(self.world, self._kill_pid))
+        self._stack.enter_context(_listening_to_logs(self.world))
+        self._stack.callback(shutil.rmtree, self.data, ignore_errors=True)
+        data_directory.create(self.data)
+        data_directory.read_or_create_secret(self.data)
+        self.shards = [self._start_shard(number) for number in range(self.num_shards)]
+        self.coordinator = self._start_coordinator()
+        keepers = self.world.new_process("keeper")
+        for slot in range(-1, self.num_shards):
+            self.world.spawn(keepers, str(slot), lambda slot=slot: self._keep(slot))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.world.end()
+        for process in self._everybody.values():
+            self._close_environments(process)
+        with _deaf_to_logs():
+            _let_go_of_tasks(self.loops)
+        self._stack.close()
+
+    # --- processes
+
+    def start(
+        self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> tuple[Process, EventLoop]:
+        """Start a process with an event loop."""
+        process = self.world.new_process(name)
+        self._everybody[process.pid] = process
+        loop = EventLoop(self.world, process, self.network)
+        self.loops.append(loop)
+        process.on_death.append(lambda: self.network.bury(process))
+
+        def run() -> None:
+            process.status = loop.run(main())
+            self.world.kill(process, f"ended with status {process.status}")
+
+        self.world.spawn(process, "loop", run)
+        return process, loop
+
+    def _start_shard(self, number: int) -> Process:
+        identity = shard.server.Identity(
+            self.data, number, self.num_shards, "127.0.0.1", 0, parent_pipe=None
+        )
+        folder = data_directory.shard_folder(self.data, number)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        settings = self._shard_settings
+        return self.start(
+            f"shard {number}", lambda: shard.server._serve(identity, settings, folder)
+        )[0]
+
+    def _start_coordinator(self) -> Process:
+        coordinator.routes.search._parsed._searches.clear()  # a new process remembers nothing
+        lock = os.open(self.data, os.O_RDONLY)
+        self._stack.callback(os.close, lock)
+        return self.start(
+            "coordinator", lambda: coordinator.process._run(self.settings, lock, None)
+        )[0]
+
+    def loop_of(self, process: Process) -> EventLoop:
+        return next(loop for loop in reversed(self.loops) if loop.process is process)
+
+    def _keep(self, slot: int) -> None:
+        """Start a shard (or the coordinator, -1) again whenever it has ended."""
+        world = self.world
+        while True:
+            process = self.coordinator if slot < 0 else self.shards[slot]
+            world.pause(lambda process=process: process.is_dead and not process.strands)
+            if process.status not in (None, 0, shard.server.EXIT_STORAGE_FAILED):
+                raise AssertionError(f"{process.name} ended with status {process.status}")
+            self._close_environments(process)
+            self.num_deaths += 1
+            world.pause(at=world.now + world.random.uniform(0, START_SECONDS_MAX))
+            if slot < 0:
+                self.coordinator = self._start_coordinator()
+            else:
+                self.shards[slot] = self._start_shard(slot)
+            world.note(f"started {process.name} again")
+
+    def _close_environments(self, process: Process) -> None:
+        for environment in process.environments:
+            environment.close()
+        process.environments.clear()
+
+    def _kill_pid(self, pid: int, number: int) -> None:
+        self.world.kill(self._everybody[pid], f"signal {number}")
+
+
+class _LogHandler(logging.Handler):
+    """Puts log lines into the trace; errors end the simulation."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        world = self._world
+        if world.current.process.is_dead:
+            return
+        fields = getattr(record, "fields", {})
+        world.note(f"log: {record.levelname} {record.getMessage()} {fields}")
+        if record.levelno >= logging.ERROR and record.getMessage() not in HARMLESS:
+            cause = record.exc_info
+            if isinstance(cause, tuple) and cause[1] is not None:
+                world.fail(cause[1])
+            else:
+                world.fail(AssertionError(f"{record.getMessage()} {fields}"))
+
+
+@contextmanager
+def _deaf_to_logs() -> Iterator[None]:
+    """Hear nothing of what the dead may still log."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class _listening_to_logs:  # noqa: N801 - used like a function
+    """Hears what the service logs, and nobody else does."""
+
+    def __init__(self, world: World) -> None:
+        self._handler = _LogHandler(world)
+        self._logger = logging.getLogger("facetd")
+
+    def __enter__(self) -> None:
+        self._former = (self._logger.level, self._logger.propagate)
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        self._logger.addHandler(self._handler)
+
+    def __exit__(self, *exception: object) -> None:
+        self._logger.removeHandler(self._handler)
+        self._logger.level, self._logger.propagate = self._former
+
+
+def _let_go_of_tasks(loops: list[EventLoop]) -> None:
+    """End what was suspended when its process died; it has no effects any more."""
+    for loop in loops:
+        for task in loop.tasks:
+            coroutine = task.get_coro()
+            for _ in range(UNWINDINGS_MAX):
+                try:
+                    coroutine.close()
+                    break
+                except BaseException:
+                    continue  # it waits again while it unwinds
+            task._log_destroy_pending = False
+        loop.close()

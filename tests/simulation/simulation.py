@@ -1,0 +1,146 @@
+"""One seed, from the first configuration to the last check."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shard.settings import ShardSettings
+from tests.simulation.history import History
+from tests.simulation.service import Machine
+from tests.simulation.workload import Actor, Misfortune
+from tests.simulation.world import World
+
+KNOBS: Final[dict[str, tuple[int, ...]]] = {
+    "shard.writer.TAIL_DOCS_MAX": (1, 4, 128),
+    "shard.writer.PLAN_SINGLY_MAX": (0, 3, 64),
+    "shard.writer.PUT_ITEMS_MAX": (1, 2_048),
+    "shard.writer.PURGE_RECORDS_MAX": (1, 5, 1_000),
+    "shard.writer.GROUPS_UNFOLDED_MAX": (0, 3, 256),
+    "shard.writer.DELETED_UNFOLDED_MAX": (0, 5, 4_096),
+    "shard.merger.PURGEABLE_MAX": (0, 10, 20_000),
+    "shard.history.NEWEST_KEPT": (1, 2, 4),
+    "shard.history.ASKED_KEPT": (1, 4),
+    "shard.partition.BATCH_ITEMS_MAX": (1, 5, 16_384),
+    "shard.derived_files.PIECES_MAX": (1, 2, 8),
+    "shard.merge_policy.TIER_DOCS_MIN": (1, 4, 128),
+    "shard.merge_policy.DELETED_DOCS_MIN": (0, 1_000),
+    "coordinator.search.INLINE_HITS_MAX": (0, 40),
+}
+"""Limits that are set low by chance, so that what lies behind them happens to few items too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a simulation was."""
+
+    digest: int
+    num_steps: int
+    num_acknowledged: int
+    num_unknown: int
+    num_reads: int
+    num_deaths: int
+    seconds: float
+
+
+class SimulationFailed(AssertionError):
+    """A simulation shows a mistake; says how to see it again."""
+
+
+def simulate(seed: int, *, is_verbose: bool = False) -> Outcome:
+    """Run one simulation.
+
+    Raises:
+        SimulationFailed: with the seed and the end of the trace.
+    """
+    world = World(seed, is_verbose=is_verbose)
+    gc.collect()
+    gc.disable()  # when garbage goes must not depend on what ran before
+    try:
+        with _turned_knobs(world.random):
+            return _simulate(world)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        trace = "\n".join(world.trace)
+        raise SimulationFailed(
+            f"seed {seed}: {type(error).__name__}: {error}\n{trace}\n"
+            f"again: python -m tests.simulation {seed}"
+        ) from error
+    finally:
+        gc.enable()
+
+
+def _simulate(world: World) -> Outcome:
+    dice = world.random
+    num_shards = dice.choice((1, 2, 2, 3))
+    num_clients = dice.choice((1, 2, 4, 6))
+    settings = ShardSettings(
+        flush_docs=dice.choice((2, 10, 4_096)),
+        idle_ms=dice.choice((20, 300)),
+        map_bytes_max=64 << 20,
+    )
+    history = History(num_shards)
+    world.note(f"{num_shards} shards, {num_clients} clients, {settings}")
+    with Machine(world, num_shards, settings) as machine:
+        num_operations = dice.choice((15, 40))
+        actors = [Actor(machine, history, number, num_operations) for number in range(num_clients)]
+        _run(machine, actors[0].create_index())
+        misfortune = Misfortune(machine, dice.choice((0.1, 0.5, 2.0)))
+        keeper = world.new_process("misfortune")
+        if dice.random() < 0.9:
+            world.spawn(keeper, "chance", misfortune.run)
+        _run(machine, *(actor.run() for actor in actors))
+        misfortune.is_over = True
+        _heal(machine)
+        _run(machine, actors[0].read_in_the_end())
+        for process in (machine.coordinator, *machine.shards):
+            world.kill(process, "killed in the end")
+        _run(machine, actors[0].read_in_the_end())
+        history.check()
+    unknown = sum(one.seq is None for own in history.writes.values() for one in own)
+    return Outcome(
+        world.digest,
+        world.num_steps,
+        history.num_acknowledged,
+        unknown,
+        len(history.reads) + len(history.gets),
+        machine.num_deaths,
+        world.now - 1_000,
+    )
+
+
+def _run(machine: Machine, *jobs: Any) -> None:
+    """Run coroutines, each in a process of its own, until all are done."""
+    processes = [
+        machine.start(f"client {number}", lambda job=job: job)[0] for number, job in enumerate(jobs)
+    ]
+    machine.world.run(lambda: all(process.is_dead for process in processes))
+
+
+def _heal(machine: Machine) -> None:
+    """Let nothing go wrong any more."""
+    for process in (machine.coordinator, *machine.shards):
+        process.stopped_until = 0.0
+        process.steps_left = None
+
+
+@contextmanager
+def _turned_knobs(dice: random.Random) -> Iterator[None]:
+    """Set each limit to one of its values for the body of a `with`."""
+    former: list[tuple[Any, str, int]] = []
+    try:
+        for name, values in KNOBS.items():
+            module_name, _, constant = name.rpartition(".")
+            module = importlib.import_module(module_name)
+            former.append((module, constant, getattr(module, constant)))
+            setattr(module, constant, dice.choice(values))
+        yield
+    finally:
+        for module, constant, value in former:
+            setattr(module, constant, value)

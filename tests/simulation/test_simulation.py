@@ -1,0 +1,92 @@
+"""The whole service under a seeded scheduler: kills, cuts, delays, and every answer admissible.
+
+One seed is one schedule; `python -m tests.simulation SEED` shows it again, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from coordinator.write_queue import WriteQueue
+from shard.storage.environment import Environment
+from tests.simulation.simulation import SimulationFailed, simulate
+
+SEEDS = range(1, 7)
+SEEDS_LONG = range(100, 2_100)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_answer_is_admissible(seed: int) -> None:
+    outcome = simulate(seed)
+
+    assert outcome.num_reads > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3_600)
+def test_every_answer_of_thousands_of_simulations_is_admissible() -> None:
+    failures = []
+    num_acknowledged = 0
+    for seed in SEEDS_LONG:
+        try:
+            num_acknowledged += simulate(seed).num_acknowledged
+        except SimulationFailed as failure:
+            failures.append(str(failure))
+    assert not failures, (len(failures), failures[0])
+    assert num_acknowledged > 10 * len(SEEDS_LONG)
+
+
+def test_a_seed_is_one_schedule() -> None:
+    first = simulate(31)
+    other = simulate(32)
+
+    assert simulate(31) == first
+    assert other.digest != first.digest
+
+
+class TestMistakesAreFound:
+    """The proof is worth something only if it finds what is wrong."""
+
+    SEEDS = range(40, 60)
+
+    def _is_found(self) -> bool:
+        for seed in self.SEEDS:
+            try:
+                simulate(seed)
+            except SimulationFailed:
+                return True
+        return False
+
+    def test_a_commit_that_does_not_happen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = Environment.write
+        num_commits = 0
+
+        @contextmanager
+        def write(environment: Environment) -> Iterator[Any]:
+            nonlocal num_commits
+            num_commits += 1
+            with real(environment) as transaction:
+                yield transaction
+                if num_commits % 10 == 0:
+                    transaction._txn.abort()
+
+        monkeypatch.setattr(Environment, "write", write)
+
+        assert self._is_found()
+
+    def test_a_horizon_that_moves_before_all_shards_have_answered(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = WriteQueue._send
+
+        def send(queue: WriteQueue, group: Any) -> None:
+            queue._cluster.advance(queue._index, group.seq)
+            real(queue, group)
+
+        monkeypatch.setattr(WriteQueue, "_send", send)
+
+        assert self._is_found()

@@ -1,0 +1,289 @@
+"""The simulated world: one random generator decides who runs next, and what time it is.
+
+Everything that runs in the service, be it an event loop, a writer thread or an executor, runs here
+as a *strand*: a real thread, of which exactly one has the baton. It gives the baton back at every
+point where production code could be interrupted in a way that matters: between two callbacks of an
+event loop, when it waits for a lock, a condition or a future, at every fault point
+(`common.faults`), before every rename and sync. Then the generator chooses among all strands that
+could go on. So one seed is one schedule, the same every time, and other seeds are other schedules.
+
+Time is virtual: a step costs some random microseconds, and when nobody can go on it jumps to the
+next moment at which somebody can. Ten seconds of a hanging disk cost nothing.
+
+A *process* is a set of strands that dies at once. The strands of a dead process are woken to unwind
+(`Killed`); what they do meanwhile, nobody hears: their connections are gone already. Tasks that
+were suspended in its event loop are never resumed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+STEP_SECONDS_MAX = 60e-6
+STEPS_MAX = 3_000_000
+TRACE_LINES = 400
+
+
+class Killed(BaseException):
+    """The process of this strand has been killed."""
+
+
+class Stuck(Exception):
+    """Nobody can ever go on."""
+
+
+class Process:
+    """What dies at once.
+
+    Attributes:
+        name: for the trace: "shard 1".
+        pid: unique in the world, never used again.
+        strands: those that have not ended.
+        is_dead: whether it was killed, or has ended.
+        stopped_until: it gets no processor time before (SIGSTOP, swapping, a paused machine).
+        steps_left: how many steps it has still to live, if its death is planned.
+        on_death: called when it dies, before its strands unwind.
+        status: exit status, if it ended by itself.
+    """
+
+    def __init__(self, name: str, pid: int) -> None:
+        self.name = name
+        self.pid = pid
+        self.strands: list[Strand] = []
+        self.is_dead = False
+        self.stopped_until = 0.0
+        self.steps_left: int | None = None
+        self.on_death: list[Callable[[], None]] = []
+        self.status: int | None = None
+        self.environments: list[Any] = []
+
+
+class Strand:
+    """One line of execution."""
+
+    def __init__(
+        self, world: World, process: Process, name: str, function: Callable[[], Any] | None
+    ) -> None:
+        self.process = process
+        self.name = name
+        self.until: Callable[[], bool] | None = None
+        self.at = -math.inf
+        self.is_done = False
+        self.turn = threading.Semaphore(0)
+        self._world = world
+        self._function = function
+
+    def start(self) -> None:
+        """Let the thread begin to wait for the baton."""
+        threading.Thread(target=self._run, name=self.name, daemon=True).start()
+
+    def can_go_on(self, now: float) -> bool:
+        """Whether it is this strand's turn, if the generator says so."""
+        process = self.process
+        if process.is_dead:
+            return True
+        if process.stopped_until > now:
+            return False
+        return now >= self.at or (self.until is not None and self.until())
+
+    def _run(self) -> None:
+        self.turn.acquire()
+        world = self._world
+        try:
+            if not self.process.is_dead:
+                assert self._function is not None
+                self._function()
+        except Killed:
+            pass
+        except BaseException as error:
+            world.fail(error)
+        self.is_done = True
+        world.strands.remove(self)
+        self.process.strands.remove(self)
+        world.hand_over()
+
+
+class World:
+    """Strands, clock, chance, and what happened.
+
+    Args:
+        seed: decides everything.
+        is_verbose: print the trace as it comes.
+
+    Attributes:
+        now: virtual time, seconds.
+        failure: the first thing that went wrong.
+    """
+
+    def __init__(self, seed: int, *, is_verbose: bool = False) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.now = 1_000.0
+        self.num_steps = 0
+        self.strands: list[Strand] = []
+        self.failure: BaseException | None = None
+        self.digest = 0
+        self.trace: deque[str] = deque(maxlen=TRACE_LINES)
+        self._is_verbose = is_verbose
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count(1)
+        self.itself = Process("world", 1)
+        self._main = Strand(self, self.itself, "main", None)
+        self.strands.append(self._main)
+        self.current = self._main
+
+    # --- strands
+
+    def new_process(self, name: str) -> Process:
+        """Return a process without strands."""
+        return Process(name, 100 + next(self._numbers))
+
+    def spawn(self, process: Process, name: str, function: Callable[[], Any]) -> Strand:
+        """Add a strand to a process."""
+        if process.is_dead:
+            raise Killed
+        strand = Strand(self, process, f"{process.name}/{name}", function)
+        process.strands.append(strand)
+        self.strands.append(strand)
+        strand.start()
+        return strand
+
+    def pause(self, until: Callable[[], bool] | None = None, at: float = math.inf) -> None:
+        """Let others run.
+
+        Args:
+            until: go on when it is true (it must have no effects).
+            at: go on at this time even so. With neither, go on at any time.
+
+        Raises:
+            Killed: this process has been killed.
+        """
+        me = self.current
+        if me.process.is_dead:
+            raise Killed
+        me.until = until
+        me.at = -math.inf if until is None and at == math.inf else at
+        chosen = self._choose()
+        if chosen is not me:
+            self.current = chosen
+            chosen.turn.release()
+            me.turn.acquire()
+        if me.process.is_dead:
+            raise Killed
+
+    def maybe_pause(self) -> None:
+        """Let others run, or not: chance decides."""
+        if self.random.random() < 0.5:
+            self.pause()
+        elif self.current.process.is_dead:
+            raise Killed
+
+    def hand_over(self) -> None:
+        """Give the baton away for good (the strand has ended)."""
+        self.current = self._choose()
+        self.current.turn.release()
+
+    def run(self, until: Callable[[], bool], seconds: float = math.inf) -> bool:
+        """Let the world run; called by whoever made it.
+
+        Returns:
+            Whether it became true within that (virtual) time.
+
+        Raises:
+            Whatever went wrong in the world.
+        """
+        self.pause(lambda: self.failure is not None or until(), self.now + seconds)
+        if self.failure is not None:
+            raise self.failure
+        return until()
+
+    def call_at(self, at: float, function: Callable[[], None]) -> None:
+        """Let something happen outside of all processes; it must not pause."""
+        heapq.heappush(self._events, (max(at, self.now), next(self._numbers), function))
+
+    def kill(self, process: Process, why: str) -> None:
+        """End a process at once."""
+        if process.is_dead:
+            return
+        self.note(f"{process.name} (pid {process.pid}) ends: {why}")
+        process.is_dead = True
+        for function in process.on_death:
+            function()
+
+    def end(self) -> None:
+        """Kill everything, and wait until all threads have gone."""
+        for process in {strand.process.pid: strand.process for strand in self.strands}.values():
+            if process is not self.itself:
+                process.on_death.clear()
+                process.is_dead = True
+        self._events.clear()
+        self.failure = None
+        self.pause(lambda: len(self.strands) == 1)
+
+    def fail(self, error: BaseException) -> None:
+        """Note that something is wrong; `run` will raise it."""
+        if self.failure is None:
+            self.note(f"FAILURE {type(error).__name__}: {error}")
+            self.failure = error
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace."""
+        line = f"{self.num_steps:7} {self.now - 1_000:9.4f} {self.current.name:24} {text}"
+        self.digest = zlib.crc32(line.encode(), self.digest)
+        self.trace.append(line)
+        if self._is_verbose:
+            print(line, flush=True)
+
+    # --- who is next
+
+    def _choose(self) -> Strand:
+        try:
+            return self._next_strand()
+        except BaseException as error:
+            self.fail(error)
+            return self._main
+
+    def _next_strand(self) -> Strand:
+        if self.failure is not None:
+            return self._main
+        while True:
+            self.num_steps += 1
+            if self.num_steps > STEPS_MAX:
+                raise Stuck(f"not at an end after {STEPS_MAX} steps")
+            self.now += self.random.random() * STEP_SECONDS_MAX
+            events = self._events
+            while events and events[0][0] <= self.now:
+                heapq.heappop(events)[2]()
+            ready = [strand for strand in self.strands if strand.can_go_on(self.now)]
+            if not ready:
+                self._jump()
+                continue
+            chosen = self.random.choice(ready)
+            process = chosen.process
+            self.digest = zlib.crc32(chosen.name.encode(), self.digest)
+            if process.steps_left is not None and not process.is_dead:
+                process.steps_left -= 1
+                if process.steps_left < 0:
+                    self.kill(process, "killed by chance")
+            return chosen
+
+    def _jump(self) -> None:
+        """Let time pass until something can happen."""
+        moments = [self._events[0][0]] if self._events else []
+        for strand in self.strands:
+            at = max(strand.at, strand.process.stopped_until)
+            if strand.until is not None and strand.process.stopped_until > self.now:
+                at = strand.process.stopped_until  # it may be able to go on then
+            moments.append(at)
+        moment = min(moments)
+        if moment == math.inf:
+            raise Stuck("; ".join(strand.name for strand in self.strands))
+        self.now = max(self.now, moment)
