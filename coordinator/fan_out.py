@@ -186,9 +186,7 @@ async def call_all(
     try:
         for shard, shard_params in params:
             # One by one: what was called before a failure must be let go.
-            calls.append(
-                cluster.shards[shard].call(method, shard_params, result_type, timeout_ms)
-            )
+            calls.append(cluster.shards[shard].call(method, shard_params, result_type, timeout_ms))
         return [await call for call in calls if call is not None]
     finally:
         _let_go(calls)

@@ -226,12 +226,10 @@ def _match_query(
     registry = snapshot.registry
     num_ranked = None if needs_all_scores else request.num_hits
     match = match_text(view, query, registry, languages, allowed, num_ranked)
-    hits = Matches(view, count=match.count, list_docs=lambda: match.docs)
-    ranked = Matches(view, docs=match.ranked, scores=match.scores)
     if not groups:
-        return hits, ranked, {}
+        return match.found, match.ranked, {}
     wider = match_text(view, query, registry, languages, base, 0)
-    return hits, ranked, leave_out_each(view, wider.docs, groups)
+    return match.found, match.ranked, leave_out_each(view, wider.found.docs, groups)
 
 
 def _narrow(

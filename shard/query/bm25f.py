@@ -38,7 +38,7 @@ import numpy as np
 
 from common.kernels import kernel
 from shard.index.field_lengths import DECODED_LENGTHS
-from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,8 @@ SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 4
 TIER_OF_KIND: Final = (0, 0, 1, 2, 3)
 """By `MatchKind`."""
-_NO_TIER: Final = 255
+_TIER_SHIFT: Final = 60
+_TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1
 _CHOICE_STEPS: Final = 8
 """Weights within an eighth of a doubling are one choice."""
 
@@ -139,11 +140,10 @@ def make_gains(
 
 
 class Scratch(threading.local):
-    """Cells by document that `add_terms` uses and leaves clean; one set a thread."""
+    """Cells by document that searches use and leave clean; one set a thread."""
 
     def __init__(self) -> None:
-        self.freqs: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.tiers: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self.cells: NDArray[np.int64] = np.zeros(0, np.int64)
         self.touched: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.members: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.scores: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -151,10 +151,9 @@ class Scratch(threading.local):
 
     def reserve(self, num_docs: int) -> None:
         """Make room for a segment's documents."""
-        if len(self.freqs) < num_docs:
-            size = max(num_docs, 2 * len(self.freqs), 4096)
-            self.freqs = np.zeros(size, np.int64)
-            self.tiers = np.full(size, _NO_TIER, np.uint8)
+        if len(self.cells) < num_docs:
+            size = max(num_docs, 2 * len(self.cells), 4096)
+            self.cells = np.zeros(size, np.int64)
             self.touched = np.zeros((size + 63) >> 6, np.uint64)
             self.members = np.zeros((size + 63) >> 6, np.uint64)
             self.scores = np.zeros(size, np.int64)
@@ -221,10 +220,25 @@ def gallop(docs: Any, start: Any, wanted: Any) -> Any:
     return low
 
 
+@kernel("int64(uint32[::1], int64, uint64[::1], int64[::1])", allocates=False)
+def pick_wanted(docs: Any, count: Any, wanted: Any, picked: Any) -> Any:
+    """Write the places among the first `count` documents of those in a bitset; return how many.
+
+    `picked` has room for one more. There is no branch: in random data it would be missed every
+    other time.
+    """
+    num_picked: Any = 0
+    for i in range(count):
+        doc = docs[i]
+        picked[num_picked] = i
+        num_picked += np.int64(wanted[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63)) & _ONE)
+    return num_picked
+
+
 @kernel(
     f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
-    " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint8[::1],"
-    " uint64[::1], uint32[::1], uint16[::1], uint32[::1])",
+    " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint64[::1],"
+    " uint32[::1], int64[::1])",
     allocates=False,
 )
 def _add_terms(
@@ -248,19 +262,17 @@ def _add_terms(
     allowed: Any,
     candidates: Any,
     has_candidates: Any,
-    cell_freqs: Any,
-    cell_tiers: Any,
+    cells: Any,
     touched: Any,
     docs: Any,
-    fields: Any,
-    freqs: Any,
+    picked: Any,
 ) -> Any:
-    """Add the frequencies of terms, best tier first, to the cells of their documents."""
+    """Leaf of `add_terms`, which gives it scratch for a block."""
     has_allowed = len(allowed) > 0
     num_candidates = len(candidates)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        tier = tiers[i_term]
+        rank = np.int64(NUM_TIERS) - np.int64(tiers[i_term])
         ratio = ratios[i_term]
         row_first = np.int64(skip_starts[term])
         num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
@@ -283,15 +295,19 @@ def _add_terms(
                     ):
                         continue
                 at = posting_starts[term] + np.int64(skip_postings[row_first + block])
-            decode_block(postings, at, count, docs, fields, freqs)
-            for i in range(count):
+            bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+            num_picked = count
+            if has_allowed:
+                num_picked = pick_wanted(docs, count, allowed, picked)
+            for p in range(num_picked):
+                i = picked[p] if has_allowed else p
                 doc = np.int64(docs[i])
-                if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
+                cell = cells[doc]
+                if cell >> _TIER_SHIFT > rank:
                     continue
-                row = np.uint64(field_rows[fields[i]])
+                field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+                row = np.uint64(field_rows[field])
                 if not row_languages[row] & languages[i_term]:
-                    continue
-                if cell_tiers[doc] < tier:
                     continue
                 code = length_code(
                     field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
@@ -299,15 +315,15 @@ def _add_terms(
                 gain = gains[row, code]
                 if gain == 0.0:
                     continue
-                if cell_tiers[doc] == _NO_TIER:
-                    cell_tiers[doc] = tier
+                if cell == 0:
+                    cell = rank << _TIER_SHIFT
                     touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
-                cell_freqs[doc] += np.int64(freqs[i] * gain * ratio + 0.5)
+                cells[doc] = cell + np.int64(freq * gain * ratio + 0.5)
 
 
 @kernel(
     f"void({LENGTHS}, float64[:, ::1], uint32[::1], uint16[::1], uint32[::1], float64,"
-    " uint64[::1], int64[::1], uint8[::1], uint64[::1])",
+    " uint64[::1], int64[::1], uint64[::1])",
     allocates=False,
 )
 def add_entries(
@@ -322,8 +338,7 @@ def add_entries(
     freqs: Any,
     ratio: Any,
     allowed: Any,
-    cell_freqs: Any,
-    cell_tiers: Any,
+    cells: Any,
     touched: Any,
 ) -> Any:
     """Add entries that a phrase gave, as tier 0, before any terms of lesser tiers."""
@@ -339,15 +354,16 @@ def add_entries(
         gain = gains[row, code]
         if gain == 0.0:
             continue
-        cell_tiers[doc] = 0
-        touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
-        cell_freqs[doc] += np.int64(freqs[i] * gain * ratio + 0.5)
+        cell = cells[doc]
+        if cell == 0:
+            cell = np.int64(NUM_TIERS) << _TIER_SHIFT
+            touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
+        cells[doc] = cell + np.int64(freqs[i] * gain * ratio + 0.5)
 
 
 @kernel(
     f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
-    " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint8[::1],"
-    " uint64[::1])"
+    " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint64[::1])"
 )
 def add_terms(
     postings: Any,
@@ -370,8 +386,7 @@ def add_terms(
     allowed: Any,
     candidates: Any,
     has_candidates: Any,
-    cell_freqs: Any,
-    cell_tiers: Any,
+    cells: Any,
     touched: Any,
 ) -> Any:
     """Add the frequencies of many terms to the cells of their documents.
@@ -379,12 +394,12 @@ def add_terms(
     The first arguments are `TextIndex.lists` and `field_lengths`, then what `FieldGains` has. Terms
     are ordinals, best tier first, with tier, ratio r and language mask each. `allowed` is the
     bitset of documents (empty: all); where there are candidates, it is theirs, and the list serves
-    to leave out blocks. The cells by document are t in units of 2^-24 (clean: 0) and the tier
-    (clean: 255); `touched` has the bits of those in use.
+    to leave out blocks. A cell by document is 0 (clean), or 4 less the tier in its upper bits and
+    t in units of 2^-24 in its lower ones: one number, since a cell is a miss in the cache.
+    `touched` has the bits of those in use.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
     _add_terms(
         postings,
         posting_starts,
@@ -406,61 +421,28 @@ def add_terms(
         allowed,
         candidates,
         has_candidates,
-        cell_freqs,
-        cell_tiers,
+        cells,
         touched,
         docs,
-        fields,
-        freqs,
+        picked,
     )
 
 
-@kernel("int64(uint64)", inline=True, allocates=False)
-def _count_bits(word: Any) -> Any:
-    word = word - (word >> np.uint64(1) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + (
-        word >> np.uint64(2) & np.uint64(0x3333333333333333)
-    )
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64(word * np.uint64(0x0101010101010101) >> np.uint64(56))
-
-
-@kernel("uint32[::1](uint64[::1], int64)")
-def list_bits(bits: Any, num_docs: Any) -> Any:
-    """Return the documents of a bitset, ascending."""
-    num_words = (num_docs + 63) >> 6
-    size = 0
-    for word in range(num_words):
-        size += _count_bits(bits[word])
-    docs = np.empty(size, np.uint32)
-    found = 0
-    for word in range(num_words):
-        left = bits[word]
-        while left:
-            lowest = left & (~left + _ONE)
-            docs[found] = (word << 6) + _count_bits(lowest - _ONE)
-            found += 1
-            left ^= lowest
-    return docs
-
-
-@kernel(
-    "(uint32[::1], float64[::1], float64, int64[::1], uint8[::1], uint64[::1])",
-)
-def take_scores(
-    docs: Any, weights: Any, k1: Any, cell_freqs: Any, cell_tiers: Any, touched: Any
-) -> Any:
+@kernel("(uint32[::1], float64[::1], float64, int64[::1], uint64[::1])")
+def take_scores(docs: Any, weights: Any, k1: Any, cells: Any, touched: Any) -> Any:
     """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
     scores = np.empty(len(docs), np.int64)
     tiers = np.empty(len(docs), np.uint8)
     for i in range(len(docs)):
         doc = docs[i]
-        tier = cell_tiers[doc]
-        tiers[i] = tier
-        scores[i] = saturate(cell_freqs[doc], weights[tier], k1)
-        cell_freqs[doc] = 0
-        cell_tiers[doc] = _NO_TIER
-        touched[doc >> 6] = 0
+        cell = cells[doc]
+        tiers[i] = NUM_TIERS - (cell >> _TIER_SHIFT)
+        scores[i] = cell & _TOTAL_MASK
+        cells[doc] = 0
+        touched[doc >> np.uint32(6)] = 0
+    # A loop of its own, so that several are divided at once.
+    for i in range(len(docs)):
+        scores[i] = saturate(scores[i], weights[tiers[i]], k1)
     return scores, tiers
 
 

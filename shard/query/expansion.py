@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.index.segment import Segment
+    from shard.index.text_index import TextIndex
     from shard.index.vocabulary import Vocabulary
 
 EXPANSIONS_MAX: Final = 4_096
@@ -68,6 +69,8 @@ class Expansion:
     """Posting entries of all terms."""
     only: OnlyTerm | None
     """The term, where it is the only one and there are no phrases."""
+    parts: dict[int, Expansion]
+    """Memo of those up to a `MatchKind`."""
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -82,8 +85,17 @@ def language_bits(languages: Languages) -> dict[str | None, int]:
     return bits
 
 
-def expand_word(segment: Segment, word: Word, languages: Languages) -> Expansion:
-    """Return the terms that match a word, from the segment's memo if it was asked before."""
+def expand_word(
+    segment: Segment, word: Word, languages: Languages, last: int = MatchKind.TYPO_2
+) -> Expansion:
+    """Return the terms that match a word, from the segment's memo if it was asked before.
+
+    Args:
+        segment: whose vocabulary.
+        word: of the query.
+        languages: of the configuration.
+        last: the worst kind of match that is wanted.
+    """
     used = languages.used
     memo: dict[tuple[Word, tuple[str, ...], bool], Expansion] = segment.caches.setdefault(
         "expansions", {}
@@ -96,7 +108,21 @@ def expand_word(segment: Segment, word: Word, languages: Languages) -> Expansion
             if len(memo) >= EXPANSIONS_MAX:
                 memo.clear()
             memo[key] = expansion
-    return expansion
+    if last == MatchKind.TYPO_2:
+        return expansion
+    part = expansion.parts.get(last)
+    if part is None:
+        part = expansion.parts[last] = _up_to(text_index(segment), expansion, last)
+    return part
+
+
+def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
+    """Return an expansion without its terms of kinds worse than `last`."""
+    end = int(np.searchsorted(expansion.kinds, last, "right"))
+    if end == len(expansion):
+        return expansion
+    arrays = (expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
+    return _make_expansion(index, *arrays, expansion.phrases)
 
 
 def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
@@ -132,11 +158,21 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
     )
     phrases = tuple(alternative for alternative in word.synonyms if len(alternative) > 1)
+    return _make_expansion(index, terms, all_kinds, all_masks, phrases)
+
+
+def _make_expansion(
+    index: TextIndex,
+    terms: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    languages: NDArray[np.uint64],
+    phrases: tuple[tuple[str, ...], ...],
+) -> Expansion:
     only = None
     if len(terms) == 1 and not phrases:
-        only = OnlyTerm(int(terms[0]), int(all_kinds[0]), int(all_masks[0]))
+        only = OnlyTerm(int(terms[0]), int(kinds[0]), int(languages[0]))
     num_entries = int(index.entry_counts[terms].sum())
-    return Expansion(terms, all_kinds, all_masks, phrases, num_entries, only)
+    return Expansion(terms, kinds, languages, phrases, num_entries, only, {})
 
 
 def _piece(

@@ -125,7 +125,8 @@ def explain_score(
         parts.append(_explain_clause(evaluation, scored, registry, doc, int(found.tiers[0]), score))
     pairs = proximity_pairs(query)
     if pairs is not None:
-        bonus = int(evaluation.bonus(candidate, pairs)[0]) / SCORE_UNIT
+        seen = evaluation.up_to(tier) if query.required >= len(query.clauses) else evaluation
+        bonus = int(seen.bonus(candidate, pairs)[0]) / SCORE_UNIT
         parts.append({"kind": "proximity", "score": bonus})
     if query.required >= len(query.clauses):
         worst = worst_tier(query)

@@ -34,12 +34,14 @@ from common.kernels import kernel
 from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry
 from shard.query.bm25f import (
     LENGTHS,
+    NO_BITS,
     NO_DOCS,
     POSTINGS,
     FieldGains,
     gallop,
     length_code,
     mark_bits,
+    pick_wanted,
     saturate,
 )
 from shard.query.expansion import ALL_LANGUAGES
@@ -136,13 +138,7 @@ def _scan(
         bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
         num_picked = count
         if has_wanted:
-            num_picked = 0
-            for i in range(count):
-                doc_32 = docs[i]
-                picked[num_picked] = i
-                num_picked += np.int64(
-                    wanted[doc_32 >> np.uint32(6)] >> np.uint64(doc_32 & np.uint32(63)) & _ONE
-                )
+            num_picked = pick_wanted(docs, count, wanted, picked)
         if not is_scored and not checks_rows:
             for p in range(num_picked):
                 doc = np.int64(docs[picked[p] if has_wanted else p])
@@ -292,6 +288,70 @@ def _match_terms(
                 scores[position] += saturate(totals[position], weights[i], k1)
         mark_bits(bits, docs, False)
     return docs, scores
+
+
+@kernel(
+    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, uint32[::1], uint64[::1],"
+    " uint64[::1], uint32[::1], boolean, uint64[::1])"
+)
+def _mark_terms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    field_rows: Any,
+    length_starts: Any,
+    lengths: Any,
+    length_doc_starts: Any,
+    length_docs: Any,
+    gains: Any,
+    row_languages: Any,
+    checks_rows: Any,
+    terms: Any,
+    languages: Any,
+    wanted: Any,
+    candidates: Any,
+    has_candidates: Any,
+    marked: Any,
+) -> None:
+    """Kernel of `TermLists.mark`."""
+    block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
+    size: Any = np.int64(0)
+    for term in terms:
+        size = max(size, np.int64(entry_counts[term]))
+    docs = np.empty(size + 1, np.uint32)
+    no_totals = np.empty(0, np.int64)
+    for i in range(len(terms)):
+        count = _scan(
+            postings,
+            posting_starts,
+            entry_counts,
+            skip_starts,
+            skip_docs,
+            skip_postings,
+            field_rows,
+            length_starts,
+            lengths,
+            length_doc_starts,
+            length_docs,
+            gains,
+            row_languages,
+            checks_rows,
+            np.int64(terms[i]),
+            languages[i],
+            wanted,
+            candidates,
+            has_candidates,
+            False,
+            docs,
+            no_totals,
+            block_docs,
+            picked,
+        )
+        mark_bits(marked, docs[:count], True)
 
 
 @kernel(
@@ -544,6 +604,39 @@ class TermLists:
             is_scored,
         )
         return matched
+
+    def mark(
+        self,
+        terms: NDArray[np.uint32],
+        languages: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+        marked: NDArray[np.uint64],
+    ) -> None:
+        """Put the documents that have one of some terms into a bitset.
+
+        Args:
+            terms: ordinals.
+            languages: masks of the languages in whose fields each counts.
+            candidates: ascending documents, the only ones looked at; or None.
+            marked: the bitset.
+        """
+        if candidates is not None:
+            mark_bits(self._bits, candidates, True)
+        _mark_terms(
+            *self._index.lists,
+            *self._index.field_lengths,
+            self._fields.gains,
+            self._fields.row_languages,
+            self._checks_rows(languages),
+            terms,
+            languages,
+            NO_BITS if candidates is None else self._bits,
+            NO_DOCS if candidates is None else candidates,
+            candidates is not None,
+            marked,
+        )
+        if candidates is not None:
+            mark_bits(self._bits, candidates, False)
 
     def count(self, term: int, languages: int) -> int | None:
         """Return how many documents a term has, deleted ones included; None: nobody knows."""

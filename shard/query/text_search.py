@@ -20,7 +20,7 @@ depends on the query alone, hence is the same on all shards.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,18 +30,20 @@ from common.analysis.analyzer import is_run
 from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
+from shard.collect.matches import Matches
+from shard.index.doc_sets import count_docs, list_docs
 from shard.index.text_index import TextIndex, text_index
 from shard.query.bm25f import (
     FREQ_UNIT,
     NO_BITS,
     NO_DOCS,
+    NUM_TIERS,
     SCORE_UNIT,
     SCRATCH,
     TIER_OF_KIND,
     FieldGains,
     add_entries,
     add_terms,
-    list_bits,
     make_gains,
     mark_bits,
     take_scores,
@@ -61,7 +63,7 @@ from shard.query.term_lists import TermLists
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.protocol.messages import FieldWeight, TextQuery
+    from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
     from shard.index.field_registry import FieldRegistry
     from shard.index.segment import Segment
     from shard.snapshot import SegmentView
@@ -71,40 +73,17 @@ _GAINS_MAX: Final = 64
 _FIRST_FACTOR: Final = 4
 """How many times the hits wanted get their bonus first."""
 _FIRST_MIN: Final = 32
+_CANDIDATES_SHARE: Final = 64
+"""Where fewer documents than one in so many are left, blocks without them are left out."""
 
 
-class TextMatch:
-    """The documents of a segment that match.
+class TextMatch(NamedTuple):
+    """The documents of a segment that match, and the best of them."""
 
-    Attributes:
-        count: how many.
-        ranked: documents, ascending: at least the best `num_ranked`, and all that are their equals.
-        scores: of the ranked, float64.
-    """
-
-    __slots__ = ("_docs", "_list_docs", "count", "ranked", "scores")
-
-    def __init__(
-        self,
-        docs: NDArray[np.uint32] | None,
-        ranked: NDArray[np.uint32],
-        scores: NDArray[np.float64],
-        *,
-        count: int = 0,
-        list_docs: Callable[[], NDArray[np.uint32]] = lambda: NO_DOCS,
-    ) -> None:
-        self.count = count if docs is None else len(docs)
-        self.ranked = ranked
-        self.scores = scores
-        self._docs = docs
-        self._list_docs = list_docs
-
-    @property
-    def docs(self) -> NDArray[np.uint32]:
-        """All of them, ascending; listed on first use where the best were found without that."""
-        if self._docs is None:
-            self._docs = self._list_docs()
-        return self._docs
+    found: Matches
+    """All."""
+    ranked: Matches
+    """With scores: at least the best `num_ranked`, and all that are their equals."""
 
 
 class _Single(NamedTuple):
@@ -199,7 +178,12 @@ def _joined(result: _Scored, more: _Scored) -> _Scored:
 class Evaluation:
     """One text query over one segment: what its clauses share.
 
-    Without `is_scored` scores are left out where that saves something.
+    Args:
+        segment: where to search.
+        query: what for.
+        registry: of the segment's field numbers.
+        languages: of the configuration.
+        tier: the worst in which a word may match.
     """
 
     def __init__(
@@ -209,10 +193,11 @@ class Evaluation:
         registry: FieldRegistry,
         languages: Languages,
         *,
-        is_scored: bool = True,
+        tier: int = NUM_TIERS - 1,
     ) -> None:
         self.segment = segment
-        self.is_scored = is_scored
+        self.registry = registry
+        self.tier = tier
         self.index: TextIndex = text_index(segment)
         self.query = query
         self.languages = languages
@@ -221,9 +206,15 @@ class Evaluation:
         SCRATCH.reserve(self.index.num_docs)
         self.lists = TermLists(segment, self.index, self.fields, self.k1, SCRATCH.members)
 
+    def up_to(self, tier: int) -> Evaluation:
+        """Return the same with words matching in no worse tier."""
+        if tier >= self.tier:
+            return self
+        return Evaluation(self.segment, self.query, self.registry, self.languages, tier=tier)
+
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word."""
-        return expand_word(self.segment, word, self.languages)
+        return expand_word(self.segment, word, self.languages, self.tier + 1)
 
     def cost(self, clause: Clause) -> int:
         """Estimate the posting entries of a clause: the order of intersection depends on it."""
@@ -280,10 +271,7 @@ class Evaluation:
             np.array([one.weight for one in singles]),
             allowed,
             candidates,
-            is_scored=self.is_scored,
         )
-        if not self.is_scored:
-            scores = np.zeros(len(docs), np.int64)
         tier = max([one.tier for one in singles])
         return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
 
@@ -321,8 +309,7 @@ class Evaluation:
                 *found,
                 ratios[MatchKind.STEM],
                 allowed,
-                scratch.freqs,
-                scratch.tiers,
+                scratch.cells,
                 scratch.touched,
             )
         add_terms(
@@ -337,16 +324,13 @@ class Evaluation:
             allowed,
             NO_DOCS if candidates is None else candidates,
             candidates is not None,
-            scratch.freqs,
-            scratch.tiers,
+            scratch.cells,
             scratch.touched,
         )
         if candidates is not None:
             mark_bits(scratch.members, candidates, False)
-        docs = list_bits(scratch.touched, self.index.num_docs)
-        scores, tiers = take_scores(
-            docs, tier_weights, self.k1, scratch.freqs, scratch.tiers, scratch.touched
-        )
+        docs = self._listed(scratch.touched)
+        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells, scratch.touched)
         return _Scored(docs, scores, tiers)
 
     def _score_phrase(
@@ -368,18 +352,20 @@ class Evaluation:
             *found,
             1.0,
             NO_BITS,
-            scratch.freqs,
-            scratch.tiers,
+            scratch.cells,
             scratch.touched,
         )
         if candidates is not None:
             mark_bits(scratch.members, candidates, False)
-        docs = list_bits(scratch.touched, self.index.num_docs)
+        docs = self._listed(scratch.touched)
         tier_weights = np.full(len(_TIERS), phrase_weight(weights))
-        scores, tiers = take_scores(
-            docs, tier_weights, self.k1, scratch.freqs, scratch.tiers, scratch.touched
-        )
+        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells, scratch.touched)
         return _Scored(docs, scores, tiers)
+
+    def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Return the documents of a bitset that may be longer than the segment."""
+        words = bits[: (self.index.num_docs + 63) >> 6]
+        return list_docs(words, int(count_docs(words)))
 
     # --- combining clauses
 
@@ -409,11 +395,45 @@ class Evaluation:
         assert result is not None, "a clause has its turn"
         return result
 
+    def members(self, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the bitset of the documents that every clause matches, without any score."""
+        words: NDArray[np.uint64] | None = None
+        for scored in sorted(self.query.clauses, key=lambda one: self.cost(one.clause)):
+            candidates = None
+            if words is not None:
+                count = int(count_docs(words))
+                if count == 0:
+                    break
+                if count * _CANDIDATES_SHARE < self.index.num_docs:
+                    candidates = list_docs(words, count)
+            found = self._members_of(scored, candidates)
+            words = found if words is None else words & found
+        assert words is not None, "a query without clauses"
+        return words & allowed if len(allowed) else words
+
+    def _members_of(
+        self, scored: ScoredClause, candidates: NDArray[np.uint32] | None
+    ) -> NDArray[np.uint64]:
+        """Return the bitset of the documents of a clause, at least those among the candidates."""
+        marked = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
+        clause = scored.clause
+        if isinstance(clause, Word):
+            expansion = self.expansion(clause)
+            if not expansion.phrases:
+                is_used = np.array(scored.weights[0])[expansion.kinds] > 0
+                self.lists.mark(
+                    expansion.terms[is_used], expansion.languages[is_used], candidates, marked
+                )
+                return marked
+        found = self.score(clause, scored.weights, NO_BITS, candidates)
+        mark_bits(marked, found.docs, True)
+        return marked
+
     def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
         """Return all allowed documents: what a query leaves that only excludes."""
         num_docs = self.index.num_docs
         docs: NDArray[np.uint32] = (
-            list_bits(allowed, num_docs) if len(allowed) else np.arange(num_docs, dtype=np.uint32)
+            self._listed(allowed) if len(allowed) else np.arange(num_docs, dtype=np.uint32)
         )
         return _Scored(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
 
@@ -427,7 +447,7 @@ class Evaluation:
             leading = i if self.query.is_leading else -1
             _add_clause(found.docs, found.scores, leading, scratch.scores, scratch.counts, touched)
         docs, scores, counts = _take_cells(
-            list_bits(touched, self.index.num_docs),
+            self._listed(touched),
             self.query.required,
             scratch.scores,
             scratch.counts,
@@ -545,6 +565,21 @@ def _gains_of(
     return gains
 
 
+def best_tier(query: TextQuery) -> int:
+    """Return the best tier that a document can match all clauses in."""
+    return max(
+        (
+            min(
+                (TIER_OF_KIND[kind] for kind in MatchKind if scored.weights[0][kind] > 0),
+                default=NUM_TIERS - 1,
+            )
+            for scored in query.clauses
+            if isinstance(scored.clause, Word)
+        ),
+        default=0,
+    )
+
+
 def worst_tier(query: TextQuery) -> int:
     """Return the worst tier that some clause can match in."""
     return max(
@@ -592,52 +627,81 @@ def match_text(
     """
     segment = view.segment
     if query.required > len(query.clauses) or segment.num_docs == 0:
-        return TextMatch(NO_DOCS, NO_DOCS, np.zeros(0))
-    is_scored = num_ranked != 0
-    evaluation = Evaluation(segment, query, registry, languages, is_scored=is_scored)
+        nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))
+        return TextMatch(nothing, nothing)
+    evaluation = Evaluation(segment, query, registry, languages)
     bits = NO_BITS if allowed is None else allowed
-    match = _best_of_one(evaluation, bits, num_ranked)
-    if match is not None:
-        return match
+    needs_all = query.required >= len(query.clauses) > 0
+    if needs_all and num_ranked is not None and not query.excluded:
+        match = _best_of_all(evaluation, view, bits, num_ranked)
+        if match is not None:
+            return match
     docs, totals = _match(evaluation, bits)
-    ranked, totals = _rank(evaluation, docs, totals, num_ranked)
-    return TextMatch(docs, ranked, totals / SCORE_UNIT)
+    ranked = _rank(evaluation, docs, totals, num_ranked)
+    return TextMatch(Matches(view, docs=docs), _scored_matches(view, *ranked))
 
 
-def _best_of_one(
-    evaluation: Evaluation, allowed: NDArray[np.uint64], num_ranked: int | None
+def _scored_matches(
+    view: SegmentView, docs: NDArray[np.uint32], totals: NDArray[np.int64]
+) -> Matches:
+    """Return documents with their scores."""
+    return Matches(view, docs=docs, scores=totals / SCORE_UNIT)
+
+
+def _best_of_all(
+    evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.uint64], num_ranked: int
 ) -> TextMatch | None:
-    """Return the match of a query of one term, without looking at each of its documents.
+    """Return the match of a query whose words must all match, scoring as little as possible.
+
+    The hits in the best tier that there is come before all others. If these are enough, the others
+    are only counted.
 
     Returns:
-        None where the query is another one, or nothing is won.
+        None where all matches have to be scored.
     """
     query = evaluation.query
-    if num_ranked is None or len(query.clauses) != 1 or query.excluded:
-        return None
-    clause = query.clauses[0]
-    single = evaluation.single(clause.clause, clause.weights)
-    if single is None:
-        return None
-    lists = evaluation.lists
+    tier, worst = best_tier(query), worst_tier(query)
+    head = evaluation.up_to(tier) if tier < worst else evaluation
+    offset = _step_units(query) * (worst - tier) if tier < worst else 0
+    single = None
+    if len(query.clauses) == 1:
+        single = head.single(query.clauses[0].clause, query.clauses[0].weights)
     ranked, totals = NO_DOCS, np.zeros(0, np.int64)
     if num_ranked > 0:
-        best = lists.best(single.term, single.languages, single.weight, allowed, num_ranked)
-        if best is None:
+        best = None
+        if single is not None:
+            weights = (single.term, single.languages, single.weight)
+            best = head.lists.best(*weights, allowed, num_ranked)
+        if best is not None:
+            ranked, totals = best
+            totals += offset
+        elif head is not evaluation:
+            result = head.match_all(allowed)
+            ranked, totals = _rank(evaluation, result.docs, result.scores + offset, num_ranked)
+        if len(ranked) < num_ranked:
             return None
-        ranked, totals = best
-        totals = totals + _offset(query, single.tier)
+    if single is None or head is not evaluation:
+        found = Matches(view, words=evaluation.members(allowed))
+    else:
+        found = _all_of_one(head, view, single, allowed)
+    return TextMatch(found, _scored_matches(view, ranked, totals))
+
+
+def _all_of_one(
+    evaluation: Evaluation, view: SegmentView, single: _Single, allowed: NDArray[np.uint64]
+) -> Matches:
+    """Return the documents of one term; only their number, where that is known and suffices."""
 
     def list_docs() -> NDArray[np.uint32]:
         terms = np.array([single.term], np.int64)
         masks = np.array([single.languages], np.uint64)
-        return lists.match(terms, masks, np.zeros(1), allowed, None, is_scored=False)[0]
+        no_weights = np.zeros(1)
+        return evaluation.lists.match(terms, masks, no_weights, allowed, None, is_scored=False)[0]
 
-    count = None if len(allowed) else lists.count(single.term, single.languages)
-    scores = totals / SCORE_UNIT
+    count = None if len(allowed) else evaluation.lists.count(single.term, single.languages)
     if count is None:
-        return TextMatch(list_docs(), ranked, scores)
-    return TextMatch(None, ranked, scores, count=count, list_docs=list_docs)
+        return Matches(view, docs=list_docs())
+    return Matches(view, count=count, list_docs=list_docs)
 
 
 def _match(
@@ -662,12 +726,6 @@ def _match(
     return result.docs[is_kept], totals[is_kept]
 
 
-def _offset(query: TextQuery, tier: int) -> int:
-    """Return what a hit of a tier gets before those of worse ones, in units of 2^-32."""
-    worst = worst_tier(query)
-    return _step_units(query) * (worst - tier) if worst > tier else 0
-
-
 def _step_units(query: TextQuery) -> int:
     """Return `tier_step` in units of 2^-32: a power of two, at least 2^-1, so exact."""
     return int(tier_step(query) * SCORE_UNIT)
@@ -688,7 +746,7 @@ def _rank(
     query = evaluation.query
     pairs = proximity_pairs(query)
     if num_ranked is None or num_ranked >= len(docs):
-        return docs, totals if pairs is None else totals + evaluation.bonus(docs, pairs)
+        return docs, totals if pairs is None else _with_bonus(evaluation, docs, totals, pairs)
     if num_ranked <= 0:
         return NO_DOCS, np.zeros(0, np.int64)
     if pairs is None:
@@ -696,7 +754,7 @@ def _rank(
     num_first = min(max(_FIRST_FACTOR * num_ranked, _FIRST_MIN), len(docs))
     least = kth_greatest(totals, num_first)
     first, first_totals = pick(docs, totals, least)
-    first_totals = first_totals + evaluation.bonus(first, pairs)
+    first_totals = _with_bonus(evaluation, first, first_totals, pairs)
     worst = kth_greatest(first_totals, num_ranked)
     # A little more than the greatest bonus, so that rounding cannot hide a document.
     greatest = query.proximity * closeness_bound(pairs.weights)
@@ -704,7 +762,30 @@ def _rank(
     if reach >= least:
         return first, first_totals
     others, other_totals = pick(docs, totals, reach, least)
-    other_totals = other_totals + evaluation.bonus(others, pairs)
+    other_totals = _with_bonus(evaluation, others, other_totals, pairs)
     ranked = np.concatenate((first, others))
     order = np.argsort(ranked)
     return ranked[order], np.concatenate((first_totals, other_totals))[order]
+
+
+def _with_bonus(
+    evaluation: Evaluation,
+    docs: NDArray[np.uint32],
+    totals: NDArray[np.int64],
+    pairs: ProximityPairs,
+) -> NDArray[np.int64]:
+    """Return scores with what words that stand together give.
+
+    A word is what the document has it for: terms of worse tiers than the document's do not count.
+    """
+    query = evaluation.query
+    worst = worst_tier(query)
+    if query.required < len(query.clauses) or worst == 0 or len(docs) == 0:
+        return totals + evaluation.bonus(docs, pairs)
+    # The sum of the clauses is less than a step, see `tier_step`.
+    tiers = worst - totals // _step_units(query)
+    totals = totals.copy()
+    for tier in np.unique(tiers).tolist():
+        at = np.flatnonzero(tiers == tier)
+        totals[at] += evaluation.up_to(tier).bonus(docs[at], pairs)
+    return totals

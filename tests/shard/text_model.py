@@ -15,6 +15,7 @@ from shard.index.field_registry import FieldRegistry
 from shard.index.positions import POSITION_GAP
 from shard.index.segment import Segment
 from shard.index.text_index import build_text
+from shard.query.text_search import TextMatch
 
 ANALYZER = Analyzer()
 Item = Mapping[str, Any]
@@ -79,3 +80,10 @@ def osa_distance(left: str, right: str) -> int:
             if i > 1 and j > 1 and left[i - 1] == right[j - 2] and left[i - 2] == right[j - 1]:
                 table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
     return table[-1][-1]
+
+
+def scores_of(match: TextMatch) -> list[float]:
+    """Return the scores of the ranked documents."""
+    assert match.ranked.scores is not None
+    scores: list[float] = match.ranked.scores.tolist()
+    return scores

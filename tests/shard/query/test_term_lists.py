@@ -14,7 +14,7 @@ from shard.query.bm25f import NO_BITS
 from shard.query.ranking import kth_greatest, pick
 from shard.query.text_search import Evaluation, match_text
 from shard.snapshot import SegmentView
-from tests.shard.text_model import make_segment
+from tests.shard.text_model import make_segment, scores_of
 
 NUM_DOCS = 8_000
 LANGUAGES = Languages()
@@ -67,12 +67,13 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
         query = make_query("sea", averages)
         everything = match_text(view, query, registry, LANGUAGES, allowed, None)
         best = match_text(view, query, registry, LANGUAGES, allowed, k)
-        assert best.count == len(everything.docs)
-        assert best.docs.tolist() == everything.docs.tolist()
-        scores = dict(zip(everything.ranked.tolist(), everything.scores.tolist(), strict=True))
-        assert [scores[doc] for doc in best.ranked.tolist()] == best.scores.tolist()
+        assert best.found.count == everything.found.count
+        assert best.found.docs.tolist() == everything.found.docs.tolist()
+        scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
+        ranked = best.ranked.docs.tolist()
+        assert [scores[doc] for doc in ranked] == scores_of(best)
         worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)
-        assert {doc for doc, score in scores.items() if score >= worst} <= set(best.ranked.tolist())
+        assert {doc for doc, score in scores.items() if score >= worst} <= set(ranked)
 
 
 def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegistry) -> None:
@@ -93,11 +94,12 @@ def test_the_documents_of_several_terms_are_those_that_have_all(
         match_text(view, make_query(text), registry, LANGUAGES, None, None)
         for text in ("sea", "tide", "sea tide filler")
     )
-    assert both.docs.tolist() == sorted(set(sea.docs.tolist()) & set(tide.docs.tolist()))
+    expected = set(sea.found.docs.tolist()) & set(tide.found.docs.tolist())
+    assert both.found.docs.tolist() == sorted(expected)
     few = match_text(view, make_query("sea tide filler"), registry, LANGUAGES, None, 5)
-    best = sorted(both.scores.tolist(), reverse=True)[:5]
-    assert sorted(few.scores.tolist(), reverse=True)[:5] == best
-    assert few.docs.tolist() == both.docs.tolist()
+    best = sorted(scores_of(both), reverse=True)[:5]
+    assert sorted(scores_of(few), reverse=True)[:5] == best
+    assert few.found.docs.tolist() == both.found.docs.tolist()
 
 
 def test_the_kth_greatest_and_those_that_reach_it() -> None:

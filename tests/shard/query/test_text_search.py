@@ -18,13 +18,13 @@ from common.query import Clause, MatchKind, Phrase, Word
 from common.scoring import clause_weights
 from shard.index.field_lengths import DECODED_LENGTHS, encode_length
 from shard.index.field_registry import FieldRegistry
-from shard.query.bm25f import FREQ_UNIT, SCORE_UNIT, TIER_OF_KIND
+from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.explanation import explain_score
 from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text, proximity_pairs, tier_step, worst_tier
 from shard.snapshot import SegmentView, full_mask
-from tests.shard.text_model import list_places, make_segment, osa_distance
+from tests.shard.text_model import list_places, make_segment, osa_distance, scores_of
 
 K1 = 0.9
 B = 0.6
@@ -178,7 +178,7 @@ class NaiveSearch:
             result[doc] = (int(value), tier)
         return result
 
-    def bonus(self, query: TextQuery, doc: int) -> float:
+    def bonus(self, query: TextQuery, doc: int, tier: int) -> float:
         pairs = proximity_pairs(query)
         if pairs is None:
             return 0.0
@@ -188,7 +188,8 @@ class NaiveSearch:
             places: list[set[int]] = [set() for _ in words]
             for term, entries in self.places.items():
                 for i, word in enumerate(words):
-                    if match_kind(term, word, "english") is not None:
+                    kind = match_kind(term, word, "english")
+                    if kind is not None and TIER_OF_KIND[kind] <= tier:
                         places[i].update(entries.get((doc, path), ()))
 
             def chain(word: int, place: int, places: list[set[int]] = places) -> int:
@@ -235,11 +236,12 @@ class NaiveSearch:
                 offset = tier_step(query) * (leading - 1)
             if len(matching) < query.required or doc in excluded:
                 continue
+            worst = NUM_TIERS
             if query.required >= len(scored):
                 worst = max(tier for _, tier in matching)
                 offset = tier_step(query) * (worst_tier(query) - worst)
             total = sum(score for score, _ in matching) / SCORE_UNIT
-            result[doc] = offset + (total + self.bonus(query, doc))
+            result[doc] = offset + (total + self.bonus(query, doc, worst))
         return result
 
 
@@ -320,7 +322,7 @@ def test_finds_and_scores_what_comparing_every_document_does(
     match = match_text(view, query, registry, ENGLISH, None, None)
 
     expected = NaiveSearch(items, query.fields).search(query)
-    assert dict(zip(match.docs.tolist(), match.scores.tolist(), strict=True)) == expected
+    assert dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True)) == expected
     for doc, score in expected.items():
         explanation = explain_score(view, query, registry, ENGLISH, doc)
         assert explanation["score"] == score
@@ -352,11 +354,11 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     docs: list[int] = []
     for view, own, start in zip(views, registries, (0, cut), strict=True):
         found = match_text(view, split_query, own, ENGLISH, view.live_mask, None)
-        docs += [start + doc for doc in found.docs.tolist()]
-        scores += found.scores.tolist()
+        docs += [start + doc for doc in found.found.docs.tolist()]
+        scores += scores_of(found)
     renumbered = [i for i, one in enumerate(is_live) if one]
-    assert docs == [renumbered[doc] for doc in match.docs.tolist()]
-    assert scores == match.scores.tolist()
+    assert docs == [renumbered[doc] for doc in match.found.docs.tolist()]
+    assert scores == scores_of(match)
 
 
 @given(ITEMS, queries(), st.integers(0, 4), st.integers(0, 2**10))
@@ -370,16 +372,15 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
     allowed = full_mask(max(len(items), 1)) & np.uint64(mask)
     some = match_text(view, query, registry, ENGLISH, allowed, num_ranked)
 
-    passing = [i for i, doc in enumerate(everything.docs.tolist()) if mask >> doc & 1]
-    assert some.docs.tolist() == everything.docs[passing].tolist()
-    assert some.count == len(passing)
-    scores = dict(zip(everything.docs.tolist(), everything.scores.tolist(), strict=True))
-    assert [scores[doc] for doc in some.ranked.tolist()] == some.scores.tolist()
-    best = sorted(everything.scores[passing].tolist(), reverse=True)[:num_ranked]
-    assert sorted(some.scores.tolist(), reverse=True)[: len(best)] == best
+    scores = dict(zip(everything.found.docs.tolist(), scores_of(everything), strict=True))
+    passing = [doc for doc in scores if mask >> doc & 1]
+    assert some.found.count == len(passing)
+    assert some.found.docs.tolist() == passing
+    ranked = dict(zip(some.ranked.docs.tolist(), scores_of(some), strict=True))
+    assert ranked == {doc: scores[doc] for doc in ranked}
+    best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
     if best:
-        reaching = [doc for doc in some.docs.tolist() if scores[doc] >= best[-1]]
-        assert set(reaching) <= set(some.ranked.tolist())
+        assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
 
 
 def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:
@@ -397,7 +398,7 @@ def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:
     }
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, query, registry, ENGLISH, None, None)
-    scores = dict(zip(match.docs.tolist(), match.scores.tolist(), strict=True))
+    scores = dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True))
     assert len(scores) == len(items)
     assert min(scores[3], scores[4]) > max(scores[0], scores[1], scores[2])
 
@@ -418,7 +419,7 @@ def test_words_together_beat_the_same_words_apart() -> None:
     }
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, query, registry, ENGLISH, None, None)
-    assert np.argsort(match.scores).tolist() == [0, 1, 2]
+    assert np.argsort(scores_of(match)).tolist() == [0, 1, 2]
 
 
 def test_phrases_and_proximity_do_not_reach_across_values() -> None:
@@ -434,7 +435,7 @@ def test_phrases_and_proximity_do_not_reach_across_values() -> None:
         "proximity": 0.2,
     }
     query = make_query(shape, [view], [registry], len(items))
-    assert match_text(view, query, registry, ENGLISH, None, None).docs.tolist() == [1]
+    assert match_text(view, query, registry, ENGLISH, None, None).found.docs.tolist() == [1]
 
 
 def test_a_stem_counts_in_fields_of_its_language_only() -> None:
@@ -453,7 +454,7 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
         0.0,
     )
     match = match_text(view, query, registry, languages, None, None)
-    assert match.docs.tolist() == [0, 3]
+    assert match.found.docs.tolist() == [0, 3]
 
 
 @pytest.mark.parametrize("text", ["the", "running", "happiness", "x"])
