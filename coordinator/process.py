@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from common import data_directory, logs
 from common.data_directory import DataDirectoryError, Endpoint
 from common.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.logs import Log
+from common.priority import run_in_background
 from coordinator.app import HttpApp, create_app
 from coordinator.catalog import Catalog
 from coordinator.cluster import Cluster
@@ -78,6 +80,8 @@ async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) ->
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    # What goes to a thread is bulk work (scanning, dividing, files).
+    loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 

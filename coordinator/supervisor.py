@@ -210,7 +210,7 @@ class ForkServer:
                 [sys.executable, "-m", "shard.fork_server", str(number), filler],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(number, *self._inherited),
-                start_new_session=True,
+                process_group=0,
             )
         asyncio.get_running_loop().add_reader(self._connection, self._read)
 
@@ -238,10 +238,11 @@ class ForkServer:
 
 
 def popen(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start a process that leads its own group, so that Ctrl-C reaches only the supervisor."""
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=inherited, start_new_session=True
-    )
+    """Start a process that leads its own group, so that Ctrl-C reaches only the supervisor.
+
+    It stays in our session: priorities count within one (`common.priority`).
+    """
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
 
 
 class Supervisor:
@@ -287,6 +288,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_on, number)
+        # Inherited by the children: they log to a terminal from its background.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         if not await self._fill_kernel_cache():
             return self._status
@@ -325,7 +328,7 @@ class Supervisor:
             return True
         _log.info("compiling kernels; this takes some minutes after each installation")
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "coordinator.kernel_cache", start_new_session=True
+            sys.executable, "-m", "coordinator.kernel_cache", process_group=0
         )
         waiting = asyncio.ensure_future(process.wait())
         waking = asyncio.ensure_future(self._wake.wait())

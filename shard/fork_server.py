@@ -96,7 +96,7 @@ def _become_shard(main: Any, arguments: list[str]) -> NoReturn:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        os.setsid()
+        os.setpgid(0, 0)
         ask_for_parent_death_signal()
         _write_arguments([sys.executable, "-m", "shard", *arguments])
         sys.argv = ["shard", *arguments]

@@ -22,6 +22,7 @@ from typing import TypeVar
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError, NotFound, StorageFull, Unavailable
 from common.logs import Log
+from common.priority import run_in_background
 from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
 from shard.merger import Job, Merger, flush
 from shard.partition import Partition
@@ -187,7 +188,7 @@ class Indexes:
         index = OpenIndex(
             partition,
             Writer(partition, self._on_failure),
-            ThreadPoolExecutor(1, f"writer-{number}"),
+            ThreadPoolExecutor(1, f"writer-{number}", run_in_background),
         )
         self._open[number] = index
         self._opening.pop(number, None)

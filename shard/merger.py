@@ -29,6 +29,7 @@ import numpy as np
 
 from common.faults import fault
 from common.logs import Log
+from common.priority import run_in_background
 from shard.index.segment import Segment
 from shard.index.segment_builder import make_doc_maps, merge_segments
 from shard.memo import COLUMN_MEMO, FILTER_MEMO
@@ -43,6 +44,9 @@ RETRY_SECONDS = 10.0
 """After a full disk."""
 RESIDENCY_SECONDS = 2.0
 """Between looks at how much of data.mdb is mapped."""
+
+NEW_SEGMENTS_MIN = 2
+"""So many more segments than at the last look, while writing, before the next look."""
 
 PURGEABLE_MAX = 20_000
 """Dead records from which they are removed from LMDB between write groups, not only when idle."""
@@ -60,7 +64,9 @@ class Job:
         submit: runs a function on the writer's thread.
         written_at: monotonic time of the last publication.
         is_pending: whether there may be something to do.
-        retry_at: not before this monotonic time.
+        retry_at: not before this monotonic time, because the last try failed.
+        idle_at: monotonic time at which it will be idle; until then only new segments matter.
+        num_segments: how many there were when nothing was to be done.
         num_steps: merges and flushes done since the index was opened.
         seconds: that they took together.
     """
@@ -71,9 +77,24 @@ class Job:
     written_at: float = field(default_factory=time.monotonic)
     is_pending: bool = True
     retry_at: float = 0.0
+    idle_at: float = 0.0
+    num_segments: int = 0
     is_merging: bool = False
     num_steps: int = 0
     seconds: float = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether to look at the index now."""
+        return (
+            self.is_pending
+            and now >= self.retry_at
+            and (now >= self.idle_at or self.has_new_segments())
+        )
+
+    def has_new_segments(self) -> bool:
+        """Whether there are so many more segments that some may be worth a merge."""
+        num_segments = len(self.partition.history.newest.views)
+        return num_segments >= self.num_segments + NEW_SEGMENTS_MIN
 
 
 class MergeStatistics(NamedTuple):
@@ -126,8 +147,10 @@ class Merger:
             job = self._jobs.get(number)
             if job is not None:
                 job.written_at = time.monotonic()
-                job.is_pending = True
-                self._wakes.notify()
+                # Most groups only make the tail longer: they need not wake the thread.
+                if not job.is_pending or job.has_new_segments():
+                    job.is_pending = True
+                    self._wakes.notify()
 
     def statistics(self, number: int) -> MergeStatistics:
         """Return what there is to say of the merging of an index."""
@@ -139,6 +162,7 @@ class Merger:
     # --- the thread
 
     def _run(self) -> None:
+        run_in_background()
         while True:
             with self._wakes:
                 job = self._next_job()
@@ -160,17 +184,17 @@ class Merger:
     def _next_job(self) -> Job | None:
         """Return the index that waits longest, of those with something to do."""
         now = time.monotonic()
-        due = [job for job in self._jobs.values() if self._is_due(job, now)]
+        due = [job for job in self._jobs.values() if job.is_due(now)]
         return min(due, key=lambda job: job.written_at, default=None)
-
-    @staticmethod
-    def _is_due(job: Job, now: float) -> bool:
-        return job.is_pending and now >= job.retry_at
 
     def _seconds_to_wait(self) -> float:
         now = time.monotonic()
         times = [RESIDENCY_SECONDS]
-        times += [max(0.0, job.retry_at - now) for job in self._jobs.values() if job.is_pending]
+        times += [
+            max(0.0, job.retry_at - now, job.idle_at - now)
+            for job in self._jobs.values()
+            if job.is_pending
+        ]
         return min(times)
 
     def _work(self, job: Job) -> None:
@@ -178,6 +202,7 @@ class Merger:
         settings = job.partition.settings
         idle_at = job.written_at + settings.idle_ms / 1000
         is_idle = time.monotonic() >= idle_at
+        num_segments = len(job.partition.history.newest.views)
         try:
             job.is_merging = True
             started = time.monotonic()
@@ -205,7 +230,8 @@ class Merger:
             with self._wakes:
                 job.is_pending = job.written_at + settings.idle_ms / 1000 != idle_at
         else:
-            job.retry_at = idle_at
+            job.idle_at = idle_at
+            job.num_segments = num_segments
 
     def _tidy(self, job: Job) -> bool:
         """Let the tail be merged, then remove dead records; returns whether to come again."""

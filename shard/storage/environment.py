@@ -33,6 +33,7 @@ values of 230 bytes, 0.3 to 2 ms a commit of one (the disk's sync).
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +51,10 @@ from common.errors import InternalError, StorageFull
 MAP_BYTES_DEFAULT = 64 << 30
 DATA_FILE = "data.mdb"
 READERS_MAX = 126
+
+ROOM_BYTES = 1 << 20
+"""Written ahead behind the last page by `reserve`."""
+ROOM_BYTES_MIN = 128 << 10
 
 _META = struct.Struct("<II Q Q 48s 48s Q Q")
 _META_MAGIC = 0xBEEFC0DE
@@ -329,6 +334,27 @@ class Environment:
             f"the index has reached its greatest size of {self.map_bytes_max} bytes on a shard: "
             "delete items, or raise the limit and restart"
         )
+
+    def reserve(self) -> None:
+        """Have written room behind the last page, for the next small commits; on the write thread.
+
+        The sync of a commit that makes the file longer waits for the file system's journal, and so
+        for whatever else is being written to the disk: 1 to 10 ms instead of 0.2. So the file
+        grows by zeros, for 250 pages at a time. Where the disk has no room for it, it does not.
+
+        Raises:
+            OSError: the device failed.
+        """
+        end = (self._env.info()["last_pgno"] + 1) * self._page_size
+        with self.data_path.open("r+b", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size - end >= ROOM_BYTES_MIN:
+                return
+            try:
+                os.pwrite(file.fileno(), bytes(end + ROOM_BYTES - size), size)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
 
     def bytes_used(self) -> int:
         """Return the bytes of pages that hold something, without pages that are free for reuse."""

@@ -98,6 +98,14 @@ class TestHealing:
             assert client.post("/films/items", [{"id": 3}]).json["updated"] == 1
 
 
+class TestSession:
+    def test_processes_share_a_session_and_each_leads_its_group(self, service: Service) -> None:
+        pids = service.pids()
+        assert len(pids) == 5
+        assert {os.getsid(pid) for pid in pids} == {os.getsid(pids[0])}
+        assert [os.getpgid(pid) for pid in pids] == pids
+
+
 class TestOwnership:
     def test_a_second_start_says_who_has_the_directory(self, service: Service) -> None:
         assert service.process is not None

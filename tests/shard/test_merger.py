@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 from collections.abc import Iterator
@@ -28,9 +29,9 @@ _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20, res
 class Running:
     """A partition with its writer's thread and the merger's."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: ShardSettings = _SETTINGS) -> None:
         entry = IndexEntry(1, "things", 1, {"aggregations": {"color": {}}})
-        self.partition = Partition.create(folder, entry, _SETTINGS)
+        self.partition = Partition.create(folder, entry, settings)
         self.writer = Writer(self.partition, self._fail)
         self.thread = ThreadPoolExecutor(1)
         self.merger = Merger(_SETTINGS.resident_bytes_max)
@@ -149,6 +150,22 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
 
     assert has_rested()
     assert len(_live(running.partition.history.newest)) == 119
+
+
+def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
+    running = Running(tmp_path / "index-1", dataclasses.replace(_SETTINGS, idle_ms=3_600_000))
+    pause = threading.Event()
+
+    for seq in range(1, 10):
+        running.apply(seq, seq - 1, [(100 * seq + i, seq) for i in range(90)])
+    for _ in range(1_000):
+        if len(running.partition.history.newest.views) <= 3:
+            break
+        pause.wait(0.02)
+
+    assert len(running.partition.history.newest.views) <= 3
+    assert len(_live(running.partition.history.newest)) == 9 * 90
+    running.close()
 
 
 def test_full_disk_is_survived(running: Running) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from common.errors import StorageFull
 from shard.storage.environment import (
+    ROOM_BYTES,
+    ROOM_BYTES_MIN,
     DamagedEnvironment,
     Environment,
     StorageFailure,
@@ -148,4 +152,48 @@ def test_copy_opens_and_holds_the_same(tmp_path: Path) -> None:
     with copied.read() as txn:
         assert txn.count(SubDatabase.META) == 200
     copied.close()
+    environment.close()
+
+
+def test_small_commits_do_not_change_the_size_of_the_file(tmp_path: Path) -> None:
+    path = _filled(tmp_path)
+    environment = Environment.open(tmp_path, _MAP)
+    sizes = set()
+
+    for number in range(40):
+        environment.reserve()
+        with environment.write() as txn:
+            txn.put(SubDatabase.META, b"new %d" % number, bytes(2_000))
+        sizes.add(path.stat().st_size)
+
+    assert len(sizes) == 1
+    meta = read_meta_page(path)
+    used = (meta.last_page + 1) * meta.page_size
+    assert used + ROOM_BYTES_MIN <= sizes.pop() <= used + ROOM_BYTES
+    environment.close()
+    environment = Environment.open(tmp_path, _MAP)
+    with environment.read() as txn:
+        assert txn.count(SubDatabase.META) == 240
+    environment.close()
+
+
+@pytest.mark.parametrize(("number", "is_survived"), [(errno.ENOSPC, True), (errno.EIO, False)])
+def test_room_is_not_taken_from_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_survived: bool
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    path = _filled(tmp_path)
+    size = path.stat().st_size
+    environment = Environment.open(tmp_path, _MAP)
+    monkeypatch.setattr(os, "pwrite", refuse)
+
+    if is_survived:
+        environment.reserve()
+    else:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            environment.reserve()
+
+    assert path.stat().st_size == size
     environment.close()
