@@ -145,6 +145,8 @@ def plan_facets(
     `num_alive_wanted` is how many buckets may be shown: a shard with fewer values among the hits
     tells which others are alive, since these may be listed with zero. An order by key, or a
     selected value that hits may lack, can need any value.
+
+    A search that allows a partial answer counts for itself: totals are those of all shards.
     """
     requests = []
     known: dict[str, _Totals] = {}
@@ -156,7 +158,9 @@ def plan_facets(
         has_own = any(clause.facet == name for clause in parameters.filters)
         leaves_out_own = not settings.conjunction and not parameters.is_strict and has_own
         num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(wish)
-        totals = memory.totals(name, horizon, num_alive_wanted) if is_total else None
+        totals = None
+        if is_total and not parameters.allows_partial:
+            totals = memory.totals(name, horizon, num_alive_wanted)
         if totals is not None:
             known[name] = totals
             continue

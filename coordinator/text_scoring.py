@@ -120,7 +120,8 @@ class StatisticsMemory:
         """Return statistics that know the given words.
 
         With a shard away, a search that allows a partial answer is scored by what is there; that
-        is not remembered, since the next search may find all shards again.
+        is not remembered, since the next search may find all shards again. A shard may go away
+        while it is asked.
         """
         statistics = self._newest
         if statistics.horizon != horizon or len(statistics.doc_freqs) > WORDS_REMEMBERED_MAX:
@@ -131,22 +132,36 @@ class StatisticsMemory:
         unknown = [word for word in words if word not in statistics.doc_freqs]
         if not unknown and statistics.num_docs >= 0:
             return statistics
-        if is_partial and self._cluster.failed_shards():
-            statistics = Statistics(horizon)
-            unknown = list(words)
-        answers = await gather(
-            self._cluster,
-            "statistics",
-            StatisticsRequest(index.number, horizon, tuple(unknown)),
-            StatisticsResponse,
-            deadline,
-            is_partial=is_partial,
-        )
-        parts = [part for part in answers if part is not None]
+        parts: list[StatisticsResponse] = []
+        if not (is_partial and self._cluster.failed_shards()):
+            parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
+        if len(parts) < self._cluster.num_shards:
+            statistics, unknown = Statistics(horizon), list(words)
+            parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
         for part in parts:
             self.scalar_fields.update(part.scalar_fields)
         statistics.add_up(unknown, parts)
         return statistics
+
+    async def _ask(
+        self,
+        index: Index,
+        words: Sequence[Word],
+        horizon: int,
+        deadline: Deadline,
+        *,
+        is_partial: bool,
+    ) -> list[StatisticsResponse]:
+        """Return what the shards say about some words; fewer than all only if partial."""
+        answers = await gather(
+            self._cluster,
+            "statistics",
+            StatisticsRequest(index.number, horizon, tuple(words)),
+            StatisticsResponse,
+            deadline,
+            is_partial=is_partial,
+        )
+        return [answer for answer in answers if answer is not None]
 
 
 async def score_query(

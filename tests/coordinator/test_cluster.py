@@ -94,7 +94,7 @@ class TestFanOut:
         await service.wait_state(1, ShardState.AWAY)
         made: list[asyncio.Future[Any]] = []
         call = service.cluster.shards[0].call
-        service.cluster.shards[0].call = lambda *args: made.append(call(*args)) or made[-1]  # type: ignore[method-assign,assignment,func-returns-value]
+        service.cluster.shards[0].call = lambda *args: made.append(call(*args)) or made[-1]  # type: ignore[method-assign,func-returns-value]
         with pytest.raises(Unavailable, match="shard 1"):
             await call_all(service.cluster, "get", [(0, GET), (1, GET)], GetResponse, 1_000)
         assert [future.cancelled() for future in made] == [True]

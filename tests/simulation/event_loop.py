@@ -94,11 +94,15 @@ class EventLoop(asyncio.BaseEventLoop):
         self._world.note(f"unhandled: {context.get('message')}")
         self._world.fail(error)
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Any, *args: Any
+    ) -> Any:
         chosen = self._threads if executor is None else executor
         return asyncio.wrap_future(chosen.submit(func, *args), loop=self)
 
-    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+    def add_signal_handler(  # type: ignore[override]
+        self, sig: int, callback: Any, *args: Any
+    ) -> None:
         self.signal_handlers[sig] = lambda: callback(*args)
 
     def terminate(self) -> None:
@@ -112,7 +116,7 @@ class EventLoop(asyncio.BaseEventLoop):
     ) -> Listener:
         return self._network.listen(self, protocol_factory, port)
 
-    async def create_connection(  # type: ignore[override]
+    async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any
     ) -> tuple[Any, Any]:
         return await self._network.connect(self, protocol_factory, port)

@@ -158,7 +158,7 @@ class History:
             for state in self._states(read, horizon):
                 for items in self._parts(read, state):
                     oracle = Oracle(configuration)
-                    oracle.items = dict(items)
+                    oracle.items.update(items)
                     found = oracle.search(**read.parameters)
                     problem = difference(read, found)
                     if problem is None:

@@ -261,7 +261,7 @@ class Network:
 
         def arrive() -> None:
             if not loop.process.is_dead and not arrived.done():
-                loop.call_soon(lambda: arrived.done() or arrived.set_result(None))
+                loop.call_soon(_wake, arrived)
 
         self.world.call_at(
             self.world.now + self.world.random.expovariate(1 / LATENCY_SECONDS), arrive
@@ -306,3 +306,8 @@ class Network:
     def hold(self, end: End, seconds: float) -> None:
         """Let nothing arrive at an end for a while."""
         end.held_until = self.world.now + seconds
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

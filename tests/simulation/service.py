@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,7 +58,7 @@ class Machine:
         self.coordinator: Process
         self.loops: list[EventLoop] = []
         self._shard_settings = shard_settings
-        self.num_deaths = 0
+        self.deaths: list[Process] = []
         self._everybody: dict[int, Process] = {}
         self._stack = ExitStack()
 
@@ -71,7 +72,7 @@ class Machine:
         self.coordinator = self._start_coordinator()
         keepers = self.world.new_process("keeper")
         for slot in range(-1, self.num_shards):
-            self.world.spawn(keepers, str(slot), lambda slot=slot: self._keep(slot))
+            self.world.spawn(keepers, str(slot), partial(self._keep, slot))
         return self
 
     def __exit__(
@@ -113,17 +114,23 @@ class Machine:
         folder = data_directory.shard_folder(self.data, number)
         folder.mkdir(mode=0o700, exist_ok=True)
         settings = self._shard_settings
-        return self.start(
+        return self._watched(
             f"shard {number}", lambda: shard.server._serve(identity, settings, folder)
-        )[0]
+        )
 
     def _start_coordinator(self) -> Process:
         coordinator.routes.search._parsed._searches.clear()  # a new process remembers nothing
         lock = os.open(self.data, os.O_RDONLY)
         self._stack.callback(os.close, lock)
-        return self.start(
+        return self._watched(
             "coordinator", lambda: coordinator.process._run(self.settings, lock, None)
-        )[0]
+        )
+
+    def _watched(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:
+        """Start a process of the service."""
+        process, _ = self.start(name, main)
+        process.on_death.append(lambda: self.deaths.append(process))
+        return process
 
     def loop_of(self, process: Process) -> EventLoop:
         return next(loop for loop in reversed(self.loops) if loop.process is process)
@@ -133,11 +140,10 @@ class Machine:
         world = self.world
         while True:
             process = self.coordinator if slot < 0 else self.shards[slot]
-            world.pause(lambda process=process: process.is_dead and not process.strands)
+            world.pause(partial(_has_gone, process))
             if process.status not in (None, 0, shard.server.EXIT_STORAGE_FAILED):
                 raise AssertionError(f"{process.name} ended with status {process.status}")
             self._close_environments(process)
-            self.num_deaths += 1
             world.pause(at=world.now + world.random.uniform(0, START_SECONDS_MAX))
             if slot < 0:
                 self.coordinator = self._start_coordinator()
@@ -152,6 +158,10 @@ class Machine:
 
     def _kill_pid(self, pid: int, number: int) -> None:
         self.world.kill(self._everybody[pid], f"signal {number}")
+
+
+def _has_gone(process: Process) -> bool:
+    return process.is_dead and not process.strands
 
 
 class _LogHandler(logging.Handler):

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from shard.settings import ShardSettings
@@ -110,7 +111,7 @@ def _simulate(world: World) -> Outcome:
         history.num_acknowledged,
         unknown,
         len(history.reads) + len(history.gets),
-        machine.num_deaths,
+        len(machine.deaths),
         world.now - 1_000,
     )
 
@@ -118,9 +119,14 @@ def _simulate(world: World) -> Outcome:
 def _run(machine: Machine, *jobs: Any) -> None:
     """Run coroutines, each in a process of its own, until all are done."""
     processes = [
-        machine.start(f"client {number}", lambda job=job: job)[0] for number, job in enumerate(jobs)
+        machine.start(f"client {number}", partial(_given, job))[0]
+        for number, job in enumerate(jobs)
     ]
     machine.world.run(lambda: all(process.is_dead for process in processes))
+
+
+def _given(job: Any) -> Any:
+    return job
 
 
 def _heal(machine: Machine) -> None:

@@ -15,6 +15,9 @@ from tests.simulation.service import Machine
 from tests.simulation.world import Process
 
 INDEX: Final = "things"
+SCRATCH: Final = "scratch"
+GOES_ON_SECONDS: Final = 120.0
+"""After which a change that went on behind its deadline has come to an end."""
 KEYS: Final = 14
 """Items that one client has at most."""
 COLOURS: Final = ("red", "green", "blue", "white", "black")
@@ -60,6 +63,8 @@ class Actor:
         self._dice = random.Random(self._world.random.random())
         self._num_operations = num_operations
         self._version = number
+        self._scratch: dict[str, Item] | None = None
+        self._scratch_number = 0
         self._writes = history.writes.setdefault(number, [])
 
     # --- the beginning and the end
@@ -126,7 +131,7 @@ class Actor:
             (8, self.get),
         ]
         if self.number == 0:
-            choices.append((3, self.configure))
+            choices += [(3, self.configure), (6, self.use_scratch)]
         return self._dice.choices([one for _, one in choices], [weight for weight, _ in choices])[0]
 
     # --- writes
@@ -271,9 +276,9 @@ class Actor:
                 return
             await asyncio.sleep(0.2)
 
-    async def _get_whatever_happens(self, key: str) -> Item | None:
+    async def _get_whatever_happens(self, key: str, index: str = INDEX) -> Item | None:
         while True:
-            reply = await self._send("GET", f"/{INDEX}/items/{key}", None, None)
+            reply = await self._send("GET", f"/{index}/items/{key}", None, None)
             if reply is not None and reply.status in (200, 404):
                 return reply.json if reply.status == 200 else None
             assert reply is None or reply.status in SILENCE, reply
@@ -305,15 +310,70 @@ class Actor:
         self._history.changes.append(change)
         reply = await self._send("POST", f"/{INDEX}/configuration", configuration, None)
         self._note("configuration", reply)
-        while reply is None or reply.status != 200:
-            assert reply is None or reply.status in (*SILENCE, 404), reply
-            await asyncio.sleep(0.05)
-            reply = await self._send("GET", f"/{INDEX}/configuration", None, None)
-            if reply is not None and reply.status in (200, 404):
-                # 504: it goes on behind its deadline. It takes no such time here.
-                change.is_in_force = reply.status == 200 and reply.json == configuration
-                break
+        if reply is None or reply.status != 200:
+            change.is_in_force = await self._configuration(INDEX, reply) == configuration
         change.returned = self._world.num_steps
+
+    async def _configuration(self, index: str, reply: Reply | None) -> Json | None:
+        """Return the configuration of an index, or None, behind a change without an answer."""
+        assert reply is None or reply.status in SILENCE, reply
+        if reply is not None and reply.status == 504:
+            await asyncio.sleep(GOES_ON_SECONDS)
+        while True:
+            reply = await self._send("GET", f"/{index}/configuration", None, None)
+            if reply is not None and reply.status in (200, 404):
+                configuration: Json | None = reply.json if reply.status == 200 else None
+                return configuration
+            await asyncio.sleep(0.05)
+
+    # --- an index that comes and goes
+
+    async def use_scratch(self) -> None:
+        """Make, fill, read or drop an index that nobody else uses."""
+        path = f"/{SCRATCH}"
+        if self._scratch is None:
+            self._scratch_number += 1
+            configuration = {"aggregations": {"colour": {}}, "number": self._scratch_number}
+            reply = await self._send("POST", f"{path}/configuration", configuration, None)
+            is_there = reply is not None and reply.status == 200
+            if not is_there:
+                is_there = await self._configuration(SCRATCH, reply) == configuration
+            self._scratch = {} if is_there else None
+        elif self._dice.random() < 0.3:
+            reply = await self._send("DELETE", path, None, None)
+            is_dropped = reply is not None and reply.status == 200
+            if is_dropped or await self._configuration(SCRATCH, reply) is None:
+                self._scratch = None
+        elif self._dice.random() < 0.5:
+            item = self._item(self._key())
+            reply = await self._send("POST", f"{path}/items", [item], None)
+            if reply is not None and reply.status == 504:
+                await asyncio.sleep(GOES_ON_SECONDS)
+            found = await self._get_whatever_happens(item["id"], SCRATCH)
+            if reply is not None and reply.status == 200:
+                assert found == item, (found, item)
+            if found == item:
+                self._scratch[item["id"]] = item
+            assert found == self._scratch.get(item["id"]), (found, item)
+        else:
+            reply = await self._send("POST", f"{path}/search", EVERYTHING, None)
+        self._note(f"scratch {self._scratch_number}", reply)
+        await self._check_scratch()
+
+    async def _check_scratch(self) -> None:
+        """Compare the whole index with what must be in it."""
+        reply = await self._send("POST", f"/{SCRATCH}/search", EVERYTHING, None)
+        if reply is None or reply.status in SILENCE:
+            return
+        if self._scratch is None:
+            assert reply.status == 404, ("a dropped index answers", reply)
+            return
+        if reply.error == "unknown_sort_field":
+            assert not self._scratch, (self._scratch, reply)
+            return
+        assert reply.status == 200, reply
+        found = {item["id"]: item for item in reply.json["data"]["items"]}
+        assert found == self._scratch, _differences(found, self._scratch)
 
     # --- reads
 
@@ -334,7 +394,8 @@ class Actor:
             }
         if dice.random() < 0.2:
             parameters["not_filters"] = {"colour": [dice.choice(COLOURS)]}
-        if dice.random() < 0.2:
+        # What is known of several words may be of all shards or of a part: both are right.
+        if dice.random() < 0.2 and " " not in parameters["query"]:
             parameters["partial"] = "allow"
         await self._search(parameters)
 
@@ -371,7 +432,7 @@ class Actor:
         """Read everything by a cursor, while others write."""
         invoked = self._world.num_steps
         parameters = {**EVERYTHING, "per_page": self._dice.choice((3, 7)), "cursor": "*"}
-        deaths = self._machine.num_deaths
+        num_deaths = len(self._machine.deaths)
         items: list[Item] = []
         first: Json | None = None
         returned = 0
@@ -381,7 +442,9 @@ class Actor:
             if reply is None or reply.status in SILENCE:
                 return
             if reply.status != 200 and first is not None:
-                is_over = deaths != self._machine.num_deaths or len(self._history.changes) > 1
+                is_over = num_deaths != len(self._machine.deaths) or any(
+                    change.returned > invoked for change in self._history.changes
+                )
                 assert is_over, ("a cursor ended while nothing happened", reply)
                 assert reply.error in ("invalid_cursor", "cursor_expired"), reply
                 return
