@@ -323,9 +323,9 @@ class _Parser:
 
     def check_size(self, path: str, size: int, limit_name: str, what: str) -> bool:
         """Note a mistake if a size is above its limit; return whether it is fine."""
-        if not self.exceeds(size, limit_name):
+        if self.limits is None or not self.exceeds(size, limit_name):
             return True
-        self.problems.add(path, f"has {size} {what}, more than {getattr(self.limits, limit_name)}")
+        self.problems.add(path, f"has {size} {what}, more than {self.limits.shown(limit_name)}")
         return False
 
     def is_field_name(self, path: str, name: object) -> bool:
@@ -334,7 +334,9 @@ class _Parser:
             self.problems.add(path, "must be the name of a field, a text that is not empty")
             return False
         if self.exceeds(len(name.encode()), "field_name_bytes_max"):
-            self.problems.add(path, "is longer than a field's name may be (256 bytes)")
+            assert self.limits is not None
+            shown = self.limits.shown("field_name_bytes_max")
+            self.problems.add(path, f"is longer than a field's name may be: {shown} bytes")
             return False
         return True
 
@@ -361,13 +363,16 @@ class _Parser:
             self.problems.add(path, "must be true or false")
         return default
 
-    def read_integer(self, path: str, value: object, default: int, low: int, high: int) -> int:
-        """Read an integer between bounds."""
+    def read_integer(
+        self, path: str, value: object, default: int, low: int, high: int, limit_name: str = ""
+    ) -> int:
+        """Read an integer between bounds; the upper one may be a limit."""
         if value is None:
             return default
         if type(value) is int and low <= value and (self.limits is None or value <= high):
             return value
-        self.problems.add(path, f"must be an integer from {low} to {high}")
+        limit = f" (limit {limit_name})" if limit_name else ""
+        self.problems.add(path, f"must be an integer from {low} to {high}{limit}")
         return default
 
     def read_float(self, path: str, value: object, default: float, high: float) -> float:
@@ -427,7 +432,12 @@ class _Parser:
                 f"{path}.position", options.get("position"), position, 0, 1_000_000
             ),
             size=self.read_integer(
-                f"{path}.size", options.get("size"), FACET_SIZE_DEFAULT, 1, size_max
+                f"{path}.size",
+                options.get("size"),
+                FACET_SIZE_DEFAULT,
+                1,
+                size_max,
+                "facet_size_max",
             ),
             conjunction=self.read_bool(f"{path}.conjunction", options.get("conjunction"), True),
             sort=sort,

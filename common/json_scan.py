@@ -7,11 +7,16 @@ within further limits, which keep every later stage bounded:
     an item is an object                         else invalid_item
     its id, if any, is an integer in 0 … 2^63-1
     or a text of 1-256 bytes                     else invalid_id
-    depth ≤ 64                                   else too_deep
-    ≤ 512 keys in an object                      else too_many_fields
-    a key has ≤ 256 bytes                        else invalid_item
     integers in -2^63 … 2^64-1, floats finite    else invalid_number
-    (for named fields) ≤ 1,000 array elements    else too_many_values
+    depth ≤ json_depth_max                       else too_deep
+    keys of the item ≤ item_fields_max           else too_many_fields
+    bytes of a key ≤ field_name_bytes_max        else invalid_item
+    bytes of the item ≤ item_bytes_max           else invalid_item
+    (for facets) elements of an array
+    ≤ item_facet_values_max                      else too_many_values
+
+Keys of nested objects count; of an array, the element with the most keys counts for all, because
+elements share their fields: {"a": 1, "b": {"c": 1}, "d": [{"e": 1}, {"e": 2, "f": 3}]} has 6.
 
 A body is an array of items or has an item a line (blank lines do not count); its first character
 says which. It comes in chunks of any length:
@@ -27,16 +32,17 @@ its start when there is twice as much of it: linear in total. Broken JSON ends a
 because where the next item begins is anybody's guess; an item that is refused for a limit does not.
 
 `_scan_value` walks one value with a stack that holds, by depth, whether the open container is an
-object and how many keys or elements it has had. Two loops: the outer reads a value (opening
-containers on the way), the inner closes what ends behind it.
+object, how many keys it has with all that is nested in it, and how many elements. Two loops: the
+outer reads a value (opening containers on the way), the inner closes what ends behind it.
 
 Cost: 2 GB/s and core for items of 600 bytes, hash of the ids included; 1 GB/s with the copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -75,24 +81,29 @@ from common.json_kernels import (
     unescape,
 )
 from common.kernels import kernel
-from common.placement import xxh64
+from common.limits import DEFAULT_LIMITS, Limits
+from common.placement import ID_BYTES_MAX, xxh64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Buffer
 
-DEPTH_MAX: Final = 64
-"""Containers inside each other, the item itself included."""
-FIELDS_MAX: Final = 512
-KEY_BYTES_MAX: Final = 256
-VALUES_MAX: Final = 1_000
-ITEM_BYTES_MAX: Final = 16 * 1024 * 1024
-ID_BYTES_MAX: Final = 256
+STORED_LIMITS: Final = replace(
+    DEFAULT_LIMITS, item_fields_max=1 << 62, item_facet_values_max=1 << 62, item_bytes_max=1 << 62
+)
+"""For items that were accepted before, perhaps under wider limits than today's."""
+
+# Places of the bounds that a scan gets, int64.
+_DEPTH_MAX: Final = 0
+_FIELDS_MAX: Final = 1
+_KEY_BYTES_MAX: Final = 2
+_VALUES_MAX: Final = 3
+_ITEM_BYTES_MAX: Final = 4
 
 _STACK_MAX: Final = 1024
 """Depth to which a scan follows an item that is refused as too deep, as orjson does."""
-_SCRATCH_BYTES: Final = 6 * max(KEY_BYTES_MAX, ID_BYTES_MAX)
-"""A text of so many bytes at most, each of them escaped."""
+_SCRATCH_BYTES: Final = 6 * ID_BYTES_MAX
+"""An id of so many bytes at most, or a key (which is no longer), each of them escaped."""
 _NO_ID: Final = 0
 _TEXT_ID: Final = 1
 _INTEGER_ID: Final = 2
@@ -103,7 +114,7 @@ _BETWEEN_AFTER_COMMA: Final = 1
 _BETWEEN_AFTER_ITEM: Final = 2
 _BETWEEN_CLOSED: Final = 3
 
-_CODES: Final[dict[int, tuple[str, str]]] = {
+_CODES: Final[Mapping[int, tuple[str, str]]] = {
     INCOMPLETE: ("invalid_json", "it ends in the middle of a value"),
     BAD_VALUE: ("invalid_json", "a value must begin here"),
     BAD_KEY: ("invalid_json", "a key in double quotes must stand here"),
@@ -116,11 +127,14 @@ _CODES: Final[dict[int, tuple[str, str]]] = {
     reason.BAD_NUMBER: ("invalid_json", "a digit must stand here"),
     reason.LONE_SURROGATE: ("invalid_json", "a surrogate escape must be one of a pair"),
     TRAILING_CONTENT: ("invalid_json", "nothing may follow here"),
-    FAR_TOO_DEEP: ("too_deep", f"values may be nested {DEPTH_MAX} deep"),
+    FAR_TOO_DEEP: ("too_deep", "values may be nested {json_depth_max} deep"),
     NOT_AN_OBJECT: ("invalid_item", "an item must be an object"),
-    TOO_DEEP: ("too_deep", f"values may be nested {DEPTH_MAX} deep"),
-    TOO_MANY_FIELDS: ("too_many_fields", f"an object may have {FIELDS_MAX} fields"),
-    KEY_TOO_LONG: ("invalid_item", f"a field's name may have {KEY_BYTES_MAX} bytes"),
+    TOO_DEEP: ("too_deep", "values may be nested {json_depth_max} deep"),
+    TOO_MANY_FIELDS: (
+        "too_many_fields",
+        "an item may have {item_fields_max} fields, nested ones included",
+    ),
+    KEY_TOO_LONG: ("invalid_item", "a field's name may have {field_name_bytes_max} bytes"),
     reason.NUMBER_OUT_OF_RANGE: (
         "invalid_number",
         "integers must be from -2^63 to 2^64-1, other numbers within the range of a double",
@@ -129,10 +143,15 @@ _CODES: Final[dict[int, tuple[str, str]]] = {
         "invalid_id",
         f"an id must be an integer from 0 to 2^63-1 or a text of 1 to {ID_BYTES_MAX} bytes",
     ),
-    TOO_MANY_VALUES: ("too_many_values", f"a facet field may have {VALUES_MAX} values"),
-    ITEM_TOO_LONG: ("invalid_item", f"an item may have {ITEM_BYTES_MAX} bytes"),
+    TOO_MANY_VALUES: (
+        "too_many_values",
+        "a facet may have {item_facet_values_max} values in an item",
+    ),
+    ITEM_TOO_LONG: ("invalid_item", "an item may have {item_bytes_max} bytes"),
 }
-_FIRST_REFUSAL: Final = NOT_AN_OBJECT
+
+
+_LIMIT_NAME: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +292,8 @@ def _is_named(buffer: Any, start: Any, end: Any, names: Any, name_ends: Any, scr
 
 
 @kernel(
-    "int64(uint8[::1], int64, int64, boolean, uint8[::1], int64[::1], boolean[::1], int64[::1],"
-    " int64[::1], uint8[::1])",
+    "int64(uint8[::1], int64, int64, boolean, int64[::1], uint8[::1], int64[::1], boolean[::1],"
+    " int64[:, ::1], int64[::1], uint8[::1])",
     allocates=False,
 )
 def _scan_value(
@@ -282,6 +301,7 @@ def _scan_value(
     position: Any,
     end: Any,
     is_lines: Any,
+    bounds: Any,
     limited_names: Any,
     limited_ends: Any,
     is_object: Any,
@@ -296,10 +316,11 @@ def _scan_value(
         position: where the value begins, no white space.
         end: where the bytes end.
         is_lines: whether a line feed ends the item.
+        bounds: of depth, fields and so on, by their places.
         limited_names: names of the fields whose arrays are limited, one behind the other.
         limited_ends: where each name ends.
         is_object: stack, by depth.
-        counts: stack, by depth: keys or elements so far.
+        counts: stack, by depth: keys so far, nested ones included; elements of an array so far.
         found: out; the places of `common.json_kernels`.
         scratch: room for a key or an id, `_SCRATCH_BYTES` long.
 
@@ -337,7 +358,7 @@ def _scan_value(
                 found[ID_END] = position - 1
         elif byte == 0x7B or byte == 0x5B:
             depth += 1
-            if depth > DEPTH_MAX:
+            if depth > bounds[_DEPTH_MAX]:
                 refuse(found, TOO_DEEP, position)
                 if depth > _STACK_MAX:
                     stop(found, FAR_TOO_DEEP, position)
@@ -347,7 +368,8 @@ def _scan_value(
                 found[ID_START] = start
             reads_id = False
             is_object[depth] = byte == 0x7B
-            counts[depth] = 1
+            counts[depth, 0] = 0
+            counts[depth, 1] = 1
             position = _skip_space(buffer, position + 1, end, is_lines)
             if position >= end:
                 stop(found, INCOMPLETE, end)
@@ -389,10 +411,11 @@ def _scan_value(
                 position = scan_string(buffer, key_start, end, found)
                 if position < 0:
                     return FAULT
-                if position - 1 - key_start > KEY_BYTES_MAX and _is_longer(
-                    buffer, key_start, position - 1, KEY_BYTES_MAX
+                if position - 1 - key_start > bounds[_KEY_BYTES_MAX] and _is_longer(
+                    buffer, key_start, position - 1, bounds[_KEY_BYTES_MAX]
                 ):
                     refuse(found, KEY_TOO_LONG, key_start)
+                counts[depth, 0] += 1
                 if depth == 1:
                     top_key_start = key_start
                     top_key_end = position - 1
@@ -408,12 +431,10 @@ def _scan_value(
                 break
             if byte == 0x2C:
                 position = _skip_space(buffer, position + 1, end, is_lines)
-                counts[depth] += 1
                 if is_object[depth]:
-                    if counts[depth] > FIELDS_MAX:
-                        refuse(found, TOO_MANY_FIELDS, position)
                     needs_key = True
                     continue
+                counts[depth, 1] += 1
                 break
             if is_object[depth]:
                 if byte != 0x7D:
@@ -425,7 +446,7 @@ def _scan_value(
                     return FAULT
                 if (
                     depth == 2
-                    and counts[2] > VALUES_MAX
+                    and counts[2, 1] > bounds[_VALUES_MAX]
                     and is_object[1]
                     and _is_named(
                         buffer, top_key_start, top_key_end, limited_names, limited_ends, scratch
@@ -434,8 +455,14 @@ def _scan_value(
                     refuse(found, TOO_MANY_VALUES, position)
             position += 1
             depth -= 1
+            if is_object[depth]:
+                counts[depth, 0] += counts[depth + 1, 0]
+            else:
+                counts[depth, 0] = max(counts[depth, 0], counts[depth + 1, 0])
         if depth == 0:
             break
+    if counts[1, 0] > bounds[_FIELDS_MAX]:
+        refuse(found, TOO_MANY_FIELDS, position - 1)
     if found[ID_KIND] == _WRONG_ID:
         refuse(found, INVALID_ID, found[ID_START])
     return position
@@ -456,7 +483,7 @@ _NUM_COLUMNS: Final = 8
 
 
 @kernel(
-    "void(int64[:, ::1], uint64[::1], int64, uint8[::1], int64, int64, int64, int64[::1],"
+    "void(int64[:, ::1], uint64[::1], int64, uint8[::1], int64, int64, int64, int64, int64[::1],"
     " uint8[::1])",
     allocates=False,
 )
@@ -468,6 +495,7 @@ def _write_row(
     start: Any,
     end: Any,
     position: Any,
+    bytes_max: Any,
     found: Any,
     scratch: Any,
 ) -> Any:
@@ -477,9 +505,9 @@ def _write_row(
     rows[row, _POSITION] = position
     rows[row, _FAULT] = found[REASON] if end < 0 else found[REFUSED]
     rows[row, _FAULT_AT] = found[AT] if end < 0 else found[REFUSED_AT]
-    if end - start > ITEM_BYTES_MAX and rows[row, _FAULT] == 0:
+    if end - start > bytes_max and rows[row, _FAULT] == 0:
         rows[row, _FAULT] = ITEM_TOO_LONG
-        rows[row, _FAULT_AT] = start + ITEM_BYTES_MAX
+        rows[row, _FAULT_AT] = start + bytes_max
     rows[row, _ROW_ID_KIND] = found[ID_KIND]
     rows[row, _ROW_ID_START] = found[ID_START]
     rows[row, _ROW_ID_END] = found[ID_END]
@@ -495,13 +523,14 @@ def _write_row(
 
 
 @kernel(
-    "UniTuple(int64, 3)(uint8[::1], int64, int64, uint8[::1], int64[::1], int64[:, ::1],"
-    " uint64[::1])"
+    "UniTuple(int64, 3)(uint8[::1], int64, int64, int64[::1], uint8[::1], int64[::1],"
+    " int64[:, ::1], uint64[::1])"
 )
 def _scan_lines(
     buffer: Any,
     position: Any,
     line: Any,
+    bounds: Any,
     limited_names: Any,
     limited_ends: Any,
     rows: Any,
@@ -512,8 +541,8 @@ def _scan_lines(
     Returns:
         (position and number of the line to go on with, number of rows).
     """
-    is_object = np.empty(_STACK_MAX + 1, np.bool_)
-    counts = np.empty(_STACK_MAX + 1, np.int64)
+    is_object = np.zeros(_STACK_MAX + 1, np.bool_)
+    counts = np.zeros((_STACK_MAX + 1, 2), np.int64)
     found = np.zeros(NUM_FOUND, np.int64)
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
     end = len(buffer)
@@ -527,6 +556,7 @@ def _scan_lines(
                 start,
                 end,
                 True,
+                bounds,
                 limited_names,
                 limited_ends,
                 is_object,
@@ -542,7 +572,8 @@ def _scan_lines(
                     item_end = FAULT
             else:
                 position = found[AT]
-            _write_row(rows, hashes, row, buffer, start, item_end, line, found, scratch)
+            bytes_max = bounds[_ITEM_BYTES_MAX]
+            _write_row(rows, hashes, row, buffer, start, item_end, line, bytes_max, found, scratch)
             row += 1
             while buffer[position] != 0x0A:
                 position += 1
@@ -552,14 +583,15 @@ def _scan_lines(
 
 
 @kernel(
-    "UniTuple(int64, 4)(uint8[::1], int64, int64, int64, uint8[::1], int64[::1], int64[:, ::1],"
-    " uint64[::1])"
+    "UniTuple(int64, 4)(uint8[::1], int64, int64, int64, int64[::1], uint8[::1], int64[::1],"
+    " int64[:, ::1], uint64[::1])"
 )
 def _scan_array(
     buffer: Any,
     position: Any,
     index: Any,
     state: Any,
+    bounds: Any,
     limited_names: Any,
     limited_ends: Any,
     rows: Any,
@@ -571,8 +603,8 @@ def _scan_array(
         (position to go on with, index of the item there, state between items, number of rows). A
         broken item is the last row; an incomplete one is a row too, with the reason INCOMPLETE.
     """
-    is_object = np.empty(_STACK_MAX + 1, np.bool_)
-    counts = np.empty(_STACK_MAX + 1, np.int64)
+    is_object = np.zeros(_STACK_MAX + 1, np.bool_)
+    counts = np.zeros((_STACK_MAX + 1, 2), np.int64)
     found = np.zeros(NUM_FOUND, np.int64)
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
     end = len(buffer)
@@ -607,6 +639,7 @@ def _scan_array(
                 start,
                 end,
                 False,
+                bounds,
                 limited_names,
                 limited_ends,
                 is_object,
@@ -614,7 +647,8 @@ def _scan_array(
                 found,
                 scratch,
             )
-        _write_row(rows, hashes, row, buffer, start, item_end, index, found, scratch)
+        bytes_max = bounds[_ITEM_BYTES_MAX]
+        _write_row(rows, hashes, row, buffer, start, item_end, index, bytes_max, found, scratch)
         row += 1
         if item_end < 0:
             break
@@ -633,16 +667,18 @@ class ItemScanner:
         num_bytes: bytes fed so far.
     """
 
-    def __init__(self, limited_fields: Iterable[str] = ()) -> None:
+    def __init__(self, limited_fields: Iterable[str] = (), limits: Limits = DEFAULT_LIMITS) -> None:
         """Scan a body from its beginning.
 
         Args:
-            limited_fields: top-level fields whose arrays may have `VALUES_MAX` elements (facets).
+            limited_fields: top-level fields whose arrays are limited (facets).
+            limits: of items.
         """
         self.is_array: bool | None = None
         self.is_broken = False
         self.num_bytes = 0
-        self._limits = _limits(limited_fields)
+        self._limits = limits
+        self._bounds = _bounds(limits, limited_fields)
         self._rest = bytearray()
         self._position = 1  # of the next item: line, or index
         self._state = _BETWEEN_START
@@ -710,12 +746,17 @@ class ItemScanner:
         while position < end:
             rows, hashes = _new_rows(end - position)
             position, self._position, num_rows = _scan_lines(
-                buffer, position, self._position, *self._limits, rows, hashes
+                buffer, position, self._position, *self._bounds, rows, hashes
             )
             batches.append((rows[:num_rows], hashes[:num_rows]))
-        items = _collect(buffer, batches, lambda at: at - lines.rfind(b"\n", 0, at), "line")
-        if len(self._rest) > ITEM_BYTES_MAX:
-            items.errors.append(_error(ITEM_TOO_LONG, self._position, ITEM_BYTES_MAX, "line"))
+        items = _collect(
+            buffer, batches, lambda at: at - lines.rfind(b"\n", 0, at), "line", self._limits
+        )
+        bytes_max = self._limits.item_bytes_max
+        if len(self._rest) > bytes_max:
+            items.errors.append(
+                _error(ITEM_TOO_LONG, self._position, bytes_max, "line", self._limits)
+            )
             self._rest.clear()
             self._skips_line = True
         return items
@@ -731,7 +772,7 @@ class ItemScanner:
         while position < len(buffer):
             rows, hashes = _new_rows(len(buffer) - position)
             position, self._position, self._state, num_rows = _scan_array(
-                buffer, position, self._position, self._state, *self._limits, rows, hashes
+                buffer, position, self._position, self._state, *self._bounds, rows, hashes
             )
             is_stopped = num_rows > 0 and rows[num_rows - 1, _END] == FAULT
             if is_stopped and rows[num_rows - 1, _FAULT] == INCOMPLETE:
@@ -741,17 +782,18 @@ class ItemScanner:
             batches.append((rows[:num_rows], hashes[:num_rows]))
             if is_stopped:
                 break
-        items = _collect(buffer, batches, lambda at: offset + at + 1, "item")
+        items = _collect(buffer, batches, lambda at: offset + at + 1, "item", self._limits)
         self._rest = self._rest[position:]
         self._num_wanted = 2 * len(self._rest)
-        if len(self._rest) > ITEM_BYTES_MAX and not self.is_broken:
+        if len(self._rest) > self._limits.item_bytes_max and not self.is_broken:
             self._break_off(items, ITEM_TOO_LONG)
         return items
 
     def _break_off(self, items: ScannedItems, fault: int) -> None:
         """Give up on an array whose last item is incomplete."""
         self.is_broken = True
-        items.errors.append(_error(fault, self._position, self.num_bytes + 1, "item"))
+        byte = self.num_bytes + 1
+        items.errors.append(_error(fault, self._position, byte, "item", self._limits))
 
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -760,7 +802,9 @@ _Rows: TypeAlias = tuple["NDArray[np.int64]", "NDArray[np.uint64]"]
 """Rows of items and the hashes of their ids."""
 
 
-def scan_item(item: Buffer, limited_fields: Iterable[str] = ()) -> ItemError | bytes | None:
+def scan_item(
+    item: Buffer, limited_fields: Iterable[str] = (), limits: Limits = DEFAULT_LIMITS
+) -> ItemError | bytes | None:
     """Scan the bytes of a single item.
 
     Returns:
@@ -770,37 +814,51 @@ def scan_item(item: Buffer, limited_fields: Iterable[str] = ()) -> ItemError | b
     buffer = np.frombuffer(bytearray(item) + b"\n", np.uint8)
     rows = np.empty((1, _NUM_COLUMNS), np.int64)
     hashes = np.empty(1, np.uint64)
-    limits = _limits(limited_fields)
-    *_, num_rows = _scan_array(buffer, 0, 0, _BETWEEN_AFTER_COMMA, *limits, rows, hashes)
+    bounds = _bounds(limits, limited_fields)
+    *_, num_rows = _scan_array(buffer, 0, 0, _BETWEEN_AFTER_COMMA, *bounds, rows, hashes)
     if num_rows == 0:
-        return _error(INCOMPLETE, 0, 1, "")
+        return _error(INCOMPLETE, 0, 1, "", limits)
     end, fault, fault_at = rows[0, [_END, _FAULT, _FAULT_AT]].tolist()
     text = _id_text(buffer, rows[0])
     rest = b"" if end == FAULT else buffer[end:].tobytes().lstrip(b" \t\r\n")
     if rest:
         fault, fault_at = TRAILING_CONTENT, len(buffer) - len(rest)
     if fault:
-        return _error(fault, 0, min(fault_at, len(buffer) - 1) + 1, "", text)
+        return _error(fault, 0, min(fault_at, len(buffer) - 1) + 1, "", limits, text)
     return None if text is None else text.encode()
 
 
-def validate_item(item: Buffer, limited_fields: Iterable[str] = ()) -> ItemError | None:
+def validate_item(
+    item: Buffer, limited_fields: Iterable[str] = (), limits: Limits = DEFAULT_LIMITS
+) -> ItemError | None:
     """Return why the bytes are no valid item, or None if they are one."""
-    found = scan_item(item, limited_fields)
+    found = scan_item(item, limited_fields, limits)
     return found if isinstance(found, ItemError) else None
 
 
 def canonical_id(item: Buffer) -> bytes | None:
-    """Return the canonical id of a valid item, or None if it has none."""
-    found = scan_item(item)
+    """Return the canonical id of a stored item, or None if it has none."""
+    found = scan_item(item, limits=STORED_LIMITS)
     return None if isinstance(found, ItemError) else found
 
 
-def _limits(fields: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return names one behind the other, and where each ends."""
+def _bounds(
+    limits: Limits, fields: Iterable[str]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bounds by their places; names one behind the other, and where each ends."""
+    bounds = np.array(
+        [
+            limits.json_depth_max,
+            limits.item_fields_max,
+            limits.field_name_bytes_max,
+            limits.item_facet_values_max,
+            limits.item_bytes_max,
+        ],
+        np.int64,
+    )
     names = [name.encode() for name in fields]
     ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-    return np.frombuffer(bytearray(b"".join(names)), np.uint8), ends
+    return bounds, np.frombuffer(bytearray(b"".join(names)), np.uint8), ends
 
 
 def _new_rows(num_bytes: int) -> _Rows:
@@ -814,6 +872,7 @@ def _collect(
     batches: list[_Rows],
     byte_of: Callable[[int], int],
     unit: str,
+    limits: Limits,
 ) -> ScannedItems:
     """Make items and errors of the rows.
 
@@ -822,6 +881,7 @@ def _collect(
         batches: its rows.
         byte_of: turns a position in the buffer into the byte that an error names, from 1.
         unit: what positions of items count: line or item.
+        limits: that errors name.
     """
     rows, hashes = batches[0] if batches else _new_rows(0)
     if len(batches) > 1:
@@ -832,7 +892,7 @@ def _collect(
         for row in rows[rows[:, _FAULT] != 0]:
             fault, fault_at, position = row[[_FAULT, _FAULT_AT, _POSITION]].tolist()
             text = _id_text(buffer, row)
-            errors.append(_error(fault, position, byte_of(fault_at), unit, text))
+            errors.append(_error(fault, position, byte_of(fault_at), unit, limits, text))
         is_good = rows[:, _FAULT] == 0
         rows = rows[is_good]
         hashes = hashes[is_good]
@@ -849,7 +909,7 @@ def _collect(
 
 def _no_items() -> ScannedItems:
     """Return what a chunk gives that completes no item."""
-    return _collect(np.empty(0, np.uint8), [], int, "")
+    return _collect(np.empty(0, np.uint8), [], int, "", DEFAULT_LIMITS)
 
 
 def _id_text(buffer: NDArray[np.uint8], row: NDArray[np.int64]) -> str | None:
@@ -862,9 +922,12 @@ def _id_text(buffer: NDArray[np.uint8], row: NDArray[np.int64]) -> str | None:
 
 
 def _error(
-    fault: int, position: int, byte: int, unit: str, identifier: str | None = None
+    fault: int, position: int, byte: int, unit: str, limits: Limits, identifier: str | None = None
 ) -> ItemError:
     """Put an error into words."""
     code, what = _CODES[fault]
+    name = _LIMIT_NAME.search(what)
+    if name is not None:
+        what = what.replace(name.group(), limits.shown(name.group(1)))
     where = f"{unit} {position}, byte {byte}" if unit else f"byte {byte}"
     return ItemError(position, identifier, code, f"{where}: {what}", byte)

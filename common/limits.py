@@ -1,8 +1,11 @@
 """Every bound that a request, an item or a configuration can run into, with unit and reason.
 
-A bound that is not named here does not exist: whoever checks one takes it from a `Limits` object;
-the documentation table and the settings (`FACETD_LIMIT_<NAME>`) are made from this class. Bounds
-are there so that no request can take unbounded memory, time or disk: each may be raised.
+A bound that is not named here does not exist: whoever checks one takes it from a `Limits` object
+and names it in the error (`Limits.shown`); the documentation table and the settings
+(`FACETD_LIMIT_<NAME>`) are made from this class. Bounds are there so that no request can take
+unbounded memory, time or disk: each may be raised, a few only up to what formats have room for.
+
+No limits are what the interface itself defines: ids of 1-256 bytes, integers of 64 bits.
 """
 
 from __future__ import annotations
@@ -12,14 +15,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+LIMIT_PREFIX = "FACETD_LIMIT_"
+"""Of the environment variables that set limits; the supervisor hands them to all processes."""
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 
-def _limit(default: int, unit: str, reason: str) -> Any:
-    """Declare one limit: a dataclass field that carries its unit and reason."""
-    return dataclasses.field(default=default, metadata={"unit": unit, "reason": reason})
+def _limit(default: int, unit: str, reason: str, *, at_most: int | None = None) -> Any:
+    """Declare one limit: a dataclass field that carries its unit, reason and greatest value."""
+    metadata = {"unit": unit, "reason": reason, "at_most": at_most}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class LimitDescription(NamedTuple):
@@ -49,20 +56,24 @@ class Limits:
     )
     item_bytes_max: int = _limit(16 * MIB, "bytes", "one item is held in memory by every process")
     url_bytes_max: int = _limit(32 * KIB, "bytes", "longer requests belong into a POST body")
-    header_bytes_max: int = _limit(8 * KIB, "bytes", "of one header line")
+    header_bytes_max: int = _limit(8 * KIB, "bytes", "of one header")
+    headers_max: int = _limit(128, "headers", "of one request")
     json_depth_max: int = _limit(
-        64, "levels", "parsers recurse; the item scanner has this depth too"
-    )
-    json_values_max: int = _limit(
-        200_000, "values", "objects, arrays and scalars of one search or configuration body"
+        64, "levels", "of an item or a body; indexing keeps a stack of that depth", at_most=64
     )
 
     # --- items
     index_name_chars_max: int = _limit(64, "characters", "a name is shown, logged and kept in keys")
-    id_bytes_max: int = _limit(256, "UTF-8 bytes", "an id is part of an LMDB key (511 bytes)")
-    item_fields_max: int = _limit(512, "keys", "of one item, nested ones included")
+    item_fields_max: int = _limit(
+        512,
+        "keys",
+        "of one item, nested ones included; of an array's elements the one with most counts",
+    )
+    item_facet_values_max: int = _limit(
+        1_000, "elements", "of the array of one facet in one item; each is counted by searches"
+    )
     field_name_bytes_max: int = _limit(
-        256, "UTF-8 bytes", "a field is a path in the field registry"
+        256, "UTF-8 bytes", "a key is part of a path in the field registry", at_most=256
     )
     batch_items_max: int = _limit(
         10_000, "items", "of one POST /{index}/items; more belong into the bulk route"
@@ -71,15 +82,20 @@ class Limits:
     # --- search parameters
     per_page_max: int = _limit(1_000, "items", "of one page; the items are in memory at once")
     facet_per_page_max: int = _limit(10_000, "buckets", "of one page of a facet")
+    facet_offset_max: int = _limit(10**9, "buckets", "skipped by the option offset of a facet")
     page_max: int = _limit(999_999_999, "pages", "nine digits, so that offsets stay below 2^53")
     query_chars_max: int = _limit(4_096, "characters", "a pasted paragraph, not a pasted book")
     query_words_max: int = _limit(256, "words", "each word is one lookup and one posting walk")
-    query_word_chars_max: int = _limit(64, "characters", "no vocabulary has longer words")
     filter_fields_max: int = _limit(32, "fields", "each field is one set operation per segment")
     filter_values_max: int = _limit(1_024, "values", "in all filters of one request together")
     filter_value_bytes_max: int = _limit(512, "UTF-8 bytes", "of one filter value")
     filter_expression_chars_max: int = _limit(16 * KIB, "characters", "of one filter expression")
-    filter_depth_max: int = _limit(32, "levels", "evaluation of a filter expression recurses")
+    filter_depth_max: int = _limit(
+        32, "levels", "evaluation of a filter expression recurses", at_most=100
+    )
+    filter_conditions_max: int = _limit(
+        1_024, "conditions", "and listed values in one filter expression"
+    )
     sort_keys_max: int = _limit(16, "keys", "each key is one column per segment")
     projected_fields_max: int = _limit(256, "fields", "named by fields, exclude_fields, highlight")
     search_fields_max: int = _limit(64, "fields", "named by search_fields")
@@ -88,7 +104,12 @@ class Limits:
     snippet_words_max: int = _limit(200, "words", "of one snippet")
     distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
     searches_max: int = _limit(64, "searches", "of one POST /_search")
+    facet_fields_max: int = _limit(10_000, "names", "in facet_fields, unknown ones included")
+    mark_chars_max: int = _limit(64, "characters", "of what stands before and after a marked word")
     cursor_chars_max: int = _limit(4 * KIB, "characters", "a cursor carries one hit's sort values")
+    cursor_states_max: int = _limit(
+        256, "states", "of indexes kept for cursors; each holds on to what was deleted since"
+    )
 
     # --- configuration
     configuration_bytes_max: int = _limit(4 * MIB, "bytes", "it is sent to every shard")
@@ -99,6 +120,12 @@ class Limits:
     synonyms_max: int = _limit(10_000, "rules", "in a configuration")
     synonym_alternatives_max: int = _limit(64, "alternatives", "of one word or phrase")
 
+    # --- what is kept of things that clients make
+    indexes_max: int = _limit(4_096, "indexes", "each costs every shard an LMDB environment")
+    aliases_max: int = _limit(1_000, "aliases", "in one change of aliases, and altogether")
+    snapshots_max: int = _limit(100, "snapshots", "each may be as large as the data")
+    keys_max: int = _limit(1_000, "API keys", "all are in memory")
+
     # --- time and concurrency
     request_timeout_ms: int = _limit(10_000, "ms", "every request is answered within it")
     request_timeout_ms_max: int = _limit(60_000, "ms", "the longest that timeout_ms may ask for")
@@ -106,6 +133,12 @@ class Limits:
         30_000, "ms", "within which a JSON body must arrive, and each next part of a bulk body"
     )
     keepalive_timeout_ms: int = _limit(75_000, "ms", "an idle connection is closed after it")
+    send_timeout_ms: int = _limit(
+        30_000, "ms", "in which a client reads nothing of its answer, after which it is let go"
+    )
+    cursor_lease_ms: int = _limit(
+        60_000, "ms", "after a page within which a cursor must be asked for the next one"
+    )
     connections_max: int = _limit(4_096, "connections", "each costs a descriptor and some 20 KiB")
     requests_in_flight_max: int = _limit(256, "requests", "more are answered 503 overloaded")
     bytes_in_flight_max: int = _limit(
@@ -116,12 +149,20 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse what is no positive integer, whoever builds the object."""
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+            value, unit = getattr(self, field.name), field.metadata["unit"]
             if type(value) is not int or value < 1:
-                unit = field.metadata["unit"]
                 raise ValueError(
                     f"limit {field.name} must be a positive integer ({unit}), not {value!r}"
                 )
+            at_most = field.metadata["at_most"]
+            if at_most is not None and value > at_most:
+                raise ValueError(
+                    f"limit {field.name} can be at most {at_most} ({unit}), not {value}"
+                )
+
+    def shown(self, name: str) -> str:
+        """Return a limit as an error message has it: its value, and the setting to change it."""
+        return f"{getattr(self, name)} (limit {name})"
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, int]) -> Limits:

@@ -27,7 +27,7 @@ from multidict import istr
 from common.errors import InvalidRequest, ServiceError
 from common.logs import Log
 from coordinator.exchange import Exchange
-from coordinator.middleware import Middleware
+from coordinator.middleware import UNROUTED, Middleware
 from coordinator.responses import Answer, error_answer, error_body, internal_error
 from coordinator.routes import ROUTES
 from coordinator.security import check_address
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage
     from aiohttp.streams import StreamReader
 
+    from common.limits import Limits
     from coordinator.services import Services
 
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read and thrown away, so that the client gets to read the
 answer before the connection ends."""
 BACKLOG: Final = 1_024
-HEADERS_MAX: Final = 128
 READ_BYTES: Final = 256 * 1024
 """Of a body that are kept in memory before the socket has to wait."""
 
@@ -94,15 +94,22 @@ class Connection(RequestHandler):
 
     Attributes:
         exchange: the newest request.
+        services: limits and numbers.
     """
 
-    __slots__ = ("exchange",)
+    __slots__ = ("exchange", "services")
 
     exchange: Exchange | None
 
-    def __init__(self, manager: web.Server, **kwargs: Any) -> None:
+    def __init__(self, manager: web.Server, services: Services, **kwargs: Any) -> None:
         super().__init__(manager, **kwargs)
         self.exchange = None
+        self.services = services
+
+    @property
+    def send_seconds(self) -> float:
+        """How long the client may leave its answer unread before it is taken for dead."""
+        return self.services.settings.limits.send_timeout_ms / 1000
 
     def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
         """Note that the client sends nothing more."""
@@ -124,7 +131,9 @@ class Connection(RequestHandler):
         message: str | None = None,
     ) -> Any:
         """Return the answer to a request that never reached the middleware."""
-        error = _refusal(status, exc, self.max_line_size)
+        services = self.services
+        error = _refusal(status, exc, services.settings.limits)
+        services.metrics.route(UNROUTED).observe(error.http_status, 0.0)
         if error.http_status >= 500:
             _log.error("request failed", cause=exc, request_id=request.request_id)
         return error_answer(error, request.request_id).close_after()
@@ -146,22 +155,25 @@ class Connection(RequestHandler):
         return self.exchange is not None and self.exchange.is_receiving
 
 
-def _refusal(status: int, exc: BaseException | None, line_bytes_max: int) -> ServiceError:
+def _refusal(status: int, exc: BaseException | None, limits: Limits) -> ServiceError:
     """Return the error that stands for what aiohttp found.
 
     Args:
-        status: that aiohttp would answer.
-        exc: what it found.
-        line_bytes_max: limit of the request line; aiohttp says 400 for that and for headers, and
-            only the limit in the exception tells which of the two it was.
+        status: that aiohttp would answer: 400 for nearly everything.
+        exc: what it found; of a line that is too long, only the limit in it tells whether that was
+            the request line or a header.
+        limits: in force.
     """
     if isinstance(exc, LineTooLong):
         limit = exc.args[1] if len(exc.args) > 1 else ""
-        if str(limit) == str(line_bytes_max):
+        if str(limit) == str(limits.url_bytes_max):
             return UriTooLong(
-                f"the request target is longer than {limit} bytes; use POST with a body"
+                f"the request target is longer than {limits.shown('url_bytes_max')} bytes; "
+                "use POST with a body"
             )
-        return HeadersTooLarge(f"a header is longer than {limit} bytes")
+        return HeadersTooLarge(f"a header is longer than {limits.shown('header_bytes_max')} bytes")
+    if isinstance(exc, HttpProcessingError) and exc.message.startswith("Too many headers"):
+        return HeadersTooLarge(f"a request may have {limits.shown('headers_max')} headers")
     if isinstance(exc, HttpProcessingError) or status == 400:
         return InvalidRequest("this is no valid HTTP request", code="bad_request")
     return internal_error()
@@ -187,29 +199,29 @@ class Server(web.Server):
             lingering_time=LINGER_SECONDS,
             max_line_size=limits.url_bytes_max,
             max_field_size=limits.header_bytes_max,
-            max_headers=HEADERS_MAX,
+            max_headers=limits.headers_max,
             read_bufsize=READ_BYTES,
             auto_decompress=False,
         )
         self._connections_max = limits.connections_max
+        self._services = services
         services.metrics.num_connections = lambda: len(self._connections)
         self._request_ids = RequestIds()
 
     def __call__(self) -> Connection:
         """Make the protocol of a new connection."""
-        return Connection(self, loop=self._loop, **self._kwargs)
+        return Connection(self, self._services, loop=self._loop, **self._kwargs)
 
     def _make_exchange(
         self,
         message: RawRequestMessage,
         payload: StreamReader,
-        protocol: RequestHandler,
+        protocol: Connection,
         writer: AbstractStreamWriter,
         task: asyncio.Task[None],
     ) -> Exchange:
         exchange = Exchange(message, payload, protocol, task, self._request_ids(message))
-        if isinstance(protocol, Connection):
-            protocol.exchange = exchange
+        protocol.exchange = exchange
         return exchange
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
@@ -222,13 +234,12 @@ class Server(web.Server):
 
     def _make_room(self) -> bool:
         """Close an idle connection, or else a slow one; return whether there was any."""
-        connections = [one for one in self._connections if isinstance(one, Connection)]
         for may_go in (Connection.is_idle, Connection.is_slow):
-            for connection in connections:  # the oldest first
-                if may_go(connection):
-                    del self._connections[connection]
-                    connection.force_close()
-                    return True
+            found = next(filter(may_go, self._connections), None)  # type: ignore[arg-type]  # ours
+            if found is not None:  # the oldest
+                del self._connections[found]
+                found.force_close()
+                return True
         return False
 
 

@@ -40,9 +40,6 @@ from common.protocol.messages import IndexEntry
 
 CATALOG_FORMAT: Final = 1
 
-INDEXES_MAX: Final = 4_096
-"""Every index costs each shard an LMDB environment (descriptors and address space)."""
-
 
 class StoredIndex(Struct, frozen=True):
     """One index as the file has it."""

@@ -68,8 +68,8 @@ def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
     """Collect the settings, and put what came by flag or file where child processes find it."""
     settings, origins = settings_module.load(flags, file=config_file)
     for origin in origins:
-        if origin.origin != "default" and not origin.name.startswith("limits."):
-            value = getattr(settings, origin.name)
+        if origin.origin != "default":
+            value = origin.value
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             os.environ[settings_module.environment_name(origin.name)] = text
     if config_file is not None:
@@ -570,7 +570,9 @@ def _create_key_offline(settings: Settings, document: dict[str, Any]) -> dict[st
         try:
             manifest = data_directory.read_manifest(settings.data_dir)
             num_shards = settings.shards if manifest is None else manifest.shards
-            shown, token = await add_key(Catalog.open(settings.data_dir, num_shards), document)
+            shown, token = await add_key(
+                Catalog.open(settings.data_dir, num_shards), document, settings.limits
+            )
             return {**shown, "key": token}
         finally:
             os.close(lock)

@@ -37,15 +37,13 @@ from coordinator.security import NOBODY, Caller
 if TYPE_CHECKING:
     from aiohttp.http_parser import RawRequestMessage
     from aiohttp.streams import StreamReader
-    from aiohttp.web_protocol import RequestHandler
 
+    from common.limits import Limits
+    from coordinator.app import Connection
     from coordinator.catalog import Index
 
 INFLATED_CHUNK_BYTES: Final = 256 * 1024
 """How much of a compressed body is inflated at a time."""
-
-SEND_SECONDS: Final = 30.0
-"""How long a client may leave its answer unread before it is taken for dead."""
 
 _ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
 
@@ -111,7 +109,7 @@ class Exchange:
         self,
         message: RawRequestMessage,
         payload: StreamReader,
-        protocol: RequestHandler,
+        protocol: Connection,
         task: asyncio.Task[None],
         request_id: str,
     ) -> None:
@@ -197,12 +195,12 @@ class Exchange:
 
     # --- the body
 
-    async def read_body(self, bytes_max: int, timeout_ms: int, budget: ByteBudget) -> int:
+    async def read_body(self, limits: Limits, limit_name: str, budget: ByteBudget) -> int:
         """Read the whole body into `body`.
 
         Args:
-            bytes_max: of the body, and of what it inflates to.
-            timeout_ms: within which all of it must be here.
+            limits: of time, and of bytes before and after inflating.
+            limit_name: of the one on bytes.
             budget: that all bodies in memory share.
 
         Returns:
@@ -218,6 +216,7 @@ class Exchange:
         payload = self._payload
         if payload.at_eof():
             return 0
+        bytes_max = ByteLimit(limits, limit_name)
         self._begin_body(bytes_max)
         inflate = self._inflater()
         try:
@@ -229,11 +228,12 @@ class Exchange:
                 self.body = chunk
                 return len(chunk)
             self.is_receiving = True
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(limits.body_timeout_ms / 1000):
                 return await self._read_rest(chunk, inflate, bytes_max, budget)
         except TimeoutError:
             raise RequestTimeout(
-                f"the body did not arrive within {timeout_ms} ms; send it faster, or less of it"
+                f"the body did not arrive within {limits.shown('body_timeout_ms')} ms; "
+                "send it faster, or less of it"
             ) from None
         except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
             raise _broken_body() from error
@@ -241,7 +241,7 @@ class Exchange:
             self.is_receiving = False
 
     async def _read_rest(
-        self, first: bytes, inflate: Inflater | None, bytes_max: int, budget: ByteBudget
+        self, first: bytes, inflate: Inflater | None, bytes_max: ByteLimit, budget: ByteBudget
     ) -> int:
         """Read what has not arrived yet; a slow body holds only what it has sent."""
         payload = self._payload
@@ -266,12 +266,12 @@ class Exchange:
         self.body = bytes(body)
         return num_taken
 
-    async def body_chunks(self, bytes_max: int, timeout_ms: int) -> AsyncIterator[bytes]:
+    async def body_chunks(self, limits: Limits, limit_name: str) -> AsyncIterator[bytes]:
         """Yield the body part by part, inflated.
 
         Args:
-            bytes_max: of all parts together.
-            timeout_ms: within which each next part must be here.
+            limits: of the time in which each next part must be here, and of all bytes together.
+            limit_name: of the one on bytes.
 
         Raises:
             PayloadTooLarge: also in the middle, where the length was not announced.
@@ -282,6 +282,7 @@ class Exchange:
         payload = self._payload
         if payload.at_eof():
             return
+        bytes_max = ByteLimit(limits, limit_name)
         self._begin_body(bytes_max)
         inflate = self._inflater()
         num_bytes = 0
@@ -289,7 +290,7 @@ class Exchange:
             while not payload.at_eof():
                 chunk = payload.read_nowait()
                 if not chunk and not payload.at_eof():
-                    async with asyncio.timeout(timeout_ms / 1000):
+                    async with asyncio.timeout(limits.body_timeout_ms / 1000):
                         chunk = await payload.readany()
                 for part in (chunk,) if inflate is None else inflate.feed(chunk):
                     num_bytes += len(part)
@@ -300,15 +301,15 @@ class Exchange:
                 inflate.finish()
         except TimeoutError:
             raise RequestTimeout(
-                f"no part of the body arrived for {timeout_ms} ms; the load changed nothing"
+                f"no part of the body arrived for {limits.shown('body_timeout_ms')} ms; "
+                "the load changed nothing"
             ) from None
         except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
             raise _broken_body() from error
 
-    def _begin_body(self, bytes_max: int) -> None:
+    def _begin_body(self, bytes_max: ByteLimit) -> None:
         """Refuse what is too large by its own words; else tell a waiting client to go on."""
-        if self.announced_bytes > bytes_max:
-            raise _too_large(bytes_max)
+        self._check_size(self.announced_bytes, bytes_max)
         expectation = self.headers.get(hdrs.EXPECT)
         if expectation is None or self.is_http_1_0:
             return
@@ -329,10 +330,13 @@ class Exchange:
             )
         return Inflater(encoding)
 
-    def _check_size(self, num_bytes: int, bytes_max: int) -> None:
+    def _check_size(self, num_bytes: int, bytes_max: ByteLimit) -> None:
         """Refuse a body that is above its limit."""
-        if num_bytes > bytes_max:
-            raise _too_large(bytes_max)
+        if num_bytes > bytes_max.value:
+            raise PayloadTooLarge(
+                f"the body has more than {bytes_max.limits.shown(bytes_max.name)} bytes "
+                "(after decompression)"
+            )
 
     @property
     def must_drain(self) -> bool:
@@ -343,16 +347,27 @@ class Exchange:
         """Wait until the socket can take more.
 
         Raises:
-            ConnectionResetError: the client is gone, or took nothing for `SEND_SECONDS`.
+            ConnectionResetError: the client is gone, or took nothing for too long.
         """
         try:
-            async with asyncio.timeout(SEND_SECONDS):
+            async with asyncio.timeout(self.protocol.send_seconds):
                 await self.protocol._drain_helper()
         except TimeoutError:
             transport = self.protocol.transport
             if transport is not None:
                 transport.abort()
             raise ConnectionResetError("the client does not read") from None
+
+
+class ByteLimit:
+    """A limit on bytes, and how an error names it."""
+
+    __slots__ = ("limits", "name", "value")
+
+    def __init__(self, limits: Limits, name: str) -> None:
+        self.limits = limits
+        self.name = name
+        self.value: int = getattr(limits, name)
 
 
 class ByteBudget:
@@ -376,7 +391,9 @@ class ByteBudget:
         """
         if self.bytes_used + num_bytes > self.bytes_max:
             raise Unavailable(
-                "too many large requests at once; send this one again shortly", code="overloaded"
+                f"all bodies together have more than {self.bytes_max} bytes (limit "
+                "bytes_in_flight_max); send this one again shortly",
+                code="overloaded",
             )
         self.bytes_used += num_bytes
 
@@ -398,10 +415,6 @@ def origin_form(target: str) -> str:
     if target == "*":
         return "/*"
     raise InvalidRequest("the request target must be a path", code="bad_request")
-
-
-def _too_large(bytes_max: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body has more than {bytes_max} bytes (after decompression)")
 
 
 def _broken_body() -> InvalidRequest:

@@ -33,7 +33,6 @@ FACET_OPTIONS: Final = (
     "offset",
     "stats",
 )
-FACET_OFFSET_MAX: Final = 10**9
 _CALENDARS: Final = frozenset(("year", "month", "day"))
 
 
@@ -64,7 +63,7 @@ def read_facet_options(
         found[name] = FacetOptions(
             _overridden(base, options, limits, path),
             _key_query(options.get("query"), limits, path),
-            optional_integer(options, "offset", 0, FACET_OFFSET_MAX, 0, path),
+            optional_integer(options, "offset", "facet_offset_max", limits, 0, path),
         )
     return found
 
@@ -75,7 +74,7 @@ def _key_query(value: Any, limits: Limits, path: str) -> str | None:
         return None
     if not isinstance(value, str) or len(value) > limits.query_chars_max:
         raise Mistake(
-            f"must be a text of up to {limits.query_chars_max} characters",
+            f"must be a text of up to {limits.shown('query_chars_max')} characters",
             path=f"{path}.query",
         )
     return value
@@ -96,7 +95,7 @@ def _overridden(
     return replace(
         base,
         sort=sort,
-        size=optional_integer(options, "size", 0, limits.facet_size_max, base.size, path),
+        size=optional_integer(options, "size", "facet_size_max", limits, base.size, path),
         conjunction=optional_bool(options, "conjunction", base.conjunction, path),
         hide_zero=optional_bool(options, "hide_zero", base.hide_zero, path),
         show_facet_stats=optional_bool(options, "stats", base.show_facet_stats, path),
@@ -107,7 +106,7 @@ def read_facet_ranges(value: Any, limits: Limits) -> list[tuple[str, dict[str, A
     """Read the intervals to count by: field and members of a `RangeRequest`."""
     wanted = object_of(value, 'for example {"price": [{"to": 10}, {"from": 10}]}')
     if len(wanted) > limits.facet_ranges_max:
-        raise Mistake(f"names more than {limits.facet_ranges_max} fields")
+        raise Mistake(f"names more than {limits.shown('facet_ranges_max')} fields")
     found = []
     for name, ranges in wanted.items():
         path = f".{name[:100]}"
@@ -119,7 +118,7 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
     """Read the intervals of one field: listed, equally wide, or of the calendar."""
     if isinstance(value, list):
         if not 1 <= len(value) <= limits.range_bounds_max:
-            raise Mistake(f"must list 1 to {limits.range_bounds_max} ranges", path=path)
+            raise Mistake(f"must list 1 to {limits.shown('range_bounds_max')} ranges", path=path)
         return {
             "bounds": tuple(
                 _range_bounds(one, limits, f"{path}[{i}]") for i, one in enumerate(value)

@@ -43,7 +43,7 @@ class FilterObjects:
         filters = object_of(value, 'of values by field, for example {"tags": ["a", "b"]}')
         if len(filters) > self.limits.filter_fields_max:
             raise Mistake(
-                f"names {len(filters)} fields, more than {self.limits.filter_fields_max}",
+                f"names {len(filters)} fields, more than {self.limits.shown('filter_fields_max')}",
                 code="too_many_filter_fields",
             )
         return filters
@@ -116,7 +116,7 @@ class FilterObjects:
         self.num_values += len(values)
         if self.num_values > self.limits.filter_values_max:
             raise Mistake(
-                f"and the others have more than {self.limits.filter_values_max} values",
+                f"and the others have more than {self.limits.shown('filter_values_max')} values",
                 code="too_many_filter_values",
                 path=path,
             )

@@ -18,9 +18,8 @@ Keywords may be written in either case. A field or value is a bare word or a quo
 "…", with backslash escapes). A bare value that is a JSON number is a number; a quoted one is
 always text.
 
-A recursive-descent parser; nesting is bounded by `FILTER_DEPTH_MAX`, the number of conditions by
-`FILTER_CONDITIONS_MAX`. Every error gives the position (in characters, from 0) and what was
-expected there.
+A recursive-descent parser; nesting and the number of conditions are limited. Every error gives
+the position (in characters, from 0) and what was expected there.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from common.errors import InvalidRequest
+from common.limits import DEFAULT_LIMITS, Limits
 from common.query import (
     And,
     AnyOf,
@@ -44,13 +44,6 @@ from common.query import (
     StartsWith,
 )
 from common.values import facet_key
-
-FILTER_CHARACTERS_MAX = 16_384
-"""Long enough for a thousand listed values."""
-FILTER_DEPTH_MAX = 32
-"""Brackets and NOTs inside each other; bounds the recursion of parser and evaluator."""
-FILTER_CONDITIONS_MAX = 1_024
-"""Conditions and listed values in one expression."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -122,7 +115,8 @@ def _fail(problem: str, position: int) -> NoReturn:
 class _Parser:
     """One pass over the tokens; each method parses one rule of the grammar and returns its node."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, limits: Limits) -> None:
+        self._limits = limits
         self._tokens = _tokenize(text)
         self._next = 0
         self._num_conditions = 0
@@ -171,8 +165,9 @@ class _Parser:
         return children[0] if len(children) == 1 else And(tuple(children))
 
     def _negation(self, depth: int) -> Filter:
-        if depth > FILTER_DEPTH_MAX:
-            _fail(f"nested deeper than {FILTER_DEPTH_MAX}", self._peek().position)
+        if depth > self._limits.filter_depth_max:
+            shown = self._limits.shown("filter_depth_max")
+            _fail(f"nested deeper than {shown}", self._peek().position)
         if self._take_keyword("NOT"):
             return Not(self._negation(depth + 1))
         if self._take_operator("("):
@@ -271,8 +266,9 @@ class _Parser:
         if token.kind not in ("word", "quoted"):
             _fail(f"expected a value, not {token.shown}", token.position)
         self._num_conditions += 1
-        if self._num_conditions > FILTER_CONDITIONS_MAX:
-            _fail(f"more than {FILTER_CONDITIONS_MAX} conditions and values", token.position)
+        if self._num_conditions > self._limits.filter_conditions_max:
+            shown = self._limits.shown("filter_conditions_max")
+            _fail(f"more than {shown} conditions and values", token.position)
         return token
 
     def _key(self) -> str:
@@ -296,11 +292,12 @@ def _bound_of(token: _Token) -> int | float | str:
     return token.text
 
 
-def parse_filter(text: str) -> Filter:
+def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS) -> Filter:
     """Parse a filter expression.
 
     Args:
         text: the expression; blank means no restriction.
+        limits: of its length, depth and number of conditions.
 
     Returns:
         The filter's syntax tree; fields and values are not checked against any index.
@@ -308,8 +305,9 @@ def parse_filter(text: str) -> Filter:
     Raises:
         InvalidRequest: code `invalid_filter`, with the position in `details`.
     """
-    if len(text) > FILTER_CHARACTERS_MAX:
-        _fail(f"longer than {FILTER_CHARACTERS_MAX} characters", FILTER_CHARACTERS_MAX)
+    if len(text) > limits.filter_expression_chars_max:
+        shown = limits.shown("filter_expression_chars_max")
+        _fail(f"longer than {shown} characters", limits.filter_expression_chars_max)
     if not text.strip():
         return And(())
-    return _Parser(text).parse()
+    return _Parser(text, limits).parse()

@@ -46,7 +46,7 @@ from common.logs import Log
 from common.operations import Operation, Outcome
 from common.placement import ID_INTEGER_MAX
 from common.protocol.messages import IndexEntry, PrepareConfiguration
-from coordinator.catalog import INDEXES_MAX, Catalog, Index
+from coordinator.catalog import Catalog, Index
 from coordinator.cluster import Cluster
 from coordinator.division import divide_operations
 from coordinator.settings import Settings
@@ -130,9 +130,9 @@ class Ingest:
                 code="invalid_body",
             )
         if len(body) > SCAN_BYTES:
-            stretches = await asyncio.to_thread(_scan, index, body)
+            stretches = await asyncio.to_thread(self._scan, index, body)
         else:
-            stretches = _scan(index, body)
+            stretches = self._scan(index, body)
         errors = _Errors(self._limits.errors_reported_max, "index")
         for scanned in stretches:
             errors.add(scanned)
@@ -140,8 +140,8 @@ class Ingest:
         num_items = sum(scanned.num_items for scanned in stretches)
         if num_items > self._limits.batch_items_max:
             raise PayloadTooLarge(
-                f"a batch may have {self._limits.batch_items_max} items, not {num_items}; use "
-                "/{index}/index for more"
+                f"a batch may have {self._limits.shown('batch_items_max')} items, not "
+                f"{num_items}; use /{{index}}/index for more"
             )
         result = WriteResult(seq=self._cluster.horizon(index.number))
         for scanned in stretches:
@@ -272,7 +272,7 @@ class Ingest:
         self, index: Index, chunks: AsyncIterator[bytes], spool: Spool
     ) -> _Errors:
         """Read, scan and spool a body; the next bytes are received while a thread scans."""
-        scanner = ItemScanner(index.configuration.facets)
+        scanner = ItemScanner(index.configuration.facets, self._limits)
         errors = _Errors(self._limits.errors_reported_max, "line", lambda: bool(scanner.is_array))
 
         def scan(data: bytes, is_last: bool) -> None:
@@ -377,9 +377,10 @@ class Ingest:
         """Prepare, commit, switch."""
         async with self._configuring:
             current = self._catalog.indexes.get(name)
-            if current is None and len(self._catalog.indexes) >= INDEXES_MAX:
+            if current is None and len(self._catalog.indexes) >= self._limits.indexes_max:
                 raise InvalidRequest(
-                    f"there may be {INDEXES_MAX} indexes; delete one first", code="too_many_indexes"
+                    f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
+                    code="too_many_indexes",
                 )
             stored = self._catalog.state.new_entry(name, document)
             queue = None if current is None else self._queue(current)
@@ -468,9 +469,14 @@ class Ingest:
             )
         return queue
 
+    def _scan(self, index: Index, body: bytes) -> list[ScannedItems]:
+        """Scan a whole body."""
+        scanner = ItemScanner(index.configuration.facets, self._limits)
+        return [scanner.feed(body), scanner.finish()]
+
     def _checked(self, index: Index, item_id: bytes, body: bytes) -> bytes:
         """Check the item of a single operation; returns it with its id."""
-        found = scan_item(body, index.configuration.facets)
+        found = scan_item(body, index.configuration.facets, self._limits)
         if isinstance(found, ItemError):
             raise InvalidRequest(found.message, code=found.code)
         if found is None:
@@ -483,7 +489,7 @@ class Ingest:
                 param="id",
             )
         if len(body) > self._limits.item_bytes_max:
-            raise PayloadTooLarge(f"an item may have {self._limits.item_bytes_max} bytes")
+            raise PayloadTooLarge(f"an item may have {self._limits.shown('item_bytes_max')} bytes")
         return body
 
     async def _write_item(
@@ -550,12 +556,6 @@ class Ingest:
             raise DeadlineExceeded(
                 "it takes longer than this request's deadline, and goes on; look again later"
             ) from None
-
-
-def _scan(index: Index, body: bytes) -> list[ScannedItems]:
-    """Scan a whole body."""
-    scanner = ItemScanner(index.configuration.facets)
-    return [scanner.feed(body), scanner.finish()]
 
 
 class _Errors:

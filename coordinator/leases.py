@@ -9,22 +9,19 @@ it ends by itself: a client that never comes back costs a minute.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from common.errors import InvalidRequest, TooManyRequests
+from common.limits import Limits
 from coordinator.cluster import Cluster
-
-LEASE_SECONDS: Final = 60.0
-"""How long after a page the next one must be asked for."""
-LEASES_MAX: Final = 256
-"""States kept at once; each holds on to segments and deleted items that could be gone."""
 
 
 class Leases:
     """The horizons that cursors keep alive."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, limits: Limits) -> None:
         self._cluster = cluster
+        self._limits = limits
+        self._seconds = limits.cursor_lease_ms / 1000
         self._timers: dict[tuple[int, int], asyncio.TimerHandle] = {}
 
     def begin(self, index: int) -> int:
@@ -35,10 +32,10 @@ class Leases:
         """
         horizon = self._cluster.horizon(index)
         if (index, horizon) not in self._timers:
-            if len(self._timers) >= LEASES_MAX:
+            if len(self._timers) >= self._limits.cursor_states_max:
                 raise TooManyRequests(
-                    f"cursors keep {LEASES_MAX} states of indexes already; "
-                    f"they end {LEASE_SECONDS:.0f} s after their last page"
+                    f"cursors keep {self._limits.shown('cursor_states_max')} states of indexes "
+                    f"already; they end {self._seconds:g} s after their last page"
                 )
             self._cluster.begin_read(index)
         self._renew(index, horizon)
@@ -52,8 +49,8 @@ class Leases:
         """
         if (index, horizon) not in self._timers:
             raise InvalidRequest(
-                f"the cursor has ended: the next page must be asked for within "
-                f'{LEASE_SECONDS:.0f} s; begin again with "*"',
+                "the cursor has ended: the next page must be asked for within "
+                f'{self._limits.shown("cursor_lease_ms")} ms; begin again with "*"',
                 code="invalid_cursor",
                 param="cursor",
             )
@@ -64,7 +61,7 @@ class Leases:
         if timer is not None:
             timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timers[index, horizon] = loop.call_later(LEASE_SECONDS, self._end, index, horizon)
+        self._timers[index, horizon] = loop.call_later(self._seconds, self._end, index, horizon)
 
     def _end(self, index: int, horizon: int) -> None:
         del self._timers[index, horizon]

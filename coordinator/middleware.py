@@ -34,12 +34,13 @@ from coordinator.security import ANYBODY
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from common.limits import Limits
     from coordinator.exchange import Exchange
     from coordinator.services import Services
 
 _log = Log("http")
 
-_UNROUTED: Final = "none"
+UNROUTED: Final = "none"
 """How metrics call requests that found no route."""
 _CORS_HEADERS: Final = (
     b"Access-Control-Allow-Methods: GET, HEAD, POST, DELETE, OPTIONS\r\n"
@@ -104,7 +105,7 @@ class Middleware:
             answer = error_answer(internal_error(), exchange.request_id)
         if self._guard.has_origins:
             answer.headers += self._cors(exchange)
-        self._metrics.route(_UNROUTED if route is None else route.name).observe(
+        self._metrics.route(UNROUTED if route is None else route.name).observe(
             answer.status, time.perf_counter() - exchange.started
         )
         if self._logs_requests:
@@ -134,18 +135,16 @@ class Middleware:
         if route.body is not Body.NONE and exchange.has_body:
             check_content_type(route.body, exchange)
             if route.body is Body.JSON:
-                num_taken = await exchange.read_body(
-                    getattr(self._limits, route.bytes_limit),
-                    self._limits.body_timeout_ms,
-                    self._budget,
-                )
+                num_taken = await exchange.read_body(self._limits, route.bytes_limit, self._budget)
         metrics = self._metrics
         try:
             if not route.is_admitted:
                 return await route.handler(self._services, exchange)
             if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
                 raise Unavailable(
-                    "too many requests at once; send this one again shortly", code="overloaded"
+                    f"{self._limits.shown('requests_in_flight_max')} requests are being answered; "
+                    "send this one again shortly",
+                    code="overloaded",
                 )
             metrics.requests_in_flight += 1
             try:
@@ -160,14 +159,14 @@ class Middleware:
         name = exchange.arguments[0]
         caller = exchange.caller
         if not route.needs_index:
-            check_index_name(name, self._limits.index_name_chars_max)
+            check_index_name(name, self._limits)
             if caller is not ANYBODY and route.action is not None:
                 self._guard.check_index(caller, name)
             return
         try:
             index = self._catalog.index(name)
         except NotFound:
-            check_index_name(name, self._limits.index_name_chars_max)
+            check_index_name(name, self._limits)
             if caller is not ANYBODY and route.action is not None:
                 self._guard.check_index(caller, name)  # who may not use it learns nothing of it
             raise
@@ -232,22 +231,23 @@ def check_content_type(body: Body, exchange: Exchange) -> None:
         raise UnsupportedMediaType(f"charset {exchange.charset[:40]!r} is not taken; send utf-8")
 
 
-def check_index_name(name: str, chars_max: int) -> None:
+def check_index_name(name: str, limits: Limits) -> None:
     """Refuse what cannot be the name of an index.
 
     Raises:
         InvalidRequest: code invalid_index_name.
     """
     if (
-        not 1 <= len(name) <= chars_max
+        not 1 <= len(name) <= limits.index_name_chars_max
         or name[0] in "_."
         or name in RESERVED_NAMES
         or "/" in name
         or any(ord(character) < 32 or 127 <= ord(character) < 160 for character in name)
     ):
         raise InvalidRequest(
-            f"an index name has 1 to {chars_max} characters, no / or control characters, does not "
-            f"begin with _ or ., and is none of {', '.join(sorted(RESERVED_NAMES))}",
+            f"an index name has 1 to {limits.shown('index_name_chars_max')} characters, no / or "
+            "control characters, does not begin with _ or ., and is none of "
+            f"{', '.join(sorted(RESERVED_NAMES))}",
             code="invalid_index_name",
             param="index",
         )

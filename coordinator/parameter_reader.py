@@ -55,7 +55,6 @@ from coordinator.parameters import FacetWish, SearchParameters
 from coordinator.raw_parameters import QueryText, RawParameters
 
 SNIPPET_WORDS_DEFAULT: Final = 30
-MARK_CHARS_MAX: Final = 64
 HINTS_MAX: Final = 8
 """Unknown names for which the nearest known one is looked up: that takes a millisecond each."""
 
@@ -205,7 +204,7 @@ class ParameterReader:
             raise Mistake("must be a text")
         if len(value) > self.limits.query_chars_max:
             raise Mistake(
-                f"has {len(value)} characters, more than {self.limits.query_chars_max}",
+                f"has {len(value)} characters, more than {self.limits.shown('query_chars_max')}",
                 code="query_too_long",
             )
         self.values["query"] = str(value)
@@ -231,7 +230,7 @@ class ParameterReader:
     def read_search_fields(self, value: Any) -> None:
         """Read `search_fields`."""
         fields = [
-            parse_weighted_field(name) for name in names(value, self.limits.search_fields_max)
+            parse_weighted_field(name) for name in names(value, "search_fields_max", self.limits)
         ]
         if not fields or None in fields:
             raise Mistake('must name fields, with weights such as "name^3" (above 0, up to 1000)')
@@ -241,19 +240,19 @@ class ParameterReader:
 
     def read_page(self, value: Any) -> None:
         """Read `page`."""
-        self.values["page"] = integer(value, 1, self.limits.page_max)
+        self.values["page"] = integer(value, 1, "page_max", self.limits)
 
     def read_per_page(self, value: Any) -> None:
         """Read `per_page`."""
-        self.values["per_page"] = integer(value, 0, self.limits.per_page_max)
+        self.values["per_page"] = integer(value, 0, "per_page_max", self.limits)
 
     def read_facet_per_page(self, value: Any) -> None:
         """Read `per_page` of the facet route."""
-        self.values["per_page"] = integer(value, 0, self.limits.facet_per_page_max)
+        self.values["per_page"] = integer(value, 0, "facet_per_page_max", self.limits)
 
     def read_cursor(self, value: Any) -> None:
         """Read `cursor`."""
-        cursor = text(value, self.limits.cursor_chars_max)
+        cursor = text(value, "cursor_chars_max", self.limits)
         if self.values.get("page", 1) != 1:
             raise Mistake("and page exclude each other")
         self.values["cursor"] = cursor
@@ -279,12 +278,13 @@ class ParameterReader:
         if isinstance(value, dict):
             value = [value]
         elif isinstance(value, str):
-            value = names(value, self.limits.sort_keys_max)
+            value = names(value, "sort_keys_max", self.limits)
         elif isinstance(value, list) and value and value[0].__class__ is QueryText:
             value = [str(one) for one in value]
         if not isinstance(value, list) or len(value) > self.limits.sort_keys_max:
             raise Mistake(
-                f'must be a list of up to {self.limits.sort_keys_max} keys such as "year:desc"'
+                f"must be a list of up to {self.limits.shown('sort_keys_max')} keys such as "
+                '"year:desc"'
             )
         keys = [self.sort_key(one, f"[{i}]") for i, one in enumerate(value)]
         self.values["sort"] = tuple(keys)
@@ -327,20 +327,20 @@ class ParameterReader:
         limit = options.get("limit")
         self.values["distinct"] = Distinct(
             check_field(options.get("field"), self.limits, ".field"),
-            1 if limit is None else integer(limit, 1, self.limits.distinct_max, ".limit"),
+            1 if limit is None else integer(limit, 1, "distinct_max", self.limits, ".limit"),
         )
 
     def read_fields(self, value: Any) -> None:
         """Read `fields`."""
-        self.values["fields"] = paths(value, self.limits.projected_fields_max, self.limits)
+        self.values["fields"] = paths(value, self.limits)
 
     def read_exclude_fields(self, value: Any) -> None:
         """Read `exclude_fields`."""
-        self.values["exclude_fields"] = paths(value, self.limits.projected_fields_max, self.limits)
+        self.values["exclude_fields"] = paths(value, self.limits)
 
     def read_show(self, value: Any) -> None:
         """Read `show`."""
-        shown = frozenset(names(value, 16))
+        shown = frozenset(names(value, "projected_fields_max", self.limits))
         if not shown <= _SHOWN:
             raise Mistake(f"must be a list of {', '.join(sorted(_SHOWN))}")
         self.values["show"] = shown
@@ -353,7 +353,7 @@ class ParameterReader:
 
     def read_timeout_ms(self, value: Any) -> None:
         """Read `timeout_ms`."""
-        self.values["timeout_ms"] = integer(value, 1, self.limits.request_timeout_ms_max)
+        self.values["timeout_ms"] = integer(value, 1, "request_timeout_ms_max", self.limits)
 
     def read_highlight(self, value: Any) -> None:
         """Read `highlight`."""
@@ -373,7 +373,7 @@ class ParameterReader:
             path, colon, num_words = name.rpartition(":")
             if colon and DIGITS.fullmatch(num_words):
                 fields.append(
-                    (path, integer(num_words, 1, self.limits.snippet_words_max, ".fields"))
+                    (path, integer(num_words, 1, "snippet_words_max", self.limits, ".fields"))
                 )
             else:
                 fields.append((name, SNIPPET_WORDS_DEFAULT))
@@ -391,25 +391,26 @@ class ParameterReader:
         if value is True:
             return {}
         if not isinstance(value, dict):
-            return {"fields": paths(value, self.limits.projected_fields_max, self.limits)}
+            return {"fields": paths(value, self.limits)}
         check_members(value, known)
         options: dict[str, Any] = {}
         for name, option in value.items():
             if option is None:
                 continue
             if name == "fields":
-                options["fields"] = paths(option, self.limits.projected_fields_max, self.limits)
-            elif isinstance(option, str) and len(option) <= MARK_CHARS_MAX:
+                options["fields"] = paths(option, self.limits)
+            elif isinstance(option, str) and len(option) <= self.limits.mark_chars_max:
                 options[name] = option
             else:
                 raise Mistake(
-                    f"must be a text of up to {MARK_CHARS_MAX} characters", path=f".{name}"
+                    f"must be a text of up to {self.limits.shown('mark_chars_max')} characters",
+                    path=f".{name}",
                 )
         return options
 
     def read_facet_fields(self, value: Any) -> None:
         """Read `facet_fields`."""
-        self.facet_fields = names(value, 10_000)
+        self.facet_fields = names(value, "facet_fields_max", self.limits)
 
     def read_facet_mode(self, value: Any) -> None:
         """Read `facet_mode`."""
@@ -458,7 +459,9 @@ class ParameterReader:
 
     def read_filter(self, value: Any) -> None:
         """Read `filter`."""
-        condition = parse_filter(text(value, self.limits.filter_expression_chars_max))
+        condition = parse_filter(
+            text(value, "filter_expression_chars_max", self.limits), self.limits
+        )
         for field in scalar_fields_of(condition):
             if field not in self.facets:
                 self.filter_fields.setdefault(field, "filter")
@@ -466,11 +469,11 @@ class ParameterReader:
 
     def read_key_pattern(self, value: Any) -> None:
         """Read `query` of the facet route."""
-        self.values["key_pattern"] = text(value, self.limits.query_chars_max)
+        self.values["key_pattern"] = text(value, "query_chars_max", self.limits)
 
     def read_facet_query(self, value: Any) -> None:
         """Read `facet_query`."""
-        self.values["key_query"] = text(value, self.limits.query_chars_max)
+        self.values["key_query"] = text(value, "query_chars_max", self.limits)
 
     def read_name(self, value: Any) -> None:
         """Read `name`."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
-from coordinator.facet_options import FACET_OFFSET_MAX
-from coordinator.parameter_reader import MARK_CHARS_MAX, Parameter, ParameterReader, Schema
+from coordinator.parameter_reader import Parameter, ParameterReader, Schema
 from coordinator.parameter_values import DIGITS
 
 _MAX: Final = DEFAULT_LIMITS
@@ -109,7 +108,7 @@ _SORT_KEY: Final[Schema] = {
     "required": ["field"],
 }
 _MARKED: Final = _names(_MAX.projected_fields_max)
-_MARK: Final = _text(MARK_CHARS_MAX)
+_MARK: Final = _text(_MAX.mark_chars_max)
 _SHOWN: Final = ["score", "score_details", "timings"]
 
 _RESTRICTIONS: Final = (
@@ -212,7 +211,7 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "facet_fields",
         ParameterReader.read_facet_fields,
-        {"anyOf": [{"type": "array", "items": _TEXT, "maxItems": 10_000}, _TEXT]},
+        {"anyOf": [{"type": "array", "items": _TEXT, "maxItems": _MAX.facet_fields_max}, _TEXT]},
         "Facets to compute and return; all configured ones by default. Unknown names are ignored.",
         aliases=("facets_fields",),
         is_list=True,
@@ -294,7 +293,7 @@ SEARCH_PARAMETERS: Final = (
                 conjunction={"type": "boolean"},
                 hide_zero={"type": "boolean"},
                 query=_QUERY,
-                offset=_integer(0, FACET_OFFSET_MAX),
+                offset=_integer(0, _MAX.facet_offset_max),
                 stats={"type": "boolean"},
             )
         ),
@@ -369,7 +368,7 @@ SEARCH_PARAMETERS: Final = (
     _parameter(
         "show",
         ParameterReader.read_show,
-        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}, "maxItems": 16}, _TEXT]},
+        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, _TEXT]},
         "Also return: score, score_details, timings.",
         is_list=True,
     ),

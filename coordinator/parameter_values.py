@@ -36,30 +36,34 @@ def json_of_text(text: str) -> Any:
         raise Mistake(f"must be JSON: {error}") from None
 
 
-def integer(value: Any, low: int, high: int, what: str = "") -> int:
-    """Read an integer within bounds; digits in a text will do."""
+def integer(value: Any, low: int, limit_name: str, limits: Limits, path: str = "") -> int:
+    """Read an integer up to a limit; digits in a text will do."""
+    high = getattr(limits, limit_name)
     if type(value) is int:
         number = value
     elif isinstance(value, str) and DIGITS.fullmatch(value):
         number = int(value)
     else:
-        raise Mistake(f"must be an integer from {low} to {high}", path=what)
-    if not low <= number <= high:
-        raise Mistake(f"must be an integer from {low} to {high}, not {number}", path=what)
+        number = None
+    if number is None or not low <= number <= high:
+        but = "" if number is None else f", not {number}"
+        raise Mistake(
+            f"must be an integer from {low} to {limits.shown(limit_name)}{but}", path=path
+        )
     return number
 
 
-def text(value: Any, chars_max: int) -> str:
+def text(value: Any, limit_name: str, limits: Limits) -> str:
     """Read a text."""
     if not isinstance(value, str):
         raise Mistake("must be a text")
-    if len(value) > chars_max:
-        raise Mistake(f"has {len(value)} characters, more than {chars_max}")
+    if len(value) > getattr(limits, limit_name):
+        raise Mistake(f"has {len(value)} characters, more than {limits.shown(limit_name)}")
     # A QueryText must not leave this module: encoders treat subclasses of str differently.
     return str(value)
 
 
-def names(value: Any, num_max: int) -> list[str]:
+def names(value: Any, limit_name: str, limits: Limits) -> list[str]:
     """Read a list of names: a list, a JSON list in a text, or a comma list."""
     if value.__class__ is QueryText and value.startswith("["):
         value = json_of_text(value)
@@ -70,14 +74,14 @@ def names(value: Any, num_max: int) -> list[str]:
         value = [str(name) for name in value]
     if not isinstance(value, list) or not all(type(name) is str for name in value):
         raise Mistake("must be a list of names")
-    if len(value) > num_max:
-        raise Mistake(f"has {len(value)} names, more than {num_max}")
+    if len(value) > getattr(limits, limit_name):
+        raise Mistake(f"has {len(value)} names, more than {limits.shown(limit_name)}")
     return value
 
 
-def paths(value: Any, num_max: int, limits: Limits) -> tuple[str, ...]:
+def paths(value: Any, limits: Limits) -> tuple[str, ...]:
     """Read a list of field paths, each once."""
-    found = dict.fromkeys(names(value, num_max))
+    found = dict.fromkeys(names(value, "projected_fields_max", limits))
     for name in found:
         check_field(name, limits)
     return tuple(found)
@@ -88,7 +92,9 @@ def check_field(name: Any, limits: Limits, path: str = "") -> str:
     if not isinstance(name, str) or not name:
         raise Mistake("must name a field", path=path)
     if len(name.encode()) > limits.field_name_bytes_max:
-        raise Mistake(f"names a field of more than {limits.field_name_bytes_max} bytes", path=path)
+        raise Mistake(
+            f"names a field of more than {limits.shown('field_name_bytes_max')} bytes", path=path
+        )
     return str(name)
 
 
@@ -109,11 +115,11 @@ def check_members(options: dict[str, Any], known: tuple[str, ...], path: str = "
 
 
 def optional_integer(
-    options: dict[str, Any], name: str, low: int, high: int, default: int, path: str
+    options: dict[str, Any], name: str, limit_name: str, limits: Limits, default: int, path: str
 ) -> int:
-    """Read an integer that may be left out."""
+    """Read an integer from 0 on that may be left out."""
     value = options.get(name)
-    return default if value is None else integer(value, low, high, f"{path}.{name}")
+    return default if value is None else integer(value, 0, limit_name, limits, f"{path}.{name}")
 
 
 def optional_bool(options: dict[str, Any], name: str, default: bool, path: str) -> bool:
@@ -140,4 +146,6 @@ def check_bounds(low: Any, high: Any, path: str, limits: Limits) -> None:
 def check_value_size(value: Any, path: str, limits: Limits) -> None:
     """Refuse a text that no facet value can be."""
     if isinstance(value, str) and len(value.encode()) > limits.filter_value_bytes_max:
-        raise Mistake(f"has a value of more than {limits.filter_value_bytes_max} bytes", path=path)
+        raise Mistake(
+            f"has a value of more than {limits.shown('filter_value_bytes_max')} bytes", path=path
+        )

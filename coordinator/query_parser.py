@@ -234,7 +234,7 @@ def parse_query(
     num_words = sum(len(piece.tokens) for piece in pieces)
     if num_words > words_max:
         raise InvalidRequest(
-            f"query has {num_words} words, more than {words_max}",
+            f"query has {num_words} words, more than {words_max} (limit query_words_max)",
             code="query_too_long",
             param="query",
         )

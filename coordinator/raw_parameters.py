@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 import orjson
 
 from common.errors import InvalidRequest
+from common.limits import Limits
 
 
 class QueryText(str):
@@ -28,6 +29,9 @@ RawParameters: TypeAlias = dict[str, Any]
 
 DECODED_CHARS_MAX: Final = 512
 """Longer parts of a request target are not remembered decoded."""
+_TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
+_OPENING: Final = frozenset((b"{", b"["))
+_CLOSING: Final = frozenset((b"}", b"]"))
 _PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
 
 
@@ -92,27 +96,48 @@ def decode_component(text: str, *, plus_is_space: bool = True) -> str:
     return _decode(text, plus_is_space)
 
 
-def decode_object(body: bytes | bytearray | memoryview) -> RawParameters:
+def decode_object(body: bytes, limits: Limits) -> RawParameters:
     """Decode a JSON body that must be an object; an empty body is an empty object.
 
     Raises:
-        InvalidRequest: code invalid_json (with the position) or invalid_body.
+        InvalidRequest: code invalid_json (with the position), too_deep or invalid_body.
     """
     if not body:
         return {}
-    decoded = decode_json(body)
+    decoded = decode_json(body, limits)
     if not isinstance(decoded, dict):
         raise InvalidRequest("the body must be a JSON object", code="invalid_body")
     return decoded
 
 
-def decode_json(body: bytes | bytearray | memoryview | str) -> Any:
-    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates.
+def decode_json(body: bytes, limits: Limits) -> Any:
+    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates, not deep.
 
     Raises:
-        InvalidRequest: code invalid_json; the message gives line and column.
+        InvalidRequest: code invalid_json; the message gives line and column. Code too_deep.
     """
+    depth_max = limits.json_depth_max
+    # Most bodies have fewer brackets than they may have levels.
+    if body.count(b"{") + body.count(b"[") > depth_max and _depth(body, depth_max) > depth_max:
+        raise InvalidRequest(
+            f"values may be nested {limits.shown('json_depth_max')} deep", code="too_deep"
+        )
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body is no valid JSON: {error}", code="invalid_json") from None
+
+
+def _depth(body: bytes, depth_max: int) -> int:
+    """Return how deep a body's brackets are nested; looks no further than one level too many."""
+    depth = deepest = 0
+    for match in _TEXT_OR_BRACKET.finditer(body):
+        bracket = match.group()
+        if bracket in _OPENING:
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > depth_max:
+                break
+        elif bracket in _CLOSING:
+            depth -= 1
+    return deepest

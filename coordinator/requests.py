@@ -110,7 +110,8 @@ def parse_searches(raw: RawParameters, limits: Limits) -> list[NamedSearch]:
     searches = raw.get("searches")
     if not isinstance(searches, list) or not 1 <= len(searches) <= limits.searches_max:
         raise InvalidRequest(
-            f'searches must be a list of 1 to {limits.searches_max} searches, each with an "index"',
+            f"searches must be a list of 1 to {limits.shown('searches_max')} searches, "
+            'each with an "index"',
             code="invalid_searches",
             param="searches",
         )

@@ -85,7 +85,7 @@ class Search:
         self._cluster = cluster
         self._limits = limits
         self._analyzer = Analyzer()
-        self._leases = Leases(cluster)
+        self._leases = Leases(cluster, limits)
         self._memories: dict[int, _IndexMemory] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
 

@@ -43,6 +43,7 @@ from coordinator.filter_parser import parse_filter
 if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
+    from common.limits import Limits
     from coordinator.catalog import Catalog, CatalogState
     from coordinator.settings import Settings
 
@@ -50,7 +51,6 @@ SECTION: Final = "keys"
 """Name of the catalog's section."""
 API_KEY_HEADER: Final = istr("X-API-Key")
 """An `istr` is looked up six times as fast as a text."""
-KEYS_MAX: Final = 1_000
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
 
@@ -451,7 +451,7 @@ def stored_keys(catalog: Catalog) -> dict[str, StoredKey]:
     return {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
 
 
-async def add_key(catalog: Catalog, document: object) -> tuple[dict[str, Any], str]:
+async def add_key(catalog: Catalog, document: object, limits: Limits) -> tuple[dict[str, Any], str]:
     """Make a key durably.
 
     Returns:
@@ -464,8 +464,10 @@ async def add_key(catalog: Catalog, document: object) -> tuple[dict[str, Any], s
 
     def change(state: CatalogState) -> CatalogState:
         keys = state.sections.get(SECTION, {})
-        if len(keys) >= KEYS_MAX:
-            raise InvalidRequest(f"there are {KEYS_MAX} keys; delete some", code="invalid_key")
+        if len(keys) >= limits.keys_max:
+            raise InvalidRequest(
+                f"there may be {limits.shown('keys_max')} keys; delete some", code="invalid_key"
+            )
         made.append(create_key(document, is_first=not keys))
         id_, _, stored = made[0]
         return state.with_section(SECTION, {**keys, id_: msgspec.to_builtins(stored)})

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 from common import data_directory
-from common.limits import Limits
+from common.limits import LIMIT_PREFIX, Limits
 
 ENVIRONMENT_PREFIX = "FACETD_"
-LIMIT_PREFIX = "FACETD_LIMIT_"
 SHARD_PREFIX = "FACETD_SHARD_"
 
 _DATA_DIR = Path("facetd-data")
@@ -163,7 +162,9 @@ def names() -> list[str]:
 
 
 def environment_name(name: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the environment variable of a setting; limits are called `limits.<name>`."""
+    if name.startswith("limits."):
+        return LIMIT_PREFIX + name.removeprefix("limits.").upper()
     return ENVIRONMENT_PREFIX + name.upper()
 
 

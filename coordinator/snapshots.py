@@ -39,13 +39,12 @@ from common.protocol.messages import BackupRequest
 from coordinator.catalog import Catalog, program_version
 
 if TYPE_CHECKING:
+    from common.limits import Limits
     from coordinator.cluster import Cluster
     from coordinator.settings import Settings
 
 SNAPSHOT_FORMAT: Final = 1
 SNAPSHOT_FILE: Final = "snapshot.json"
-SNAPSHOTS_MAX: Final = 100
-"""Each may be as large as the data: a client must not be able to fill the disk by a loop."""
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PARTIAL: Final = ".partial"
@@ -140,7 +139,7 @@ async def make_snapshot(
             for index in catalog.indexes.values()
         )
         with _failure_told(), full_disk_told("no snapshot was made"):
-            await asyncio.to_thread(_begin, folder, name, partial)
+            await asyncio.to_thread(_begin, folder, name, partial, settings.limits)
             try:
                 await _copy_shards(partial, indexes, cluster, settings.configure_timeout_ms)
                 snapshot = await asyncio.to_thread(
@@ -165,7 +164,7 @@ def _failure_told() -> Iterator[None]:
         ) from error
 
 
-def _begin(folder: Path, name: str, partial: Path) -> None:
+def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
     """Make room for a snapshot: remove what earlier ones left unfinished."""
     data_directory.make_folder(folder)
     if (folder / name).exists():
@@ -173,9 +172,10 @@ def _begin(folder: Path, name: str, partial: Path) -> None:
             f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
         )
     entries = list(folder.iterdir())
-    if len(entries) >= SNAPSHOTS_MAX:
+    if len(entries) >= limits.snapshots_max:
         raise InvalidRequest(
-            f"there may be {SNAPSHOTS_MAX} snapshots; DELETE /_snapshots/{{name}} removes one",
+            f"there may be {limits.shown('snapshots_max')} snapshots; "
+            "DELETE /_snapshots/{name} removes one",
             code="invalid_snapshot",
         )
     for entry in entries:

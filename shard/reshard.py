@@ -32,7 +32,7 @@ from common import data_directory, logs
 from common.data_directory import DataDirectoryError, sync_folder
 from common.errors import InternalError, StorageFull
 from common.faults import fault
-from common.json_scan import ItemScanner
+from common.json_scan import STORED_LIMITS, ItemScanner
 from common.placement import shards_of
 from common.protocol.messages import IndexEntry
 from shard.check import rebuild_index
@@ -241,7 +241,7 @@ def _batches(sources: Sequence[_Source]) -> Iterator[tuple[list[bytes], NDArray[
 
 def _divide(items: list[bytes], places: NDArray[np.uint64], targets: Sequence[_Target]) -> None:
     """Give each new shard its items of a batch."""
-    scanner = ItemScanner()
+    scanner = ItemScanner(limits=STORED_LIMITS)
     scans = [scanner.feed(b"[%b]" % b",".join(items)), scanner.finish()]
     hashes = np.concatenate([scanned.id_hashes for scanned in scans])
     has_id = np.concatenate([scanned.has_id for scanned in scans])

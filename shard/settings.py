@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from common.limits import LIMIT_PREFIX, Limits
 from shard.storage.environment import MAP_BYTES_DEFAULT
 
 ENVIRONMENT_PREFIX = "FACETD_SHARD_"
@@ -52,21 +53,36 @@ class ShardSettings:
     switch_interval_us: int = _setting(
         100, "µs", "for which a thread may hold the interpreter while another one waits"
     )
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    """Those of the whole service; an item that is made of two by an update must keep them too."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ShardSettings:
-        """Return the defaults, changed by FACETD_SHARD_<NAME>.
+        """Return the defaults, changed by FACETD_SHARD_<NAME> and FACETD_LIMIT_<NAME>.
 
         Raises:
-            SettingError: a value is no integer above zero.
+            SettingError: a value is no integer above zero, or there is no such limit.
         """
-        changed = {}
-        for field in dataclasses.fields(cls):
-            name = ENVIRONMENT_PREFIX + field.name.upper()
-            text = environment.get(name)
-            if text is None:
-                continue
-            if not (text.isascii() and text.isdigit() and int(text) > 0):
-                raise SettingError(f"{name} must be an integer above 0, not {text!r}")
-            changed[field.name] = int(text)
-        return cls(**changed)
+        names = [field.name for field in dataclasses.fields(cls) if field.name != "limits"]
+        changed: dict[str, Any] = {
+            name: _positive(ENVIRONMENT_PREFIX + name.upper(), environment)
+            for name in names
+            if ENVIRONMENT_PREFIX + name.upper() in environment
+        }
+        overrides = {
+            variable.removeprefix(LIMIT_PREFIX).lower(): _positive(variable, environment)
+            for variable, text in environment.items()
+            if variable.startswith(LIMIT_PREFIX) and text
+        }
+        try:
+            return cls(**changed, limits=Limits.from_overrides(overrides))
+        except ValueError as error:
+            raise SettingError(str(error)) from error
+
+
+def _positive(variable: str, environment: Mapping[str, str]) -> int:
+    """Read an integer above zero."""
+    text = environment[variable]
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise SettingError(f"{variable} must be an integer above 0, not {text!r}")
+    return int(text)

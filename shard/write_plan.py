@@ -19,6 +19,7 @@ import msgspec
 import xxhash
 
 from common.json_scan import validate_item
+from common.limits import DEFAULT_LIMITS, Limits
 from common.operations import Operation, Outcome
 from common.placement import canonical_id
 
@@ -132,9 +133,12 @@ def version_of(document: bytes) -> bytes:
 class _Planner:
     """Applies operations one after the other; see `plan_writes`."""
 
-    def __init__(self, stored: Mapping[bytes, Stored], read: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, stored: Mapping[bytes, Stored], read: Callable[[int], bytes], limits: Limits
+    ) -> None:
         self.plan = WritePlan()
         self._read = read
+        self._limits = limits
         self._current = {id: _Current(one, None) for id, one in stored.items()}
 
     def apply(self, change: Change, id: bytes | None) -> Outcome:
@@ -157,7 +161,7 @@ class _Planner:
         content = change.content
         if change.operation == Operation.MERGE:
             content = merge_items(self._content(current), content)
-            if validate_item(content) is not None:
+            if validate_item(content, limits=self._limits) is not None:
                 return Outcome.INVALID
         self._remove(current)
         self._add(id, content, current.place)
@@ -187,6 +191,7 @@ def plan_writes(
     ids: Sequence[bytes | None],
     stored: Mapping[bytes, Stored],
     read: Callable[[int], bytes],
+    limits: Limits = DEFAULT_LIMITS,
 ) -> WritePlan:
     """Apply a group of operations in order.
 
@@ -195,13 +200,14 @@ def plan_writes(
         ids: the id of each.
         stored: the live documents of those ids of the operations that exist.
         read: returns the stored bytes of a record.
+        limits: of items that are merged of two.
 
     Raises:
         InternalError: item_corrupt, from `read`.
 
     Cost: 3 µs an operation, and for MERGE and preconditions a read.
     """
-    planner = _Planner(stored, read)
+    planner = _Planner(stored, read, limits)
     planner.plan.outcomes = [
         planner.apply(change, id) for change, id in zip(changes, ids, strict=True)
     ]

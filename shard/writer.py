@@ -279,7 +279,13 @@ class Writer:
         ]
         ids = [change.id for change in changes]
         stored = self.locate(base, {id for id in ids if id is not None})
-        plan = plan_writes(changes, ids, stored, lambda record: base.read_documents([record])[0])
+        plan = plan_writes(
+            changes,
+            ids,
+            stored,
+            lambda record: base.read_documents([record])[0],
+            self._partition.settings.limits,
+        )
         sizes = np.array([len(one.content) for one in plan.documents], np.int64)
         ends = np.cumsum(sizes)
         return Planned(

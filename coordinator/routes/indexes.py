@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from coordinator.exchange import Exchange
     from coordinator.services import Services
 
-ALIASES_MAX: Final = 1_000
-
 
 async def configure(services: Services, exchange: Exchange) -> Answer:
     """Answer `POST /{index}/configuration`: creates the index, or changes it live."""
     # An empty body is an empty configuration, as it is for a search.
-    document = decode_json(exchange.body) if exchange.body else {}
+    document = decode_json(exchange.body, services.settings.limits) if exchange.body else {}
     # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms as
     # its deadline, not that of a search.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
@@ -191,22 +189,22 @@ async def change_aliases(services: Services, exchange: Exchange) -> Answer:
 
     {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes.
     """
-    raw = decode_object(exchange.body)
+    limits = services.settings.limits
+    raw = decode_object(exchange.body, limits)
     refuse_unknown(raw, ("aliases",))
     changes = raw.get("aliases")
-    if not isinstance(changes, dict) or not 1 <= len(changes) <= ALIASES_MAX:
+    if not isinstance(changes, dict) or not 1 <= len(changes) <= limits.aliases_max:
         raise InvalidRequest(
-            f"aliases must be an object of 1 to {ALIASES_MAX} index names (or null) by alias, "
-            'for example {"films": "films-2026-11", "old": null}',
+            f"aliases must be an object of 1 to {limits.shown('aliases_max')} index names (or "
+            'null) by alias, for example {"films": "films-2026-11", "old": null}',
             code="invalid_aliases",
             param="aliases",
         )
-    chars_max = services.settings.limits.index_name_chars_max
 
     def change(state: CatalogState) -> CatalogState:
         names = {index.name for index in state.indexes}
         for alias, target in changes.items():
-            check_index_name(alias, chars_max)
+            check_index_name(alias, limits)
             if alias in names:
                 raise InvalidRequest(
                     f"{alias!r} is an index; an alias needs a name of its own",
@@ -222,7 +220,14 @@ async def change_aliases(services: Services, exchange: Exchange) -> Answer:
                     code="index_not_found",
                     param=f"aliases.{alias}",
                 )
-        return state.with_aliases(changes)
+        changed = state.with_aliases(changes)
+        if len(changed.aliases) > max(limits.aliases_max, len(state.aliases)):
+            raise InvalidRequest(
+                f"there may be {limits.shown('aliases_max')} aliases; remove some",
+                code="invalid_aliases",
+                param="aliases",
+            )
+        return changed
 
     state = await services.catalog.change(change)
     return json_answer(

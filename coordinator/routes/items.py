@@ -28,6 +28,7 @@ from coordinator.security import Action
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
+    from common.limits import Limits
     from coordinator.catalog import Index
     from coordinator.exchange import Exchange
     from coordinator.services import Services
@@ -196,7 +197,7 @@ async def load(services: Services, exchange: Exchange) -> Answer:
     limits = services.settings.limits
     result = await services.ingest.bulk(
         exchange.index,
-        exchange.body_chunks(limits.bulk_body_bytes_max, limits.body_timeout_ms),
+        exchange.body_chunks(limits, "bulk_body_bytes_max"),
         skips_bad=on_error == "skip",
     )
     return write_answer("indexed", result)
@@ -276,7 +277,7 @@ async def matching_items(
 
 async def delete_items(services: Services, exchange: Exchange) -> Answer:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
-    raw = decode_object(exchange.body)
+    raw = decode_object(exchange.body, services.settings.limits)
     refuse_unknown(raw, ("ids", *sorted(_RESTRICTING)))
     result = WriteResult()
     async with aclosing(_chosen_ids(services, exchange, raw, result)) as groups:
@@ -289,7 +290,7 @@ async def delete_items(services: Services, exchange: Exchange) -> Answer:
 
 async def update_items(services: Services, exchange: Exchange) -> Answer:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
-    raw = decode_object(exchange.body)
+    raw = decode_object(exchange.body, services.settings.limits)
     refuse_unknown(raw, ("ids", "fields", *sorted(_RESTRICTING)))
     fields = raw.pop("fields", None)
     if not isinstance(fields, dict) or not fields or "id" in fields:
@@ -299,7 +300,7 @@ async def update_items(services: Services, exchange: Exchange) -> Answer:
             param="fields",
         )
     change = orjson.dumps(fields)
-    mistake = scan_item(change, exchange.index.configuration.facets)
+    mistake = scan_item(change, exchange.index.configuration.facets, services.settings.limits)
     if isinstance(mistake, ItemError):
         raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
     result = WriteResult()
@@ -341,7 +342,7 @@ async def _chosen_ids(
     if ids is not None:
         if exchange.caller.filter is not None:
             raise Forbidden("a key with a filter changes items by filter, not by ids")
-        yield _canonical_ids(ids, services.settings.limits.batch_items_max)
+        yield _canonical_ids(ids, services.settings.limits)
         return
     search = narrowed(_whole_search(services, exchange.index, raw), exchange)
     async with aclosing(matching_items(services, exchange.index, search)) as pages:
@@ -351,11 +352,13 @@ async def _chosen_ids(
             yield [canonical for canonical in found if canonical is not None]
 
 
-def _canonical_ids(ids: object, num_max: int) -> list[bytes]:
+def _canonical_ids(ids: object, limits: Limits) -> list[bytes]:
     """Read a list of ids."""
-    if not isinstance(ids, list) or len(ids) > num_max:
+    if not isinstance(ids, list) or len(ids) > limits.batch_items_max:
         raise InvalidRequest(
-            f"ids must be a list of up to {num_max} ids", code="invalid_ids", param="ids"
+            f"ids must be a list of up to {limits.shown('batch_items_max')} ids",
+            code="invalid_ids",
+            param="ids",
         )
     found = [canonical_id_of(one) if isinstance(one, (int, str)) else None for one in ids]
     for i, canonical in enumerate(found):

@@ -135,7 +135,7 @@ def resident_bytes() -> int:
 
 async def create_snapshot(services: Services, exchange: Exchange) -> Answer:
     """Answer `POST /_snapshots`: a copy of all indexes as of this moment."""
-    document = decode_object(exchange.body)
+    document = decode_object(exchange.body, services.settings.limits)
     refuse_unknown(document, ("name",))
     name = snapshots.check_name(document.get("name"))
     settings = services.settings
@@ -195,7 +195,11 @@ async def list_keys(services: Services, exchange: Exchange) -> Answer:
 
 async def create_key(services: Services, exchange: Exchange) -> Answer:
     """Answer `POST /_keys`: the only answer that ever has the key itself."""
-    shown, token = await add_key(services.catalog, decode_object(exchange.body))
+    shown, token = await add_key(
+        services.catalog,
+        decode_object(exchange.body, services.settings.limits),
+        services.settings.limits,
+    )
     return json_answer({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
 
 

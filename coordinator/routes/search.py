@@ -29,6 +29,7 @@ from coordinator.routing import Body, Route
 from coordinator.security import Action
 
 if TYPE_CHECKING:
+    from common.limits import Limits
     from coordinator.catalog import Index
     from coordinator.exchange import Exchange
     from coordinator.results import SearchResult
@@ -61,9 +62,8 @@ class _Parsed:
         key = (index.number, index.revision, exchange.query_string, body)
         known = self._searches.get(key)
         if known is None:
-            known = parse_search(
-                raw_parameters(exchange), index.configuration, services.settings.limits
-            )
+            limits = services.settings.limits
+            known = parse_search(raw_parameters(exchange, limits), index.configuration, limits)
             if len(body) + len(exchange.query_string) <= PARSED_BYTES_MAX:
                 if len(self._searches) >= PARSED_MAX:
                     self._searches.clear()
@@ -74,11 +74,11 @@ class _Parsed:
 _parsed: Final = _Parsed()
 
 
-def raw_parameters(exchange: Exchange) -> dict[str, Any]:
+def raw_parameters(exchange: Exchange, limits: Limits) -> dict[str, Any]:
     """Join query string and body; where both name one, the body wins."""
     raw = query_parameters(exchange.query_string) if exchange.query_string else {}
     if exchange.body:
-        raw.update(decode_object(exchange.body))
+        raw.update(decode_object(exchange.body, limits))
     return raw
 
 
@@ -108,9 +108,8 @@ async def search(services: Services, exchange: Exchange) -> Answer:
     services.metrics.observe_search(result, total_us)
     if services.slow_queries.is_slow(total_us):
         services.metrics.num_slow += 1
-        services.slow_queries.note(
-            exchange.index.name, raw_parameters(exchange), exchange.request_id, total_us, result
-        )
+        raw = raw_parameters(exchange, services.settings.limits)
+        services.slow_queries.note(exchange.index.name, raw, exchange.request_id, total_us, result)
     return Answer(
         search_body(result, exchange.request_id, total_us, "timings" in parameters.show),
         headers=server_timing(result.timings, total_us),
@@ -119,8 +118,9 @@ async def search(services: Services, exchange: Exchange) -> Answer:
 
 async def facet(services: Services, exchange: Exchange) -> Answer:
     """Answer `/{index}/facet`."""
+    limits = services.settings.limits
     parameters: FacetParameters = parse_facet(
-        raw_parameters(exchange), exchange.index.configuration, services.settings.limits
+        raw_parameters(exchange, limits), exchange.index.configuration, limits
     )
     if exchange.caller.filter is not None:
         parameters = msgspec.structs.replace(
@@ -140,7 +140,7 @@ async def searches(services: Services, exchange: Exchange) -> Answer:
     """Answer `POST /_search`: all searches, or the first error, named by its position."""
     limits = services.settings.limits
     prepared: list[tuple[Index, SearchParameters]] = []
-    for i, named in enumerate(parse_searches(decode_object(exchange.body), limits)):
+    for i, named in enumerate(parse_searches(decode_object(exchange.body, limits), limits)):
         try:
             index = services.catalog.index(named.index)
             if not exchange.caller.may_use(index.name):

@@ -10,7 +10,6 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common import json_scan
 from common.json_scan import (
     ItemError,
     ItemScanner,
@@ -19,6 +18,7 @@ from common.json_scan import (
     scan_item,
     validate_item,
 )
+from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import hash_id
 from tests.shard.json_items import items
 
@@ -64,8 +64,17 @@ def codes_of(item: bytes) -> set[str]:
         ids = [value for key, value in pairs.pairs if key == "id"]
         if ids and not is_id(ids[-1]):
             codes.add("invalid_id")
+        if num_fields(pairs) > 512:
+            codes.add("too_many_fields")
     walk(pairs, 1, codes)
     return codes
+
+
+def num_fields(value: Any) -> int:
+    """Count keys, nested ones too; of an array, those of its element with the most."""
+    if isinstance(value, Pairs):
+        return sum(1 + num_fields(inner) for _, inner in value.pairs)
+    return max(map(num_fields, value), default=0) if isinstance(value, list) else 0
 
 
 @dataclass
@@ -83,8 +92,6 @@ def walk(value: Any, depth: int, codes: set[str]) -> None:
     if isinstance(value, Pairs | list) and depth > 64:
         codes.add("too_deep")
     if isinstance(value, Pairs):
-        if len(value.pairs) > 512:
-            codes.add("too_many_fields")
         for key, inner in value.pairs:
             if len(key.encode()) > 256:
                 codes.add("invalid_item")
@@ -121,6 +128,25 @@ def test_exactly_what_orjson_accepts_is_accepted_within_the_limits(item: bytes) 
 
     codes: set[str | None] = {*codes_of(item)}
     assert (error.code if error else None) in (codes if codes else {None}), error
+
+
+@given(items() | json_like)
+@example(b'{"a":1,"b":{"c":1},"d":[{"e":1},{"e":2,"f":3},[[{"g":[{}]}]]]}')
+@example(b'{"a":[{"b":1,"c":2},{"d":3}],"e":[[],[{"f":{"g":1}}]]}')
+@example(b'{"a":[],"b":{},"c":[{}]}')
+def test_fields_are_counted_through_objects_and_arrays(item: bytes) -> None:
+    pairs = json.loads(item, object_pairs_hook=Pairs) if not codes_of(item) else None
+    if not isinstance(pairs, Pairs):
+        return
+    number = num_fields(pairs)
+
+    if number:
+        assert validate_item(item, limits=Limits(item_fields_max=number)) is None
+    if number > 1:
+        error = validate_item(item, limits=Limits(item_fields_max=number - 1))
+        assert error is not None
+        assert error.code == "too_many_fields"
+        assert f"{number - 1} (limit item_fields_max) fields" in error.message
 
 
 @given(st.text(max_size=300).filter(bool), st.booleans())
@@ -227,9 +253,11 @@ def test_only_arrays_of_named_fields_are_limited() -> None:
 Outcome = list[tuple[Any, ...]]
 
 
-def scan(chunks: list[bytes], limited: tuple[str, ...] = ()) -> Outcome:
+def scan(
+    chunks: list[bytes], limited: tuple[str, ...] = (), limits: Limits = DEFAULT_LIMITS
+) -> Outcome:
     """The items and errors of a body, by position."""
-    scanner = ItemScanner(limited)
+    scanner = ItemScanner(limited, limits)
     batches = [scanner.feed(chunk) for chunk in chunks] + [scanner.finish()]
     found: Outcome = []
     for batch in batches:
@@ -368,12 +396,12 @@ def test_body_without_items(body: bytes) -> None:
     assert scan([body]) == []
 
 
-def test_item_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_scan, "ITEM_BYTES_MAX", 50)
+def test_item_that_is_too_long_is_refused() -> None:
+    limits = Limits(item_bytes_max=50)
     long_item = b'{"id":1,"a":"' + b"x" * 60 + b'"}'
 
-    lines = scan([b"{}\n", long_item[:55], long_item[55:], b"\n{}\n"])
-    array = scan([b"[{},", long_item[:55]])
+    lines = scan([b"{}\n", long_item[:55], long_item[55:], b"\n{}\n"], limits=limits)
+    array = scan([b"[{},", long_item[:55]], limits=limits)
 
     assert [entry[:2] for entry in lines] == [(1, b"{}"), (2, "invalid_item"), (3, b"{}")]
     assert [entry[:2] for entry in array] == [(0, b"{}"), (1, "invalid_item")]

@@ -58,7 +58,10 @@ def test_statuses_are_those_of_the_classes() -> None:
 
 def test_code_that_crosses_the_rpc_keeps_its_status() -> None:
     of_http = {"uri_too_long", "headers_too_large", "request_timeout", "expectation_failed"}
-    made_here = {"host_not_allowed", "origin_not_allowed", "alias_not_found", "key_not_found"}
+    made_here = {
+        *("host_not_allowed", "origin_not_allowed"),
+        *("alias_not_found", "key_not_found", "snapshot_not_found"),
+    }
     for row in ERROR_CODES.values():
         if row.code not in of_http | made_here:
             assert decode_error((row.code, "", None, {})).http_status == row.status, row.code

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
+from common.limits import DEFAULT_LIMITS
 from common.query import (
     And,
     AnyOf,
@@ -19,7 +20,7 @@ from common.query import (
     Range,
     StartsWith,
 )
-from coordinator.filter_parser import FILTER_DEPTH_MAX, parse_filter
+from coordinator.filter_parser import parse_filter
 
 
 def test_and_binds_tighter_than_or() -> None:
@@ -90,7 +91,9 @@ def test_errors_give_the_position(text: str, position: int) -> None:
 
 
 def test_nesting_is_bounded() -> None:
-    deepest = "(" * FILTER_DEPTH_MAX + "a = b" + ")" * FILTER_DEPTH_MAX
+    deepest = (
+        "(" * DEFAULT_LIMITS.filter_depth_max + "a = b" + ")" * DEFAULT_LIMITS.filter_depth_max
+    )
     assert parse_filter(deepest) == AnyOf("a", ("b",))
     with pytest.raises(InvalidRequest):
         parse_filter("(" * 5000 + "a = b" + ")" * 5000)

@@ -392,9 +392,21 @@ def test_any_query_string_is_parsed_or_refused(query_string: str) -> None:
 
 @given(st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
-    found = outcome(lambda: decode_object(body))
+    found = outcome(lambda: decode_object(body, DEFAULT_LIMITS))
 
     assert isinstance(found, dict) or found.code in ("invalid_json", "invalid_body")
+
+
+@pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('["]]", ', "]")])
+def test_depth_of_a_body_is_counted_outside_of_texts(opening: str, closing: str) -> None:
+    def body(depth: int) -> bytes:
+        return f'{{"deep": {opening * (depth - 1)}1{closing * (depth - 1)}}}'.encode()
+
+    assert "deep" in decode_object(body(64), DEFAULT_LIMITS)
+    with pytest.raises(InvalidRequest, match="64 \\(limit json_depth_max\\) deep"):
+        decode_object(body(65), DEFAULT_LIMITS)
+    flat = "".join(['{"a": [', ", ".join(['"[[{{"'] * 99), "]}"])
+    assert len(decode_object(flat.encode(), DEFAULT_LIMITS)["a"]) == 99
 
 
 @given(

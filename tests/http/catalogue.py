@@ -175,7 +175,7 @@ def filters() -> Iterator[Case]:
         "filters very deep",
         post("/films/search", b'{"filters":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
         BAD,
-        "invalid_json",
+        "too_deep",
     )
     yield case(
         "both not_filters", post("/films/search", {"not_filters": {}, "exclude_filters": {}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -89,7 +90,10 @@ async def test_filter_of_a_key_narrows_every_search(web: Web) -> None:
 
 async def test_expired_key_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     admin = await make_key(web, actions=["admin"])
-    short = await make_key(web, admin, actions=["search"], expires_at="2026-01-01T00:00:00Z")
+    short = await make_key(web, admin, actions=["search"], expires_in_seconds=60)
+    assert (await web.send(request("GET", "/status", None, f"X-API-Key: {short}"))).status == 200
+    now = time.time()
+    monkeypatch.setattr("coordinator.security.time.time", lambda: now + 61)
 
     reply = await web.send(request("GET", "/films/search", None, f"X-API-Key: {short}"))
 
