@@ -115,6 +115,7 @@ SERVICE_SETTINGS = (
     "allowed_origins",
     "log_level",
     "log_style",
+    "result_cache_bytes",
     "slow_query_ms",
 )
 

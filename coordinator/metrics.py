@@ -4,6 +4,7 @@
     facetd_http_request_seconds{route}                 histogram, whole request
     facetd_search_phase_seconds{phase}                 histogram, of the slowest shard
     facetd_slow_queries_total                          counter
+    facetd_result_cache_bytes, facetd_result_cache_lookups_total{outcome}
     facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
     facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
     facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
@@ -42,6 +43,7 @@ from coordinator.catalog import program_version
 
 if TYPE_CHECKING:
     from common.protocol.messages import ProcessStatistics
+    from coordinator.result_cache import ResultCache
     from coordinator.results import SearchResult
 
 SECONDS: Final = (
@@ -183,6 +185,7 @@ class Metrics:
         shards: Sequence[ProcessStatistics | None],
         index_names: Mapping[int, str],
         waiting: Waiting,
+        results: ResultCache,
     ) -> bytes:
         """Return everything in Prometheus' text format.
 
@@ -190,14 +193,15 @@ class Metrics:
             shards: what each shard said, None for one that is away.
             index_names: of the indexes by number.
             waiting: what is under way.
+            results: the result cache.
         """
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        families = (*self._families(waiting), *_shard_families(shards, index_names))
+        families = (*self._families(waiting, results), *_shard_families(shards, index_names))
         registry.register(_Snapshot(families))
         return generate_latest(registry)
 
-    def _families(self, waiting: Waiting) -> Iterator[Metric]:
+    def _families(self, waiting: Waiting, results: ResultCache) -> Iterator[Metric]:
         """Yield what the coordinator counts."""
         requests = CounterMetricFamily(
             "facetd_http_requests", "Requests by route and status.", labels=("route", "status")
@@ -234,6 +238,15 @@ class Metrics:
             ("facetd_start_time_seconds", "When the coordinator started.", self.started),
         ):
             yield GaugeMetricFamily(name, text, value=value)
+        yield GaugeMetricFamily(
+            "facetd_result_cache_bytes", "Size of the result cache.", value=results.size
+        )
+        lookups = CounterMetricFamily(
+            "facetd_result_cache_lookups", "Searches looked for in it.", labels=("outcome",)
+        )
+        lookups.add_metric(("hit",), results.num_hits)
+        lookups.add_metric(("miss",), results.num_misses)
+        yield lookups
         yield CounterMetricFamily(
             "facetd_slow_queries", "Searches slower than slow_query_ms.", value=self.num_slow
         )

@@ -28,6 +28,7 @@ from coordinator.catalog import Catalog
 from coordinator.cluster import Cluster
 from coordinator.ingest import Ingest
 from coordinator.metrics import Metrics, SlowQueries
+from coordinator.result_cache import ResultCache
 from coordinator.search import Search
 from coordinator.security import Guard, UnsafeAddress
 from coordinator.services import Services
@@ -115,6 +116,7 @@ def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Ser
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),
+        results=ResultCache(settings.result_cache_bytes),
     )
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from coordinator.cluster import Cluster
     from coordinator.ingest import Ingest
     from coordinator.metrics import Metrics, SlowQueries
+    from coordinator.result_cache import ResultCache
     from coordinator.search import Search
     from coordinator.security import Guard
     from coordinator.settings import Settings
@@ -27,3 +28,4 @@ class Services:
     guard: Guard
     metrics: Metrics
     slow_queries: SlowQueries
+    results: ResultCache

@@ -127,6 +127,11 @@ class Settings:
         10_000, "requests", "that wait to be written to one index; more are overload", at_least=1
     )
 
+    # --- searching
+    result_cache_bytes: int = _setting(
+        0, "bytes", "of answers kept until the next write to their index; 0: none", at_least=0
+    )
+
     # --- logs
     log_level: str = _setting(
         "info", "level", "least that is logged", choices=("debug", "info", "warning", "error")

@@ -79,7 +79,7 @@ async def metrics(services: Services, exchange: Exchange) -> Answer:
         writes=services.ingest.num_waiting(),
         states=cluster.num_states_in_use,
     )
-    text = services.metrics.exposition(shards, names, waiting)
+    text = services.metrics.exposition(shards, names, waiting, services.results)
     return Answer(text, content_type=_METRICS_TYPE)
 
 

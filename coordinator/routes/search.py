@@ -25,6 +25,8 @@ from coordinator.responses import (
     search_body,
     server_timing,
 )
+from coordinator.result_cache import ResultKey
+from coordinator.results import SearchResult, Timings
 from coordinator.routing import Body, Route
 from coordinator.security import Action
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from common.limits import Limits
     from coordinator.catalog import Index
     from coordinator.exchange import Exchange
-    from coordinator.results import SearchResult
     from coordinator.services import Services
 
 P = TypeVar("P")
@@ -103,7 +104,10 @@ def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
 async def search(services: Services, exchange: Exchange) -> Answer:
     """Answer `/{index}/search`."""
     parameters = narrowed(_parsed.search(services, exchange), exchange)
-    result = await services.search.search(exchange.index, parameters)
+    if services.results.is_on:
+        result = await _remembered(services, exchange, parameters)
+    else:
+        result = await services.search.search(exchange.index, parameters)
     total_us = exchange.micros
     services.metrics.observe_search(result, total_us)
     if services.slow_queries.is_slow(total_us):
@@ -114,6 +118,23 @@ async def search(services: Services, exchange: Exchange) -> Answer:
         search_body(result, exchange.request_id, total_us, "timings" in parameters.show),
         headers=server_timing(result.timings, total_us),
     )
+
+
+async def _remembered(
+    services: Services, exchange: Exchange, parameters: SearchParameters
+) -> SearchResult:
+    """Return the result of a search from the cache, or keep it there."""
+    index = exchange.index
+    request = (exchange.query_string, exchange.body, exchange.caller.filter)
+    with services.cluster.reading(index.number) as horizon:
+        key = ResultKey(index.number, index.revision, horizon, request)
+        known = services.results.get(key) if parameters.cursor is None else None
+        if known is not None:
+            return msgspec.structs.replace(known, timings=Timings(exchange.micros, 0, 0, 0))
+    result = await services.search.search(index, parameters)
+    if parameters.cursor is None and result.shards.ok == result.shards.total:
+        services.results.put(key._replace(horizon=result.seq), result)
+    return result
 
 
 async def facet(services: Services, exchange: Exchange) -> Answer:

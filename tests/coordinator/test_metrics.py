@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
 from coordinator.metrics import RECENT_KEPT, Histogram, Metrics, SlowQueries, Waiting
+from coordinator.result_cache import ResultCache
 from coordinator.results import SearchResult, ShardSummary, Timings
 
 
@@ -41,7 +42,9 @@ def test_exposition_has_what_the_shards_say() -> None:
     index = IndexStatisticsResponse(5, 6, 700, ({}, {}), (), True, 10, 20, 3, 4, 2_500_000)
     shard = ProcessStatistics(1, 2_000, 3, 4, True, ((7, index), (8, index)), {"filters": 9})
 
-    text = metrics.exposition([shard, None], {7: 'fi"lms\n'}, Waiting([5, 0], 6, 7)).decode()
+    text = metrics.exposition(
+        [shard, None], {7: 'fi"lms\n'}, Waiting([5, 0], 6, 7), ResultCache(0)
+    ).decode()
 
     for line in (
         'facetd_http_requests_total{route="GET /{index}/search",status="200"} 1.0',

@@ -15,6 +15,7 @@ from coordinator.catalog import Catalog
 from coordinator.cluster import Cluster
 from coordinator.ingest import Ingest
 from coordinator.metrics import Metrics, SlowQueries
+from coordinator.result_cache import ResultCache
 from coordinator.security import Guard
 from coordinator.services import Services
 from coordinator.settings import Settings
@@ -78,6 +79,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             guard=Guard(settings, catalog),
             metrics=Metrics(),
             slow_queries=SlowQueries(settings.slow_query_ms),
+            results=ResultCache(settings.result_cache_bytes),
         )
         stack.push_async_callback(cluster.stop)
         cluster.start()

@@ -15,6 +15,7 @@ from coordinator.catalog import Catalog, CatalogState
 from coordinator.facet_values import Bucket
 from coordinator.metrics import Metrics, SlowQueries
 from coordinator.requests import FacetParameters, SearchParameters
+from coordinator.result_cache import ResultCache
 from coordinator.results import (
     FacetPage,
     FacetResult,
@@ -130,6 +131,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),
+        results=ResultCache(settings.result_cache_bytes),
     )
 
 
