@@ -42,8 +42,6 @@ from shard.writer import Writer, has_room
 
 RETRY_SECONDS = 10.0
 """After a full disk."""
-RESIDENCY_SECONDS = 2.0
-"""Between looks at how much of data.mdb is mapped."""
 
 NEW_SEGMENTS_MIN = 2
 """So many more segments than at the last look, while writing, before the next look."""
@@ -189,7 +187,7 @@ class Merger:
 
     def _seconds_to_wait(self) -> float:
         now = time.monotonic()
-        times = [RESIDENCY_SECONDS]
+        times = [max(0.0, self._look_at - now)]
         times += [
             max(0.0, job.retry_at - now, job.idle_at - now)
             for job in self._jobs.values()
@@ -251,9 +249,10 @@ class Merger:
         now = time.monotonic()
         if now < self._look_at:
             return
-        self._look_at = now + RESIDENCY_SECONDS
-        paths = [job.partition.environment.data_path for job in list(self._jobs.values())]
-        self._budget.keep(paths)
+        # Held until the pages are given back: what has no owner is unmapped.
+        environments = [job.partition.environment for job in list(self._jobs.values())]
+        self._budget.keep([environment.data_path for environment in environments])
+        self._look_at = now + self._budget.pause
 
 
 def work(partition: Partition, *, is_idle: bool) -> bool:

@@ -1,21 +1,22 @@
 """How much of data.mdb counts as this process's memory, and giving it back.
 
-LMDB maps its file; each page that a read touches (and the 64 KiB around it, which the kernel maps
-along) stays in the process's page table and counts as resident, although the kernel could drop it
-any time. After a day of reads that is the whole file. So when more than a budget is mapped, the
-mapping is told `MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache,
-and the next read of one costs a minor fault (0.5 µs for 16 pages) instead of disk.
+LMDB maps its file; each page that a read touches stays in the process's page table and counts as
+resident, although the kernel could drop it any time. The kernel maps its surroundings along: 64 KiB
+at least, and what it has in one piece up to 2 MiB (that depends on how the file was written). So
+some hundred searches have the whole file there. When more than a budget is mapped, the mapping is
+told `MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache, and the next
+read of one costs a minor fault (1 µs for 16 pages) instead of disk.
 
-It is safe at any moment: the mapping is shared and read-only, so the entries hold nothing that the
-file does not.
+It is safe at any moment while the environment is open: the mapping is shared and read-only, so the
+entries hold nothing that the file does not.
 
-    /proc/self/smaps    7f3a00000000-7f4a00000000 r--s 00000000 fe:00 1234  /…/index-3/data.mdb
-                        ...
-                        Rss:              180000 kB
+How much is mapped of one file is expensive to ask (3 ms: the kernel walks the page tables of all
+mappings), of all files together it costs 10 µs. So that sum is watched: it grows by reads of
+data.mdb, and by first reads of segments, which is no harm: pages go back a little early then. When
+it has become less, something else was unmapped and hides what was read; then they go back too.
 
-Cost of a look: about 3 ms (the kernel walks the page tables of all mappings), so `PageBudget` looks
-only after the resident size of all files together, which costs 10 µs to ask for, has grown by a
-quarter of the budget; of giving back: 10 ms a GiB.
+Looks follow each other quickly while pages are read, and slowly while nothing happens. What can be
+read between two of them may be resident beyond the budget.
 """
 
 from __future__ import annotations
@@ -23,14 +24,19 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _MADV_DONTNEED = 4
-_SMAPS = Path("/proc/self/smaps")
+_MAPS = Path("/proc/self/maps")
 _STATM = Path("/proc/self/statm")
+_SLACK_SHARE = 8
+"""The sum may shrink by this share of the budget before that means something: it is inexact."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_LOOK_SHARE = 4
+
+
+LOOK_SECONDS_MIN = 0.1
+LOOK_SECONDS_MAX = 1.6
 
 
 class PageBudget:
@@ -38,74 +44,67 @@ class PageBudget:
 
     Args:
         resident_bytes_max: of all the files together.
+
+    Attributes:
+        pause: seconds after which `keep` should be called again.
     """
 
     def __init__(self, resident_bytes_max: int) -> None:
         self._resident_bytes_max = resident_bytes_max
-        self._seen_bytes = 0
+        self.pause = LOOK_SECONDS_MIN
+        self._after_release = self._most = _shared_bytes()
 
-    def keep(self, paths: Sequence[Path]) -> int:
-        """Give pages back if need be; returns the bytes that were given back."""
-        shared_bytes = _shared_bytes()
-        self._seen_bytes = min(self._seen_bytes, shared_bytes)
-        if (shared_bytes - self._seen_bytes) * _LOOK_SHARE < self._resident_bytes_max:
-            return 0
-        released = release_pages(paths, self._resident_bytes_max)
-        self._seen_bytes = _shared_bytes()
-        return released
+    def keep(self, paths: Sequence[Path]) -> bool:
+        """Give the pages of the files back if need be; returns whether that was so.
+
+        The files must stay mapped until this returns.
+        """
+        shared = _shared_bytes()
+        has_grown = shared > self._most
+        self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
+        self._most = max(self._most, shared)
+        is_within = shared - self._after_release <= self._resident_bytes_max
+        if is_within and (self._most - shared) * _SLACK_SHARE <= self._resident_bytes_max:
+            return False
+        release_pages(paths)
+        self._after_release = self._most = _shared_bytes()
+        return True
 
 
 def _shared_bytes() -> int:
     """Return the resident size of all file mappings; 0 where the system does not tell."""
     try:
-        return int(_STATM.read_text().split()[2]) * _PAGE_BYTES
+        return int(_STATM.read_bytes().split()[2]) * _PAGE_BYTES
     except OSError:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """One mapping of a file."""
 
     path: str
     start: int
     size: int
-    resident_bytes: int
 
 
-def parse_smaps(text: str) -> Iterator[Mapping]:
-    """Yield the file mappings of a smaps listing."""
-    path, start, size = "", 0, 0
+def parse_maps(text: str) -> Iterator[Mapping]:
+    """Yield the file mappings of a maps listing."""
     for line in text.splitlines():
-        first, _, rest = line.partition(" ")
-        if not first.endswith(":"):
-            low, _, high = first.partition("-")
-            start = int(low, 16)
-            size = int(high, 16) - start
-            fields = rest.split(maxsplit=4)
-            path = fields[4] if len(fields) == 5 else ""
-        elif first == "Rss:" and path.startswith("/"):
-            yield Mapping(path, start, size, int(rest.split()[0]) * 1024)
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6 and fields[5].startswith("/"):
+            low, _, high = fields[0].partition("-")
+            yield Mapping(fields[5], int(low, 16), int(high, 16) - int(low, 16))
 
 
-def release_pages(paths: Sequence[Path], resident_bytes_max: int) -> int:
-    """Give mapped pages of files back if more than a budget of them is resident in all.
-
-    Returns:
-        The bytes that were given back; 0 where the system has no smaps.
-    """
-    if not paths:
-        return 0
+def release_pages(paths: Sequence[Path]) -> None:
+    """Give all mapped pages of files back; nothing where the system does not list mappings."""
     try:
-        text = _SMAPS.read_text()
+        text = os.fsdecode(_MAPS.read_bytes())
     except OSError:
-        return 0
+        return
     names = {str(path.resolve()) for path in paths}
-    mappings = [one for one in parse_smaps(text) if one.path in names]
-    if sum(one.resident_bytes for one in mappings) <= resident_bytes_max:
-        return 0
     libc = ctypes.CDLL(None, use_errno=True)
     libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for one in mappings:
-        libc.madvise(one.start, one.size, _MADV_DONTNEED)
-    return sum(one.resident_bytes for one in mappings)
+    for one in parse_maps(text):
+        if one.path in names:
+            libc.madvise(one.start, one.size, _MADV_DONTNEED)

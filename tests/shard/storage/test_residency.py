@@ -3,69 +3,121 @@
 from __future__ import annotations
 
 import mmap
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from shard.storage.residency import Mapping, PageBudget, parse_smaps, release_pages
+from shard.storage.residency import (
+    LOOK_SECONDS_MAX,
+    LOOK_SECONDS_MIN,
+    Mapping,
+    PageBudget,
+    parse_maps,
+    release_pages,
+)
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs smaps")
+
+MIB = 1 << 20
+PAGE_BYTES = 4096
 
 _LISTING = """\
-7f00-7f10 r--s 00000000 fe:00 12 /data/with space/data.mdb
-Size:                  4 kB
-Rss:                  16 kB
+7f00-7f10 r--s 00000000 fe:00 12                  /data/with space/data.mdb
 7f20-7f30 rw-p 00000000 00:00 0
-Rss:                  99 kB
-7f40-7f50 rw-p 00000000 00:00 0 [heap]
-Rss:                  99 kB
-7f60-7f70 r--s 00000000 fe:00 13 /other
-Rss:                   0 kB
+7f40-7f50 rw-p 00000000 00:00 0                   [heap]
+7f60-7f70 r--s 00000000 fe:00 13                  /other
 """
 
 
 def test_file_mappings_are_read() -> None:
-    assert list(parse_smaps(_LISTING)) == [
-        Mapping("/data/with space/data.mdb", 0x7F00, 0x10, 16 * 1024),
-        Mapping("/other", 0x7F60, 0x10, 0),
+    assert list(parse_maps(_LISTING)) == [
+        Mapping("/data/with space/data.mdb", 0x7F00, 0x10),
+        Mapping("/other", 0x7F60, 0x10),
     ]
 
 
 def _resident(path: Path) -> int:
-    text = Path("/proc/self/smaps").read_text()
-    return sum(one.resident_bytes for one in parse_smaps(text) if one.path == str(path.resolve()))
+    """Return what is resident of one file, as the kernel counts it."""
+    total, is_wanted = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, _, rest = line.partition(" ")
+        if not first.endswith(":"):
+            is_wanted = rest.endswith(str(path.resolve()))
+        elif first == "Rss:" and is_wanted:
+            total += int(rest.split()[0]) * 1024
+    return total
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs smaps")
-def test_pages_over_the_budget_go_and_can_be_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "data.mdb"
-    path.write_bytes(b"x" * (4 << 20))
-    with path.open("rb") as file:
-        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    assert mapping[:].count(b"x") == 4 << 20
-    assert _resident(path) == 4 << 20
+class Mapped:
+    """A file and its mapping."""
 
-    assert release_pages([path], 8 << 20) == 0
-    assert _resident(path) == 4 << 20
-    assert release_pages([path], 1 << 20) == 4 << 20
-    assert _resident(path) == 0
-    assert mapping[:].count(b"x") == 4 << 20
-    mapping.close()
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        with path.open("wb", buffering=0) as file:
+            for _ in range(size // PAGE_BYTES):
+                file.write(b"x" * PAGE_BYTES)  # so that the kernel has it in small pieces
+        with path.open("rb") as file:
+            self.mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def read(self, start: int, end: int) -> None:
+        assert self.mapping[start:end].count(b"x") == end - start
 
 
-def test_no_files_is_no_work() -> None:
-    assert release_pages([], 0) == 0
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Mapped]:
+    mapped = Mapped(tmp_path / "data.mdb", 16 * MIB)
+    yield mapped
+    mapped.mapping.close()
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs smaps")
-def test_budget_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "data.mdb"
-    path.write_bytes(b"x" * (8 << 20))
-    with path.open("rb") as file:
-        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    budget = PageBudget(4 << 20)
-    budget.keep([path])
+def test_pages_go_and_can_be_read_again(data: Mapped) -> None:
+    data.read(0, 16 * MIB)
+    assert _resident(data.path) == 16 * MIB
+    release_pages([data.path])
+    assert _resident(data.path) == 0
+    data.read(0, 16 * MIB)
 
-    for end in range(1 << 20, (8 << 20) + 1, 1 << 20):
-        assert mapping[end - (1 << 20) : end].count(b"x") == 1 << 20
-        budget.keep([path])
-        assert _resident(path) <= 5 << 20
-    mapping.close()
+
+def test_nothing_is_done_within_the_budget(data: Mapped) -> None:
+    budget = PageBudget(8 * MIB)
+    data.read(0, 2 * MIB)
+    assert not budget.keep([data.path])
+    assert _resident(data.path) == 2 * MIB
+
+
+def test_budget_is_kept_whatever_is_read(data: Mapped) -> None:
+    """After each look no more is resident than the budget, but for what the counter is off by."""
+    budget = PageBudget(4 * MIB)
+    choice = random.Random(1)
+    num_released = 0
+    for _ in range(400):
+        start = choice.randrange(0, 16 * MIB - 65_536)
+        data.read(start, start + choice.randrange(1, 65_536))
+        num_released += budget.keep([data.path])
+        assert _resident(data.path) <= 4.5 * MIB
+    assert 1 < num_released < 100
+
+
+def test_looks_are_frequent_only_while_pages_are_read(data: Mapped) -> None:
+    budget = PageBudget(4 * MIB)
+    for _ in range(10):
+        budget.keep([data.path])
+    assert budget.pause == LOOK_SECONDS_MAX
+    data.read(0, MIB)
+    budget.keep([data.path])
+    assert budget.pause == LOOK_SECONDS_MIN
+
+
+def test_what_else_is_unmapped_hides_nothing(data: Mapped, tmp_path: Path) -> None:
+    """A merged segment's parts go while documents are read: the sum of both stays the same."""
+    budget = PageBudget(4 * MIB)
+    for turn in range(4):
+        other = Mapped(tmp_path / f"segment-{turn}", 3 * MIB)
+        other.read(0, 3 * MIB)
+        data.read(turn * 4 * MIB, (turn * 4 + 2) * MIB)
+        budget.keep([data.path])
+        other.mapping.close()
+        budget.keep([data.path])
+        assert _resident(data.path) <= 4.5 * MIB
