@@ -189,6 +189,13 @@ class Exchange:
         return int(length) if length is not None and length.isdigit() else 0
 
     @property
+    def peer_address(self) -> str:
+        """Address of the client's socket; empty if it is gone."""
+        transport = self.protocol.transport
+        peer = None if transport is None else transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
+    @property
     def micros(self) -> int:
         """Microseconds since the request was there."""
         return int((time.perf_counter() - self.started) * 1e6)

@@ -1,8 +1,8 @@
 """Middleware: what happens to every request before and after its route.
 
-    host ─▶ route ─▶ origin ─▶ key ─▶ index ─▶ body (size, type, time) ─▶ admission ─▶ handler
-                                                                                          │
-    numbers ◀── answer, or the error envelope ◀───────────────────────────────────────────┘
+    host ─▶ route ─▶ rate ─▶ origin ─▶ key ─▶ index ─▶ body (size, type, time) ─▶ admission ─▶ run
+                                                                                                │
+    numbers ◀── answer, or the error envelope ◀─────────────────────────────────────────────────┘
 
 One function instead of a stack of them: a request pays for each layer, and their order is easier to
 see in one place. Bodies are read *before* a request counts as in flight, so slow senders never take
@@ -27,6 +27,7 @@ from common.errors import (
 )
 from common.logs import Log
 from coordinator.exchange import ByteBudget
+from coordinator.rate_limit import RateLimit, client_of
 from coordinator.responses import Answer, error_answer, header, internal_error
 from coordinator.routing import Body, Route, Router
 from coordinator.security import ANYBODY
@@ -70,6 +71,12 @@ class Middleware:
         self._catalog = services.catalog
         self._budget = ByteBudget(self._limits.bytes_in_flight_max)
         self._metrics.body_bytes = lambda: self._budget.bytes_used
+        settings = services.settings
+        self._rate_limit = (
+            RateLimit(settings.client_requests_per_second, settings.client_burst)
+            if settings.client_requests_per_second > 0
+            else None
+        )
         self._logs_requests = services.settings.log_level == "debug"
 
     async def __call__(self, exchange: Exchange) -> Answer:
@@ -122,6 +129,8 @@ class Middleware:
 
     async def _answer(self, route: Route, exchange: Exchange) -> Answer:
         """Check what the route asks for, read the body, and run it."""
+        if self._rate_limit is not None and route.action is not None:
+            self._rate_limit.take(exchange.caller.key_id or client_of(exchange.peer_address))
         if route.is_change:
             self._guard.check_origin(exchange.headers)
         caller = exchange.caller

@@ -194,7 +194,7 @@ def error_answer(error: ServiceError, request_id: str) -> Answer:
     if allow is not None:
         headers += header("Allow", ", ".join(allow))
     if isinstance(error, Unavailable) or error.http_status == 507:
-        seconds = RETRY_AFTER_SECONDS.get(error.code)
+        seconds = error.details.get("retry_after", RETRY_AFTER_SECONDS.get(error.code))
         if seconds is not None:
             headers += header("Retry-After", str(seconds))
     if error.http_status == 401:

@@ -99,6 +99,16 @@ class Settings:
         (), "origins", "web pages of these origins may use the interface (CORS); '*' for any"
     )
 
+    client_requests_per_second: float = _setting(
+        0.0,
+        "requests/s",
+        "of one API key, or of one address without a key; more get 429; 0: no limit",
+        at_least=0.0,
+    )
+    client_burst: int = _setting(
+        100, "requests", "a client may send at once where its rate is limited", at_least=1
+    )
+
     # --- time
     shard_timeout_ms: int = _setting(
         5_000, "ms", "within which a shard must answer a read", at_least=1

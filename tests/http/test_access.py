@@ -185,3 +185,26 @@ async def test_configured_origin_may_read_and_write(make_web: MakeWeb) -> None:
     assert "POST" in preflight.headers["access-control-allow-methods"]
     assert "access-control-allow-origin" not in stranger.headers
     assert "access-control-allow-methods" not in stranger.headers
+
+
+async def test_rate_of_a_client_is_limited_where_the_setting_says_so(make_web: MakeWeb) -> None:
+    web = await make_web(client_requests_per_second=0.01, client_burst=4)
+    search = request("GET", "/films/search")
+    # The fixture has written one item already.
+    replies = [await web.send(search) for _ in range(4)]
+
+    assert [reply.status for reply in replies] == [200, 200, 200, 429]
+    assert replies[-1].code == "too_many_requests"
+    assert 90 <= int(replies[-1].headers["retry-after"]) <= 100
+    assert (await web.get("/_health")).status == (await web.get("/_docs")).status == 200
+    assert (await web.send(request("POST", "/films/items", b"[]"))).status == 429
+
+
+async def test_each_key_has_a_rate_of_its_own(make_web: MakeWeb) -> None:
+    web = await make_web(client_requests_per_second=0.01, client_burst=3)
+    admin = await make_key(web, actions=["admin", "search"])
+    reader = await make_key(web, admin, actions=["search"])
+
+    asked = [await status(web, "GET", "/films/search", admin) for _ in range(3)]
+    assert asked == [200, 200, 429]
+    assert await status(web, "GET", "/films/search", reader) == 200
