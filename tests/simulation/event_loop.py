@@ -94,6 +94,9 @@ class EventLoop(asyncio.BaseEventLoop):
         self._world.note(f"unhandled: {context.get('message')}")
         self._world.fail(error)
 
+    def set_default_executor(self, executor: Any) -> None:
+        self._threads = executor
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Any, *args: Any
     ) -> Any:

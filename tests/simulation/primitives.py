@@ -10,6 +10,7 @@ import concurrent.futures
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -169,11 +170,14 @@ class Executor:
         process: Process,
         max_workers: int | None = None,
         thread_name_prefix: str = "worker",
+        initializer: Callable[..., object] | None = None,
+        initargs: Sequence[Any] = (),
     ) -> None:
         self._world = world
         self._process = process
         self._max_workers = max_workers or 4
         self._name = thread_name_prefix
+        self._begin = None if initializer is None else partial(initializer, *initargs)
         self._waiting: deque[tuple[Outcome, Callable[[], Any]]] = deque()
         self._workers: list[Strand] = []
         self._num_idle = 0
@@ -195,6 +199,8 @@ class Executor:
             self._world.pause(lambda: all(worker.is_done for worker in self._workers))
 
     def _work(self) -> None:
+        if self._begin is not None:
+            self._begin()
         while True:
             self._num_idle += 1
             self._world.pause(lambda: bool(self._waiting) or self._is_shut)

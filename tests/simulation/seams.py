@@ -107,6 +107,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
             getpid=lambda: world.current.process.pid,
             kill=kill,
             _exit=exit_process,
+            getpriority=lambda which, who: 0,
+            setpriority=lambda which, who, priority: None,
             **{name: pausing(getattr(os, name)) for name in ("fsync", "replace", "rename")},
         ),
         secrets: StandIn(
@@ -123,8 +125,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     stand_ins[id(threading.Lock)] = partial(Lock, world)
     stand_ins[id(time.monotonic)] = monotonic
 
-    def make_executor(max_workers: int | None = None, name: str = "worker") -> Executor:
-        return Executor(world, world.current.process, max_workers, name)
+    def make_executor(*arguments: Any, **options: Any) -> Executor:
+        return Executor(world, world.current.process, *arguments, **options)
 
     stand_ins[id(concurrent.futures.ThreadPoolExecutor)] = make_executor
 
