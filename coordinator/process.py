@@ -22,6 +22,7 @@ from common import data_directory, logs
 from common.data_directory import DataDirectoryError, Endpoint
 from common.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.logs import Log
+from common.memory import configure_allocator, keep_small
 from common.priority import run_in_background
 from coordinator.app import HttpApp, create_app
 from coordinator.catalog import Catalog
@@ -56,6 +57,7 @@ def run(settings: Settings, *, lock: int | None = None, parent_pipe: int | None 
     if is_supervised:
         ask_for_parent_death_signal()
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
+    configure_allocator()
     try:
         return uvloop.run(_run(settings, lock, parent_pipe))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
@@ -95,8 +97,10 @@ async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) ->
         gc.freeze()
         _log.info("listening", url=address)
         announcing = asyncio.create_task(_announce(cluster, settings, port))
+        keeping = asyncio.create_task(keep_small())
         await stop.wait()
         announcing.cancel()
+        keeping.cancel()
         _log.info("stopping")
         _endpoint_path(data).unlink(missing_ok=True)
         await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))

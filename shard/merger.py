@@ -29,11 +29,11 @@ import numpy as np
 
 from common.faults import fault
 from common.logs import Log
+from common.memory import trim
 from common.priority import run_in_background
 from shard.index.segment import Segment
 from shard.index.segment_builder import make_doc_maps, merge_segments
 from shard.memo import COLUMN_MEMO, FILTER_MEMO
-from shard.memory import trim
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
 from shard.snapshot import SegmentView

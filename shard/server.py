@@ -26,11 +26,11 @@ from common import data_directory
 from common.data_directory import DataDirectoryError, Endpoint
 from common.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.logs import Log
+from common.memory import configure_allocator, keep_small
 from common.protocol.connection import RpcServer, authenticator
 from common.protocol.messages import Welcome
 from shard.handlers import Handlers
 from shard.indexes import Indexes
-from shard.memory import configure_allocator
 from shard.settings import ShardSettings
 from shard.storage.environment import DamagedEnvironment
 
@@ -112,7 +112,9 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    keeping = asyncio.create_task(keep_small())
     await stop.wait()
+    keeping.cancel()
     _log.info("stopping")
     await server.close(STOP_GRACE_SECONDS)
     await indexes.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ from common.query import (
     StartsWith,
 )
 from common.values import Shape, facet_key
+from shard.memo import Memo
+from shard.query import filters
 from shard.query.filters import fold_key, is_slow, resolve
 from tests.shard.columns_model import (
     FACETS,
@@ -164,6 +167,48 @@ def test_only_texts_that_are_not_columns_yet_are_slow(
     assert is_slow(world.snapshot, view, condition) == expected_slow
     resolve(world.snapshot, view, condition)
     assert not is_slow(world.snapshot, view, condition)
+
+
+def _remembered(memo: Memo) -> int:
+    """Return the bytes of all arrays that a memo really holds."""
+    return sum(kept.nbytes for kept, *_ in memo._entries.values())
+
+
+def test_filters_of_few_documents_are_remembered_in_few_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And give the same bitset again, whichever way they were kept."""
+    memo = Memo(1 << 20)
+    monkeypatch.setattr(filters, "FILTER_MEMO", memo)
+    world = World([{"tags": [f"rare-{i}", f"half-{i % 2}"]} for i in range(2_000)])
+    (view,) = world.snapshot.views
+    for condition, num_bytes in (
+        (AnyOf("tags", ("rare-7",)), 4),
+        (AnyOf("tags", ("rare-9", "rare-64", "rare-1999")), 12),
+        (AnyOf("tags", ("half-1",)), 32 * 8),  # 1,000 documents: a bitset is shorter
+        (AnyOf("tags", ("nobody",)), 0),
+    ):
+        before = _remembered(memo)
+        first = resolve(world.snapshot, view, condition)
+        assert _remembered(memo) - before == num_bytes
+        assert np.array_equal(resolve(world.snapshot, view, condition), first)
+        assert found(world, condition) == expected(world, condition)
+
+
+def test_memory_of_filters_is_bounded_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memo = Memo(64 * 1024)
+    monkeypatch.setattr(filters, "FILTER_MEMO", memo)
+    world = World([{"tags": [f"rare-{i}", f"part-{i % 7}"], "year": i} for i in range(3_000)])
+    (view,) = world.snapshot.views
+    for i in range(1_500):
+        condition: Filter = AnyOf("tags", (f"rare-{i}", f"part-{i % 7}"))
+        if i % 3 == 0:
+            condition = Range("year", i, False, None, False)
+        assert len(np.flatnonzero(resolve(world.snapshot, view, condition)))
+        assert _remembered(memo) <= memo.size <= memo.bytes_max
+    assert len(memo) > 10
 
 
 def test_folding_keeps_punctuation() -> None:

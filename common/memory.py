@@ -1,0 +1,89 @@
+"""Keep freed memory from counting as this process's: glibc's allocator, told what we know.
+
+Bulk bodies, and building and merging segments, take arrays of many megabytes for a moment. By
+default glibc raises its threshold for separate mappings with each such array that is freed (up to
+32 MiB), so the next ones are cut from arenas, one a thread, which never shrink in the middle. With
+a fixed threshold large arrays are mappings of their own and go back when freed; with few arenas the
+rest has few places to be torn. What is free between the pieces that are used (after a bulk load
+that is most of an arena) is given back when an index has come to rest, and whenever the process has
+grown by a few megabytes since: searches put their pieces here and there into that space.
+
+Elsewhere than on glibc nothing is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
+
+MMAP_THRESHOLD_BYTES = 1 << 20
+ARENAS_MAX = 2
+GROWTH_BYTES = 4 << 20
+"""Growth after which free memory is given back."""
+LOOK_SECONDS = 2.0
+"""Between looks at the growth; giving back takes about a millisecond."""
+
+
+def _libc() -> ctypes.CDLL | None:
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
+
+
+def configure_allocator() -> None:
+    """Set threshold and arenas; call it before threads are started."""
+    libc = _libc()
+    if libc is not None:
+        libc.mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+        libc.mallopt(_M_ARENA_MAX, ARENAS_MAX)
+
+
+def trim() -> None:
+    """Give free memory back to the system; about a millisecond."""
+    libc = _libc()
+    if libc is not None:
+        libc.malloc_trim(0)
+
+
+async def keep_small() -> None:
+    """Give free memory back from time to time, until cancelled.
+
+    On the event loop, although it may take a millisecond: whoever wants memory meanwhile waits for
+    it, and must not wait for a thread of lower priority.
+    """
+    trimmer = Trimmer()
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        trimmer.keep()
+
+
+class Trimmer:
+    """Gives free memory back when the process has grown; to be asked now and then."""
+
+    def __init__(self) -> None:
+        self._least = _anonymous_bytes()
+
+    def keep(self) -> bool:
+        """Give free memory back if that may be much; returns whether it was done."""
+        anonymous = _anonymous_bytes()
+        self._least = min(self._least, anonymous)
+        if anonymous - self._least < GROWTH_BYTES:
+            return False
+        trim()
+        self._least = _anonymous_bytes()
+        return True
+
+
+def _anonymous_bytes() -> int:
+    """Return the memory that is no file's; 0 where the system does not tell."""
+    try:
+        fields = _STATM.read_bytes().split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
