@@ -265,11 +265,13 @@ def select_hits(
         snapshot: what was searched.
         matches: by segment of the snapshot.
         request: the order, and the cursor.
-        num_hits: how many to return at most.
+        num_hits: how many to return at most; 0: none.
 
     Returns:
         Hits, best first.
     """
+    if not num_hits:
+        return _no_hits(has_query=request.query is not None)
     if request.query is not None and not request.sort and request.after is None:
         return _select_by_score(snapshot, matches, num_hits)
     order = _Order(snapshot, request, matches)

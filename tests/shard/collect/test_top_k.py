@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
+from shard.collect import top_k
 from shard.collect.matches import Matches
 from shard.collect.top_k import Hits, select_hits, sort_values
 from shard.index.sort_columns import PERMUTATION_USES_MIN
@@ -104,7 +106,7 @@ def records(hits: Hits) -> list[int]:
     return found
 
 
-@given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(1, 50), st.data())
+@given(worlds(), sort_keys, st.booleans(), st.booleans(), st.integers(0, 50), st.data())
 def test_hits_are_in_the_naive_order(
     world: World,
     sort: tuple[SortKey, ...],
@@ -202,6 +204,14 @@ def test_large_numbers_in_arrays_do_not_order_items_without_a_scalar() -> None:
     key = SortKey("n", True)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     assert records(hits) == [2, 0, 1]
+
+
+def test_no_hits_are_asked_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the simulation: `per_page: 0` with a sort key let kernels write behind arrays."""
+    monkeypatch.setattr(top_k, "_kth_smallest_heap", None)
+    world = World([{"year": 2}, {"year": 1}])
+    hits = select_hits(world.snapshot, all_matches(world, None), request((SortKey("year"),)), 0)
+    assert records(hits) == []
 
 
 def test_an_empty_snapshot_has_no_hits() -> None:
