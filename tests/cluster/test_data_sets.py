@@ -109,12 +109,12 @@ def compare(services: Services, name: str, lines: list[bytes], shard_counts: lis
             assert reply.json["created"] == len(oracle.items)
         for _ in range(NUM_SEARCHES):
             parameters = made_up_search(dice, items, list(configuration["aggregations"]))
-            for index in indexes:
-                index.client.close()  # the model takes longer than idle connections are kept
             replies = [index.post("search", parameters) for index in indexes]
             assert [reply.status for reply in replies] == [200] * len(replies), replies[0].body
             assert len({stable(reply.body) for reply in replies}) == 1, parameters
             check(replies[0].json, oracle.search(**parameters), parameters)
+            for index in indexes:
+                index.client.close()  # the model takes longer than idle connections are kept
         for key in dice.sample(list(oracle.items), 3):
             assert indexes[-1].get(f"items/{key}").json == oracle.items[key]
     finally:
