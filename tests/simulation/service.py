@@ -45,15 +45,27 @@ class Machine:
         world: decides.
         num_shards: how many.
         shard_settings: small ones, so that files and merges come early.
+        result_cache_bytes: of the coordinator.
     """
 
-    def __init__(self, world: World, num_shards: int, shard_settings: ShardSettings) -> None:
+    def __init__(
+        self,
+        world: World,
+        num_shards: int,
+        shard_settings: ShardSettings,
+        result_cache_bytes: int,
+    ) -> None:
         self.world = world
         self.num_shards = num_shards
         self.network = Network(world)
         folder = str(_MEMORY) if os.access(_MEMORY, os.W_OK) else None
         self.data = Path(tempfile.mkdtemp(prefix="facetd-simulation-", dir=folder))
-        self.settings = Settings(data_dir=self.data, shards=num_shards, port=PORT)
+        self.settings = Settings(
+            data_dir=self.data,
+            shards=num_shards,
+            port=PORT,
+            result_cache_bytes=result_cache_bytes,
+        )
         self.shards: list[Process] = []
         self.coordinator: Process
         self.loops: list[EventLoop] = []

@@ -88,7 +88,7 @@ def _simulate(world: World) -> Outcome:
     )
     history = History(num_shards)
     world.note(f"{num_shards} shards, {num_clients} clients, {settings}")
-    with Machine(world, num_shards, settings) as machine:
+    with Machine(world, num_shards, settings, dice.choice((0, 1 << 20))) as machine:
         num_operations = dice.choice((15, 40))
         actors = [Actor(machine, history, number, num_operations) for number in range(num_clients)]
         _run(machine, actors[0].create_index())
