@@ -37,7 +37,8 @@ NUM_HITS = 10
 ITEM_BYTES = 490
 
 _DOCUMENT = orjson.dumps({"id": 1, "title": "x" * (ITEM_BYTES - len(b'{"id":1,"title":""}'))})
-_NUMBERS = np.arange(10, dtype=np.uint32).tobytes()
+_COUNTS = np.array([0, 0, 10, 0, *range(10)], np.uint16).tobytes()
+"""Ten counts of one facet, as `packed_counts` draws them."""
 
 
 def search_answer(num_documents: int) -> SearchResponse:
@@ -50,14 +51,12 @@ def search_answer(num_documents: int) -> SearchResponse:
         sort_values=(),
         documents=(_DOCUMENT,) * num_documents,
         facets=tuple(
-            FacetCounts(
-                field=name, epoch=1, num_values=10, numbers=_NUMBERS, counts=_NUMBERS, alive=None
-            )
-            for name in FACETS
+            FacetCounts(field=name, epoch=1, num_values=10, alive=None) for name in FACETS
         ),
         ranges=(),
         explanations=(),
         timings_us=(0, 0, 0),
+        facet_counts=_COUNTS * len(FACETS),
     )
 
 

@@ -1,4 +1,4 @@
-"""Eight bytes of a byte array at a time: the leaves of kernels that read JSON or hash.
+"""Many bytes of an array at a time: the leaves of kernels that read JSON, hash or copy short rows.
 
 numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics; where
 kernels come compiled there is nothing to call. Words are little-endian, like every machine that
@@ -18,6 +18,9 @@ if TYPE_CHECKING or not needs_numba:
 
     def load_u32(array: Any, position: int) -> Any:
         """Return the four bytes from `position` as uint32."""
+
+    def copy_32(source: Any, position: Any, target: Any, at: Any) -> None:
+        """Copy 32 bytes from an element of one array to an element of another, as one word."""
 
     def trailing_zeros(word: Any) -> int:
         """Return the number of zero bits below the lowest set bit (64 for 0)."""
@@ -51,6 +54,24 @@ else:
     load_u32 = _loader(32, types.uint32)
 
     @intrinsic
+    def copy_32(typingctx, source, position, target, at):
+        """Copy 32 bytes from an element of one array to an element of another, as one word."""
+
+        def generate(context, builder, signature, arguments):
+            def pointer(array, element):
+                struct = context.make_array(signature.args[array])(
+                    context, builder, arguments[array]
+                )
+                start = builder.gep(struct.data, [arguments[element]])
+                return builder.bitcast(start, ir.VectorType(ir.IntType(64), 4).as_pointer())
+
+            word = builder.load(pointer(0, 1), align=1)
+            builder.store(word, pointer(2, 3), align=1)
+            return context.get_dummy_value()
+
+        return types.void(source, position, target, at), generate
+
+    @intrinsic
     def trailing_zeros(typingctx, word):
         """Return the number of zero bits below the lowest set bit (64 for 0)."""
 
@@ -69,4 +90,4 @@ else:
         return types.int64(types.uint64), generate
 
 
-__all__ = ["count_ones", "load_u32", "load_u64", "trailing_zeros"]
+__all__ = ["copy_32", "count_ones", "load_u32", "load_u64", "trailing_zeros"]

@@ -14,9 +14,12 @@ another epoch, the tail is fetched once (`missing_from`, `extend`) before the co
 counts cross the wire as arrays of integers, the merge is an addition, and nothing is cut before it
 is exact.
 
-Cost: adding is one kernel pass per shard over its (dense or sparse) counts; choosing the top k is
-one pass with a heap of k counts; only the values of the page are touched as texts. Key ranks,
-needed for orders by key and for very many ties, are sorted once per length of the numbering.
+Cost: adding is one kernel pass per shard over its (dense or sparse) counts, choosing the top k one
+pass with a heap of k; where all shards sent pairs, both look at the values that have a count and at
+no others. The sums stand in one array of the process that is zeros between searches. Only the
+values of the page are touched as texts: those of equal count are ordered by *rank*, which is known
+of the values that the numbering had when it was sorted last. It is sorted again when values
+without a rank get in the way too often (`_RANKED_MAX` says up to which length).
 """
 
 from __future__ import annotations
@@ -25,101 +28,120 @@ import heapq
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.kernels import kernel
-from common.protocol.messages import FacetCounts
+from common.protocol.messages import SearchResponse
+from common.protocol.packed_counts import EVERY, add_packed
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _TIES_MAX = 4_096
 """Values of equal count that are sorted as texts; more are sorted by rank."""
+_RANKED_MAX = 1 << 16
+"""Longer numberings are sorted only for very many ties: a million texts take a second."""
+_UNRANKED_MIN = 64
+"""So many values may be without a rank, or as many as a sixteenth of those that have one."""
+_NO_NUMBERS = np.zeros(0, np.uint32)
+
+Answers = Sequence[tuple[int, SearchResponse]]
+"""Shard ordinal and its answer."""
 
 
-def _read_only(types: Any) -> Any:
-    """Return numba's type of the counts of an answer, which are a part of its bytes."""
-    return types.Array(types.uint32, 1, "C", readonly=True)
+@kernel("void(int64[::1], int64, int64)", inline=True)
+def _replace_least(heap: Any, size: Any, key: Any) -> Any:
+    """Put a key into a min-heap in place of its least one."""
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= key:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = key
 
 
-@kernel(lambda types: types.void(types.int64[::1], types.int64[::1], _read_only(types)))
-def _add_dense(merged: NDArray[np.int64], to_number: NDArray[np.int64], counts: object) -> None:
-    for i in range(len(counts)):  # type: ignore[arg-type]
-        merged[to_number[i]] += counts[i]  # type: ignore[index]
-
-
-@kernel(
-    lambda types: types.void(
-        types.int64[::1], types.int64[::1], _read_only(types), _read_only(types)
-    )
-)
-def _add_sparse(
-    merged: NDArray[np.int64], to_number: NDArray[np.int64], numbers: object, counts: object
-) -> None:
-    for i in range(len(counts)):  # type: ignore[arg-type]
-        merged[to_number[numbers[i]]] += counts[i]  # type: ignore[index]
-
-
-@kernel("int64(int64[::1], int64, int64[::1], int64[::1])")
+@kernel("int64(int64[::1], uint32[::1], int64, uint32[::1], uint32[::1], int64[::1])")
 def _select_top(
-    merged: NDArray[np.int64],
-    k: int,
-    chosen: NDArray[np.int64],
-    num_positive: NDArray[np.int64],
-) -> int:
-    """Write the numbers of all values whose count is at least the k-th greatest (and positive).
+    counts: Any, touched: Any, num_touched: Any, ranks: Any, by_rank: Any, best: Any
+) -> Any:
+    """Write the k values of the greatest counts, best first; of equal counts the lower rank wins.
 
-    A min-heap of the k greatest counts finds the threshold in one pass; a second pass gathers.
+    A min-heap of k keys, count in the upper and rank in the lower half, in one pass.
 
     Args:
-        merged: counts by number.
-        k: at least 1.
-        chosen: output; its length bounds how many are written.
-        num_positive: output of one element: how many counts are positive.
+        counts: by number; less than 2^31.
+        touched: the numbers that may have a count.
+        num_touched: how many, or `EVERY`.
+        ranks: by number; it may end before `counts` does.
+        by_rank: the number of each rank.
+        best: output of 2 k elements: numbers, and from the k-th element on their counts.
+
+    Returns:
+        How many values were written. If values without a rank are among the k best, or tie with the
+        last of them: less than 0, and its negative is the k-th greatest count.
+    """
+    k = len(best) >> 1
+    low_half = np.int64(0xFFFFFFFF)
+    heap = np.empty(k, np.int64)
+    size = 0
+    floor = 0
+    greatest_unranked = 0
+    num_seen = len(counts) if num_touched == EVERY else num_touched
+    for i in range(num_seen):
+        number = np.int64(i) if num_touched == EVERY else np.int64(touched[i])
+        count = counts[number]
+        if count <= floor:
+            continue
+        key = count << 32
+        if number < len(ranks):
+            key |= low_half - np.int64(ranks[number])
+        else:
+            greatest_unranked = max(greatest_unranked, count)
+        if size < k:
+            at = size
+            size += 1
+            while at > 0 and heap[(at - 1) >> 1] > key:
+                heap[at] = heap[(at - 1) >> 1]
+                at = (at - 1) >> 1
+            heap[at] = key
+        elif key > heap[0]:
+            _replace_least(heap, k, key)
+        if size == k:
+            floor = (heap[0] >> 32) - 1
+    if greatest_unranked > floor:
+        return -(floor + 1)
+    for i in range(size - 1, -1, -1):
+        key = heap[0]
+        best[i] = np.int64(by_rank[low_half - (key & low_half)])
+        best[k + i] = key >> 32
+        _replace_least(heap, i, heap[i])
+    return size
+
+
+@kernel("int64(int64[::1], uint32[::1], int64, int64, int64[::1])")
+def _list_at_least(counts: Any, touched: Any, num_touched: Any, threshold: Any, chosen: Any) -> Any:
+    """Write the numbers of all values whose count is at least the threshold.
 
     Returns:
         How many numbers were written, or -1 if there were more than fit.
     """
-    heap = np.zeros(k, np.int64)
-    size = 0
-    positive = 0
-    for i in range(len(merged)):
-        count = merged[i]
-        if count <= 0:
-            continue
-        positive += 1
-        if size < k:
-            at = size
-            size += 1
-            while at > 0 and heap[(at - 1) >> 1] > count:
-                heap[at] = heap[(at - 1) >> 1]
-                at = (at - 1) >> 1
-            heap[at] = count
-        elif count > heap[0]:
-            at = 0
-            while True:
-                child = 2 * at + 1
-                if child >= k:
-                    break
-                if child + 1 < k and heap[child + 1] < heap[child]:
-                    child += 1
-                if heap[child] >= count:
-                    break
-                heap[at] = heap[child]
-                at = child
-            heap[at] = count
-    num_positive[0] = positive
-    if size == 0:
-        return 0
-    threshold = heap[0] if size == k else 1
     num = 0
-    for i in range(len(merged)):
-        if merged[i] >= threshold:
+    num_seen = len(counts) if num_touched == EVERY else num_touched
+    for i in range(num_seen):
+        number = np.int64(i) if num_touched == EVERY else np.int64(touched[i])
+        if counts[number] >= threshold:
             if num == len(chosen):
                 return -1
-            chosen[num] = i
+            chosen[num] = number
             num += 1
     return num
 
@@ -130,7 +152,9 @@ class _ShardNumbering:
 
     epoch: int = -1
     length: int = 0
-    to_number: NDArray[np.int64] = field(default_factory=lambda: np.zeros(64, np.int64))
+    is_same: bool = True
+    """Whether its numbers are ours, as those of the first shard mostly are."""
+    to_number: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(64, np.uint32))
 
 
 class FacetValues:
@@ -140,7 +164,7 @@ class FacetValues:
         self.values: list[str] = []
         self._number_of: dict[str, int] = {}
         self._shards = [_ShardNumbering() for _ in range(num_shards)]
-        self._ranks: NDArray[np.int64] | None = None
+        self._ranks = self._by_rank = _NO_NUMBERS
         self.derived: dict[str, object] = {}
         """What callers computed from all values; dropped when the numbering grows."""
 
@@ -162,7 +186,7 @@ class FacetValues:
         """Take in a part of a shard's dictionary; what is known already is skipped."""
         known = self._shards[shard]
         if known.epoch != epoch:
-            known.epoch, known.length = epoch, 0
+            known.epoch, known.length, known.is_same = epoch, 0, True
         if start > known.length:
             return
         fresh = values[known.length - start :]
@@ -171,7 +195,7 @@ class FacetValues:
         end = known.length + len(fresh)
         if end > len(known.to_number):
             known.to_number = np.concatenate(
-                (known.to_number, np.zeros(max(end, len(known.to_number)), np.int64))
+                (known.to_number, np.zeros(max(end, len(known.to_number)), np.uint32))
             )
         numbers = self._number_of
         before = len(self.values)
@@ -180,18 +204,21 @@ class FacetValues:
             if number == len(self.values):
                 self.values.append(key)
             known.to_number[i] = number
+            known.is_same = known.is_same and number == i
         known.length = end
         if len(self.values) > before:
-            self._ranks = None
             self.derived.clear()
 
-    def ranks(self) -> NDArray[np.int64]:
+    def ranks(self) -> NDArray[np.uint32]:
         """Return the rank of every value in code point order; shape (len,), cached."""
-        if self._ranks is None:
-            order = sorted(range(len(self.values)), key=self.values.__getitem__)
-            ranks = np.empty(len(order), np.int64)
-            ranks[order] = np.arange(len(order))
-            self._ranks = ranks
+        if len(self._ranks) < len(self.values):
+            order: list[int] = self._by_rank.tolist()
+            fresh = range(len(order), len(self.values))
+            order += sorted(fresh, key=self.values.__getitem__)
+            order.sort(key=self.values.__getitem__)  # two runs, which are merged
+            self._by_rank = np.array(order, np.uint32)
+            self._ranks = np.empty(len(order), np.uint32)
+            self._ranks[self._by_rank] = np.arange(len(order), dtype=np.uint32)
         return self._ranks
 
     def numeric_values(self) -> NDArray[np.float64]:
@@ -206,37 +233,143 @@ class FacetValues:
         self.derived["numeric_values"] = numbers
         return numbers
 
-    def merge(self, parts: Sequence[tuple[int, FacetCounts]]) -> MergedCounts:
-        """Add up the counts of the shards.
+    def add_packed(
+        self, shard: int, packed: NDArray[np.uint16], at: int, num_touched: int
+    ) -> tuple[int, int]:
+        """Add a shard's counts to the sums of the process; see `packed_counts`."""
+        known = self._shards[shard]
+        end: int
+        end, num_touched = add_packed(
+            packed, at, known.to_number, known.is_same, _SUMS.sums, _SUMS.touched, num_touched
+        )
+        return end, num_touched
+
+    def alive(self, answers: Answers, position: int) -> NDArray[np.bool_] | None:
+        """Return which values belong to a live document, by those shards that say so, if any.
 
         Args:
-            parts: shard ordinal and its counts; every dictionary is known far enough.
+            answers: the dictionaries are known as far as they refer to them.
+            position: of the facet among those of each answer.
         """
-        merged = np.zeros(len(self.values), np.int64)
         alive: NDArray[np.bool_] | None = None
-        for shard, part in parts:
+        for shard, answer in answers:
+            part = answer.facets[position]
+            if part.alive is None:
+                continue
+            if alive is None:
+                alive = np.zeros(len(self.values), np.bool_)
+            bits = np.frombuffer(part.alive, np.uint8)
+            living = np.unpackbits(bits, count=part.num_values, bitorder="little")
             to_number = self._shards[shard].to_number
-            counts = np.frombuffer(part.counts, np.uint32)
-            if part.numbers:
-                _add_sparse(merged, to_number, np.frombuffer(part.numbers, np.uint32), counts)
-            elif len(counts):
-                _add_dense(merged, to_number, counts)
-            if part.alive is not None:
-                if alive is None:
-                    alive = np.zeros(len(self.values), np.bool_)
-                bits = np.frombuffer(part.alive, np.uint8)
-                living = np.unpackbits(bits, count=part.num_values, bitorder="little")
-                alive[to_number[: part.num_values][living.view(np.bool_)]] = True
-        return MergedCounts(merged, alive)
+            alive[to_number[: part.num_values][living.view(np.bool_)]] = True
+        return alive
+
+    def top(self, merged: MergedCounts, counts: NDArray[np.int64], k: int) -> list[tuple[int, int]]:
+        """Return number and count of the k values with the greatest counts, best first.
+
+        Of equal counts the text that is less comes first. Values without a count are not among
+        them, so there may be fewer than k.
+        """
+        best = np.empty(2 * k, np.int64)
+        touched, num_touched = merged.touched, merged.num_touched
+        num: int = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
+        if num < 0 and self._is_worth_ranking():
+            self.ranks()
+            num = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
+        if num >= 0:
+            return list(zip(best[:num].tolist(), best[k : k + num].tolist(), strict=True))
+        room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
+        num = _list_at_least(counts, touched, num_touched, -num, room)
+        if num >= 0:
+            texts = self.values
+            chosen = room[:num]
+            rows = [
+                (-count, texts[n], n)
+                for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
+            ]
+            rows.sort()
+            return [(n, -negative) for negative, _, n in rows[:k]]
+        positive = np.flatnonzero(counts > 0)
+        order = np.lexsort((self.ranks()[positive], -counts[positive]))
+        numbers = positive[order[:k]]
+        return list(zip(numbers.tolist(), counts[numbers].tolist(), strict=True))
+
+    def _is_worth_ranking(self) -> bool:
+        num_ranked = len(self._ranks)
+        num_unranked = len(self.values) - num_ranked
+        return len(self.values) <= _RANKED_MAX and num_unranked > max(
+            _UNRANKED_MIN, num_ranked >> 4
+        )
 
 
-class MergedCounts(NamedTuple):
-    """Counts of one facet over all shards, by the coordinator's value number."""
+class _Sums:
+    """Where counts are added up.
 
-    counts: NDArray[np.int64]
-    alive: NDArray[np.bool_] | None
-    """Which values belong to a live document; None if no shard found it worth sending, which it
-    does whenever a value without hits could be listed."""
+    One for the process, since no search waits between its additions and the choice of its buckets.
+
+    Attributes:
+        sums: by value number; zeros between facets.
+        touched: numbers that may have a sum.
+    """
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(0, np.int64)
+        self.touched = np.zeros(0, np.uint32)
+
+    def ensure(self, num_values: int) -> None:
+        """Make room for a numbering."""
+        if len(self.sums) <= num_values:
+            self.sums = np.zeros(2 * num_values + 1, np.int64)
+            self.touched = np.empty(2 * num_values + 1, np.uint32)
+
+    def clear(self, num_values: int, num_touched: int) -> None:
+        """Make everything zeros again."""
+        if num_touched == EVERY:
+            self.sums[:num_values] = 0
+        else:
+            self.sums[self.touched[:num_touched]] = 0
+
+
+_SUMS = _Sums()
+
+
+class MergedCounts:
+    """Counts of one facet over all shards, by the coordinator's value number.
+
+    They stand in the sums of the process until the `with` block ends (see `CountsReader`), unless
+    they are `kept`.
+
+    Attributes:
+        counts: by number; as long as the numbering was.
+        touched: the numbers that may have a count.
+        num_touched: how many, or that it may be every number.
+    """
+
+    __slots__ = ("_alive", "_find_alive", "counts", "num_touched", "touched")
+
+    def __init__(
+        self,
+        counts: NDArray[np.int64],
+        touched: NDArray[np.uint32],
+        num_touched: int,
+        find_alive: Callable[[], NDArray[np.bool_] | None],
+    ) -> None:
+        self.counts = counts
+        self.touched = touched
+        self.num_touched = num_touched
+        self._find_alive: Callable[[], NDArray[np.bool_] | None] | None = find_alive
+        self._alive: NDArray[np.bool_] | None = None
+
+    @property
+    def alive(self) -> NDArray[np.bool_] | None:
+        """Which values belong to a live document; None if no shard found it worth sending.
+
+        It does whenever a value without hits could be listed.
+        """
+        if self._find_alive is not None:
+            self._alive = self._find_alive()
+            self._find_alive = None
+        return self._alive
 
     def exists(self, number: int) -> bool:
         """Return whether any live document has the value."""
@@ -244,9 +377,66 @@ class MergedCounts(NamedTuple):
             return False  # became known after these counts were made
         return bool(self.counts[number] > 0 or (self.alive is not None and self.alive[number]))
 
+    def kept(self) -> MergedCounts:
+        """Return the same counts in an array of their own."""
+        alive = self.alive
+        return MergedCounts(self.counts.copy(), _NO_NUMBERS, EVERY, lambda: alive)
 
-@dataclass(frozen=True, slots=True)
-class BucketOrder:
+    def __enter__(self) -> MergedCounts:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _SUMS.clear(len(self.counts), self.num_touched)
+
+
+class CountsReader:
+    """Adds up what the shards answered to one search, facet by facet, in the order of the request.
+
+    Args:
+        answers: shard ordinal and answer; the dictionaries are known as far as they refer to them.
+    """
+
+    __slots__ = ("_answers", "_ends", "_packed", "_position")
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._packed = [np.frombuffer(answer.facet_counts, np.uint16) for _, answer in answers]
+        self._ends = [0] * len(answers)
+        self._position = 0
+
+    def next(self, values: FacetValues) -> MergedCounts:
+        """Return the counts of the next facet, for use in a `with` statement.
+
+        Args:
+            values: the numbering of that facet.
+        """
+        num_values = len(values)
+        _SUMS.ensure(num_values)
+        answers, position, ends = self._answers, self._position, self._ends
+        self._position += 1
+        num_touched = 0
+        try:
+            for i, (shard, _) in enumerate(answers):
+                ends[i], num_touched = values.add_packed(
+                    shard, self._packed[i], ends[i], num_touched
+                )
+        except BaseException:
+            _SUMS.clear(num_values, EVERY)
+            raise
+        return MergedCounts(
+            _SUMS.sums[:num_values],
+            _SUMS.touched,
+            num_touched,
+            lambda: values.alive(answers, position),
+        )
+
+
+class BucketOrder(Struct, frozen=True):
     """How to choose and order the buckets of one facet."""
 
     keys: tuple[tuple[str, bool], ...] = (("selected", True), ("count", True), ("key", False))
@@ -283,8 +473,8 @@ def page_of_buckets(
     offset: int,
     limit: int,
     accepts: NDArray[np.bool_] | None = None,
-) -> tuple[list[Bucket], int]:
-    """Return one page of a facet's buckets, and how many buckets there are.
+) -> list[Bucket]:
+    """Return one page of a facet's buckets.
 
     Args:
         values: the numbering that `merged` is in.
@@ -295,88 +485,103 @@ def page_of_buckets(
         limit: buckets to return.
         accepts: by number: which values may be listed at all; None for all.
 
-    Returns:
-        The buckets, and the total. The total is exact when `alive` was sent or zeros are hidden;
-        otherwise it counts the buckets with hits.
-
     Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
     """
-    counts = merged.counts
-    if accepts is not None:
-        accepts = accepts[: len(counts)]
-        counts = np.where(accepts, counts, 0)
-    chosen = {
+    counts = _accepted(merged.counts, accepts)
+    chosen = _chosen(values, merged, selected, accepts) if selected else frozenset()
+    numbering = _numbered_by_count if order.is_by_count else _numbered_by_keys
+    rows = numbering(values, merged, counts, accepts, chosen, order, offset + limit)
+    texts = values.values
+    if not chosen:
+        return [Bucket(texts[n], count, False) for n, count in rows[offset : offset + limit]]
+    return [Bucket(texts[n], count, n in chosen) for n, count in rows[offset : offset + limit]]
+
+
+def num_buckets(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    accepts: NDArray[np.bool_] | None = None,
+) -> int:
+    """Return how many buckets all pages have, with the arguments of `page_of_buckets`.
+
+    Exact when `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
+    """
+    chosen = _chosen(values, merged, selected, accepts)
+    counts = _accepted(merged.counts, accepts)
+    return int(np.count_nonzero(_listed(merged, counts, accepts, chosen, order)))
+
+
+def _accepted(counts: NDArray[np.int64], accepts: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    return counts if accepts is None else np.where(accepts[: len(counts)], counts, 0)
+
+
+def _chosen(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    accepts: NDArray[np.bool_] | None,
+) -> frozenset[int]:
+    """Return the numbers of the selected keys that are buckets."""
+    return frozenset(
         number
         for key in selected
         if (number := values.number(key)) is not None
         and merged.exists(number)
         and (accepts is None or accepts[number])
-    }
-    if order.is_by_count:
-        top = chosen if order.has_selected_on_top else frozenset[int]()
-        numbers, total = _numbers_by_count(
-            values, counts, merged.alive, accepts, chosen, top, order.hides_zero, offset + limit
-        )
-    else:
-        numbers, total = _numbers_by_keys(
-            values, counts, merged.alive, accepts, chosen, order, offset + limit
-        )
-    texts = values.values
-    page = numbers[offset : offset + limit]
-    page_counts = counts[page].tolist() if page else []
-    return [
-        Bucket(texts[n], count, n in chosen) for n, count in zip(page, page_counts, strict=True)
-    ], total
+    )
 
 
-def _numbers_by_count(
-    values: FacetValues,
+def _listed(
+    merged: MergedCounts,
     counts: NDArray[np.int64],
-    alive: NDArray[np.bool_] | None,
     accepts: NDArray[np.bool_] | None,
-    selected: set[int],
-    on_top: set[int] | frozenset[int],
-    hides_zero: bool,
-    num_wanted: int,
-) -> tuple[list[int], int]:
-    """Order by (on top,) count descending, key ascending; return the first `num_wanted`, total."""
-    texts = values.values
-    num_positive = np.zeros(1, np.int64)
-    k = max(1, min(num_wanted + len(on_top), len(counts)))
-    room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
-    num = _select_top(counts, k, room, num_positive) if len(counts) else 0
-    if num >= 0:
-        chosen = room[:num]
-        rows = [
-            (-count, texts[n], n)
-            for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
-        ]
-        rows.sort()
-        best = [n for _, _, n in rows]
-    else:
-        positive = np.flatnonzero(counts > 0)
-        order = np.lexsort((values.ranks()[positive], -counts[positive]))
-        best = positive[order[:k]].tolist()
-    total = int(num_positive[0])
-    if on_top:
-        first = sorted(on_top, key=lambda n: (-counts[n], texts[n]))
-        total += sum(1 for n in first if counts[n] == 0)
-        best = first + [n for n in best if n not in on_top]
-    extra = [n for n in selected if n not in on_top and counts[n] == 0]
-    zeros: list[int] | NDArray[np.int64] = []
-    if hides_zero:
-        zeros = sorted(extra, key=texts.__getitem__)
-    elif alive is not None:
-        silent = alive & (counts == 0)
+    chosen: frozenset[int],
+    order: BucketOrder,
+) -> NDArray[np.bool_]:
+    """Return which values are buckets."""
+    listed = counts > 0
+    if merged.alive is not None and not order.hides_zero:
+        listed |= merged.alive
         if accepts is not None:
-            silent &= accepts
-        for n in on_top:
-            silent[n] = False
-        zeros = np.flatnonzero(silent)
-    total += len(zeros)
-    if len(best) < num_wanted and len(zeros):
-        best += _first_by_key(values, zeros, num_wanted - len(best))
-    return best[:num_wanted], total
+            listed &= accepts[: len(counts)]
+    listed[list(chosen)] = True
+    return listed
+
+
+def _numbered_by_count(
+    values: FacetValues,
+    merged: MergedCounts,
+    counts: NDArray[np.int64],
+    accepts: NDArray[np.bool_] | None,
+    chosen: frozenset[int],
+    order: BucketOrder,
+    num_wanted: int,
+) -> list[tuple[int, int]]:
+    """Order by (chosen,) count descending, key ascending; return the first numbers and counts."""
+    on_top = chosen if order.has_selected_on_top else frozenset[int]()
+    k = min(num_wanted + len(on_top), len(counts))
+    best = values.top(merged, counts, k) if k else []
+    if on_top:
+        texts = values.values
+        first = [(n, int(counts[n])) for n in on_top]
+        first.sort(key=lambda row: (-row[1], texts[row[0]]))
+        best = first + [row for row in best if row[0] not in on_top]
+    if len(best) < num_wanted:
+        zeros: list[int] | NDArray[np.int64] = []
+        if order.hides_zero:
+            zeros = [n for n in chosen - on_top if counts[n] == 0]
+        elif merged.alive is not None:
+            silent = merged.alive & (counts == 0)
+            if accepts is not None:
+                silent &= accepts[: len(counts)]
+            silent[list(on_top)] = False
+            zeros = np.flatnonzero(silent)
+        if len(zeros):
+            silent_first = _first_by_key(values, zeros, num_wanted - len(best))
+            best = best + [(n, 0) for n in silent_first]
+    return best
 
 
 def _first_by_key(
@@ -392,34 +597,27 @@ def _first_by_key(
     return first
 
 
-def _numbers_by_keys(
+def _numbered_by_keys(
     values: FacetValues,
+    merged: MergedCounts,
     counts: NDArray[np.int64],
-    alive: NDArray[np.bool_] | None,
     accepts: NDArray[np.bool_] | None,
-    selected: set[int],
+    chosen: frozenset[int],
     order: BucketOrder,
     num_wanted: int,
-) -> tuple[list[int], int]:
-    """Order by any list of keys; return the first `num_wanted` numbers, and the total."""
-    listed = counts > 0
-    if alive is not None and not order.hides_zero:
-        listed = listed | alive
-        if accepts is not None:
-            listed &= accepts
-    for number in selected:
-        listed[number] = True
-    numbers = np.flatnonzero(listed)
+) -> list[tuple[int, int]]:
+    """Order by any list of keys; return the first numbers and counts."""
+    numbers = np.flatnonzero(_listed(merged, counts, accepts, chosen, order))
     is_selected = np.zeros(len(counts), np.int64)
-    is_selected[list(selected)] = 1
+    is_selected[list(chosen)] = 1
     columns: dict[str, Callable[[], NDArray[np.int64]]] = {
         "selected": lambda: is_selected[numbers],
         "count": lambda: counts[numbers],
-        "key": lambda: values.ranks()[numbers],
+        "key": lambda: values.ranks()[numbers].astype(np.int64),
     }
     keys = [
         -columns[name]() if is_descending else columns[name]()
         for name, is_descending in reversed(order.keys)
     ]
-    ranked = numbers[np.lexsort([columns["key"](), *keys])]
-    return ranked[:num_wanted].tolist(), len(numbers)
+    ranked = numbers[np.lexsort([columns["key"](), *keys])][:num_wanted]
+    return list(zip(ranked.tolist(), counts[ranked].tolist(), strict=True))

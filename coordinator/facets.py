@@ -8,7 +8,6 @@ which are kept for as long as the horizon stays, as the shards keep theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
@@ -23,14 +22,15 @@ from common.protocol.messages import (
     FacetRequest,
     FacetValuesRequest,
     FacetValuesResponse,
-    SearchResponse,
 )
 from coordinator.catalog import Index
 from coordinator.cluster import Cluster
 from coordinator.facet_keys import accepted_keys
 from coordinator.facet_values import (
+    Answers,
     Bucket,
     BucketOrder,
+    CountsReader,
     FacetValues,
     MergedCounts,
     page_of_buckets,
@@ -43,9 +43,7 @@ ALWAYS: Final = 1 << 31
 """A `num_alive_wanted` that no number of values reaches."""
 PAGES_REMEMBERED_MAX: Final = 64
 """First pages of buckets kept with the totals of a facet."""
-
-Answers = Sequence[tuple[int, SearchResponse]]
-"""Shard ordinal and its answer."""
+NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -56,9 +54,7 @@ class _Totals:
     counts: MergedCounts
     num_alive_wanted: int
     """How far zeros can be listed from these counts."""
-    pages: dict[tuple[BucketOrder, int, int], tuple[list[Bucket], int]] = field(
-        default_factory=dict
-    )
+    pages: dict[tuple[BucketOrder, int, int], list[Bucket]] = field(default_factory=dict)
 
 
 class FacetMemory:
@@ -201,64 +197,77 @@ def facet_results(
         analyzer: folds keys.
         is_complete: whether all shards answered; a part is never kept as totals.
     """
-    positions: dict[str, list[int]] = {}
-    for position, request in enumerate(plan.requests):
-        positions.setdefault(request.field, []).append(position)
+    reader = CountsReader(answers)
+    requests = iter((*plan.requests, None))
+    request = next(requests)
     results = []
     for wish in parameters.facets:
-        name = wish.configuration.field
+        settings = wish.configuration
+        name = settings.field
         values = memory.values(name)
         totals = plan.known.get(name)
-        if totals is None:
-            own, *within = (values.merge(_parts(answers, at)) for at in positions[name])
-            totals = _Totals(horizon, own, plan.requests[positions[name][0]].num_alive_wanted)
-            if plan.is_total and is_complete:
-                memory.remember(name, totals)
-        else:
-            within = []
-        buckets, num_buckets = _page(wish, parameters, values, totals, analyzer)
-        settings = wish.configuration
         stats = None
-        if settings.show_facet_stats:
-            stats = facet_stats(values, within[0] if within else totals.counts)
-        results.append(
-            FacetResult(name, settings.title, settings.position, buckets, num_buckets, stats)
-        )
+        if totals is None:
+            assert request is not None, "a facet that is neither known nor asked for"
+            with reader.next(values) as counts:
+                if plan.is_total and is_complete:
+                    totals = _Totals(horizon, counts.kept(), request.num_alive_wanted)
+                    memory.remember(name, totals)
+                else:
+                    buckets = _page(wish, parameters, values, counts, analyzer)
+                    if settings.show_facet_stats:
+                        stats = facet_stats(values, counts)
+            request = next(requests)
+            if request is not None and request.field == name:
+                with reader.next(values) as within_hits:
+                    stats = facet_stats(values, within_hits)
+                request = next(requests)
+        if totals is not None:
+            buckets = _page_of_totals(wish, parameters, values, totals, analyzer)
+            if settings.show_facet_stats:
+                stats = facet_stats(values, totals.counts)
+        results.append(FacetResult(name, settings.title, settings.position, buckets, stats))
     return results
-
-
-def _parts(answers: Answers, position: int) -> list[tuple[int, FacetCounts]]:
-    return [(shard, answer.facets[position]) for shard, answer in answers]
 
 
 def _page(
     wish: FacetWish,
     parameters: SearchParameters,
     values: FacetValues,
+    counts: MergedCounts,
+    analyzer: Analyzer,
+) -> list[Bucket]:
+    """Return the buckets to be listed."""
+    settings = wish.configuration
+    return page_of_buckets(
+        values,
+        counts,
+        parameters.selected.get(settings.field, NONE_SELECTED),
+        BucketOrder(settings.sort, settings.hide_zero),
+        wish.offset,
+        settings.size,
+        accepted_keys(values, analyzer, None, wish.key_query),
+    )
+
+
+def _page_of_totals(
+    wish: FacetWish,
+    parameters: SearchParameters,
+    values: FacetValues,
     totals: _Totals,
     analyzer: Analyzer,
-) -> tuple[list[Bucket], int]:
-    """Return the buckets to be listed; those of totals are kept for the next search."""
+) -> list[Bucket]:
+    """Return the buckets to be listed, and keep them for the next search."""
     settings = wish.configuration
-    order = BucketOrder(settings.sort, settings.hide_zero)
-    selected = parameters.selected.get(settings.field, frozenset())
-    accepts = accepted_keys(values, analyzer, None, wish.key_query)
-    if selected or accepts is not None:
-        return page_of_buckets(
-            values, totals.counts, selected, order, wish.offset, settings.size, accepts
-        )
-    key = (order, wish.offset, settings.size)
+    if wish.key_query or parameters.selected.get(settings.field):
+        return _page(wish, parameters, values, totals.counts, analyzer)
+    key = (BucketOrder(settings.sort, settings.hide_zero), wish.offset, settings.size)
     page = totals.pages.get(key)
     if page is None:
-        page = page_of_buckets(values, totals.counts, selected, order, wish.offset, settings.size)
+        page = _page(wish, parameters, values, totals.counts, analyzer)
         if len(totals.pages) < PAGES_REMEMBERED_MAX:
             totals.pages[key] = page
     return page
-
-
-def merged_counts(memory: FacetMemory, name: str, answers: Answers) -> MergedCounts:
-    """Return the counts of the only facet of a search (the facet route)."""
-    return memory.values(name).merge(_parts(answers, 0))
 
 
 def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:

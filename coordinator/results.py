@@ -30,8 +30,6 @@ class FacetResult(Struct, frozen=True):
     title: str
     position: int
     buckets: list[Bucket]
-    num_buckets: int | None
-    """Exact number of buckets; None where zeros are listed and were not all asked for."""
     stats: FacetStats | None
 
 

@@ -41,8 +41,14 @@ from coordinator.cluster import Cluster
 from coordinator.cursor import Cursor
 from coordinator.dress import dress_items
 from coordinator.facet_keys import accepted_keys
-from coordinator.facet_values import BucketOrder, page_of_buckets
-from coordinator.facets import FacetMemory, FacetPlan, facet_results, merged_counts, plan_facets
+from coordinator.facet_values import BucketOrder, CountsReader, num_buckets, page_of_buckets
+from coordinator.facets import (
+    NONE_SELECTED,
+    FacetMemory,
+    FacetPlan,
+    facet_results,
+    plan_facets,
+)
 from coordinator.fan_out import gather, gather_each
 from coordinator.leases import Leases
 from coordinator.merge import Hit, merge_hits
@@ -145,21 +151,21 @@ class Search:
             outcome = await self._scatter(
                 index, search, horizon, None, deadline, wants_all_buckets=True
             )
-        memory = outcome.memory.facets
-        values = memory.values(facet.field)
-        buckets, total = page_of_buckets(
-            values,
-            merged_counts(memory, facet.field, outcome.answers),
-            search.selected.get(facet.field, frozenset()),
-            BucketOrder(facet.sort, facet.hide_zero),
-            parameters.offset,
-            parameters.per_page,
-            accepted_keys(values, self._analyzer, parameters.key_pattern, parameters.key_query),
+        values = outcome.memory.facets.values(facet.field)
+        selected = search.selected.get(facet.field, NONE_SELECTED)
+        order = BucketOrder(facet.sort, facet.hide_zero)
+        accepts = accepted_keys(
+            values, self._analyzer, parameters.key_pattern, parameters.key_query
         )
+        with CountsReader(outcome.answers).next(values) as counts:
+            total = num_buckets(values, counts, selected, order, accepts)
+            buckets = page_of_buckets(
+                values, counts, selected, order, parameters.offset, parameters.per_page, accepts
+            )
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,
-            facet=FacetResult(facet.field, facet.title, facet.position, buckets, total, None),
+            facet=FacetResult(facet.field, facet.title, facet.position, buckets, None),
             total=total,
             seq=horizon,
             shards=ShardSummary(self._cluster.num_shards, len(outcome.answers)),

@@ -31,7 +31,6 @@ from common.analysis.languages import Languages
 from common.json_scan import canonical_id
 from common.placement import hash_id
 from common.protocol.messages import (
-    FacetCounts,
     FacetRequest,
     FacetValuesRequest,
     FacetValuesResponse,
@@ -49,7 +48,7 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, Filter
 from common.values import ValueKind
-from shard.collect.facet_counts import facet_counter
+from shard.collect.facet_counts import count_facets
 from shard.collect.matches import Matches, both, leave_out_each, narrow_each
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, select_hits, sort_values
@@ -104,7 +103,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     found = _match(snapshot, request)
     total = sum([part.count for part in found.hits])
     matched = time.perf_counter_ns()
-    facets = tuple([_count_facet(snapshot, facet, found) for facet in request.facets])
+    facets, facet_counts = count_facets(snapshot, request.facets, found.for_counting)
     ranges = tuple(
         [
             count_ranges(snapshot, one, found.for_counting(one.field, one.leaves_out_own))
@@ -132,6 +131,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         distinct_values=()
         if request.distinct is None
         else sort_values(snapshot, hits, SortKey(request.distinct.field)),
+        facet_counts=facet_counts,
     )
 
 
@@ -251,14 +251,6 @@ def _resolve_all(
     words = _narrow(snapshot, view, None, clauses)
     assert words is not None, "a group without clauses"
     return words
-
-
-def _count_facet(snapshot: Snapshot, request: FacetRequest, found: _Found) -> FacetCounts:
-    """Count one facet; a field that is no facet (any more) has no values."""
-    counter = facet_counter(snapshot, request.field)
-    if counter is None:
-        return FacetCounts(request.field, 0, 0, b"", b"", None)
-    return counter.count(request, found.for_counting(request.field, request.leaves_out_own))
 
 
 def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) -> Hits:

@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from common.query import Clause, Filter, Word
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 class Message(Struct, frozen=True, array_like=True):
@@ -230,18 +230,13 @@ class SearchRequest(Message, frozen=True, array_like=True):
 
 
 class FacetCounts(Message, frozen=True, array_like=True):
-    """Counts of one facet by the shard's value numbers."""
+    """What the counts of one facet by the shard's value numbers mean."""
 
     field: str
     epoch: int
     """Changes when the numbering begins anew (a rebuild)."""
     num_values: int
     """Length of the shard's dictionary as of this snapshot."""
-    numbers: bytes
-    """uint32 value numbers with a count > 0; empty when `counts` is dense (index = value number).
-    """
-    counts: bytes
-    """uint32."""
     alive: bytes | None
     """Bit i (little-endian bit order) is set when value i belongs to a live document."""
 
@@ -279,6 +274,8 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """Per hit the value of the `distinct` field, None where missing (such hits count as all
     different); empty without `distinct`. The best of all shards are among each shard's best.
     """
+    facet_counts: bytes = b""
+    """The counts of all `facets`, in their order; see `packed_counts`."""
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):

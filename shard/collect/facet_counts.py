@@ -6,26 +6,27 @@ documents and 75,000 matches):
     all match      stored totals, less the deleted documents    0 per match
     most match     totals less the counts of those that do not match
     few values     matches intersected with the stored sets     8 values: 10 µs
-    otherwise      one pass over the codes of the matches       22 µs, multi-valued 110 µs
+    otherwise      one pass over the codes of the matches       35 µs, multi-valued 180 µs
 
 All add into one array by value number: numbers are the shard's, so segments need no translation.
-A dictionary that is much longer than the matches are many (a million brands, 50 hits) is counted
-into a scratch array that stays zero between searches, and only what was touched is looked at.
+The array stays zero between searches: whoever packs the counts for the wire (packed_counts) clears
+them. Where a dictionary is longer than the matches have codes (500 matches, 5,000 brands), the
+codes that are counted first are noted, and only these are looked at.
 
 Counts over all live documents do not depend on the query. They are kept with the snapshot, as the
-bytes that are sent (`SnapshotTotals`).
+units that are sent (`SnapshotTotals`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.kernels import kernel
 from common.protocol.messages import FacetCounts, FacetRequest
+from common.protocol.packed_counts import pack_counts, pack_touched, room_for
 from shard.index.facets import FacetColumn, count_codes, count_codes_noting, facet_column
 
 if TYPE_CHECKING:
@@ -34,50 +35,101 @@ if TYPE_CHECKING:
     from shard.collect.matches import Matches
     from shard.snapshot import SegmentView, Snapshot
 
-SPARSE_VALUES_MIN: Final = 16_384
-"""Shorter dictionaries are always counted densely: clearing and walking them takes 5 µs."""
-SPARSE_SHARE: Final = 8
-"""Longer ones only if at least one match comes on so many values."""
-_CODE_NS: Final = 0.35
+_WALKED_PER_NOTED: Final = 2
+"""Values that are walked in the time in which one code is noted."""
+_CODE_NS: Final = 0.5
 """One code of a single-valued column; listing the match comes to the same again."""
-_CODES_NS: Final = 1.5
+_CODES_NS: Final = 2.5
 """The codes of one document of a multi-valued column."""
 _SET_UNIT_NS: Final = 0.06
 """One uint16 of a stored bitset, intersected and counted."""
 _SET_DOC_NS: Final = 1.0
 """One document of a stored list, looked up."""
+_SETS_MATCHES_MIN: Final = 1_024
+"""Fewer matches are never worth a look at stored sets."""
 
 
-@kernel("int64(uint32[::1], uint32[::1], uint32[::1])")
-def _list_present(counts: Any, numbers: Any, positive: Any) -> Any:
-    """Write the values with a count and their counts, given counts by number + 1."""
-    num_present = 0
-    for number in range(len(counts) - 1):
-        count = counts[number + 1]
-        numbers[num_present] = number
-        positive[num_present] = count
-        num_present += 1 if count != 0 else 0
-    return num_present
+class _Scratch(threading.local):
+    """What a thread counts in; grows with the longest dictionary.
+
+    Attributes:
+        counts: by code; zeros between facets.
+        touched: codes with a count.
+        packed: what will be sent.
+    """
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(0, np.uint32)
+        self.touched = np.zeros(0, np.uint32)
+        self.packed = np.zeros(0, np.uint16)
+
+    def ensure(self, num_values: int, num_units: int) -> None:
+        """Make room for a dictionary, and for so many units to be sent."""
+        if len(self.counts) < num_values + 2:
+            self.counts = np.zeros(2 * num_values + 2, np.uint32)
+            self.touched = np.empty(2 * num_values + 2, np.uint32)
+        if len(self.packed) < num_units:
+            self.packed = np.empty(2 * num_units, np.uint16)
+
+
+_SCRATCH: Final = _Scratch()
+
+
+def count_facets(
+    snapshot: Snapshot,
+    requests: Sequence[FacetRequest],
+    matches_for: Callable[[str, bool], Sequence[Matches]],
+) -> tuple[tuple[FacetCounts, ...], bytes]:
+    """Count all facets of a search.
+
+    Args:
+        snapshot: what was searched.
+        requests: the facets, and how much to send of each.
+        matches_for: the matches that a facet counts within, by segment; given its field and
+            whether its own clauses are left out.
+
+    Returns:
+        What there is to say of each facet, and the counts of all as `packed_counts` draws them. A
+        field that is no facet (any more) has no values.
+    """
+    if not requests:
+        return (), b""
+    scratch = _SCRATCH
+    counters = [facet_counter(snapshot, request.field) for request in requests]
+    scratch.ensure(
+        max([counter.num_values for counter in counters]),
+        sum([counter.room for counter in counters]),
+    )
+    answers = []
+    at = 0
+    try:
+        for request, counter in zip(requests, counters, strict=True):
+            matches = matches_for(request.field, request.leaves_out_own)
+            at, num_present = counter.count(matches, scratch, at)
+            answers.append(counter.answer(request, num_present))
+    except BaseException:
+        scratch.counts = np.zeros(0, np.uint32)  # they may not be zeros
+        raise
+    return tuple(answers), scratch.packed[:at].tobytes()
 
 
 class SnapshotTotals:
     """Counts of one facet over all live documents of a snapshot.
 
     Attributes:
-        counts: by value number, uint32.
         num_present: how many are positive.
         alive: bit set of those, as sent.
-        encoded: `counts` as sent.
+        packed: the counts as sent.
     """
 
-    __slots__ = ("alive", "counts", "encoded", "num_present")
+    __slots__ = ("alive", "num_present", "packed")
 
     def __init__(self, counts: NDArray[np.uint32]) -> None:
-        self.counts = counts
-        is_alive = counts > 0
-        self.num_present = int(np.count_nonzero(is_alive))
-        self.alive = np.packbits(is_alive, bitorder="little").tobytes()
-        self.encoded = counts.tobytes()
+        num_values = len(counts) - 1
+        self.alive = np.packbits(counts[1:] > 0, bitorder="little").tobytes()
+        packed = np.empty(room_for(num_values), np.uint16)
+        end, self.num_present = pack_counts(counts, num_values, packed, 0)
+        self.packed = packed[:end].copy()
 
 
 class FacetCounter:
@@ -87,21 +139,40 @@ class FacetCounter:
         field: path of the facet.
         epoch: of the dictionary.
         num_values: length of the dictionary as of the snapshot.
+        room: units that its packed counts take at most.
     """
 
-    __slots__ = ("_columns", "_snapshot", "_totals", "epoch", "field", "num_values")
+    __slots__ = (
+        "_codes_per_doc",
+        "_columns",
+        "_complete",
+        "_snapshot",
+        "_totals",
+        "epoch",
+        "field",
+        "num_values",
+        "room",
+    )
 
     def __init__(self, snapshot: Snapshot, field: str) -> None:
         self.field = field
-        self.epoch = snapshot.dictionaries[field].epoch
-        self.num_values = snapshot.dictionary_lengths[field]
+        number = None
+        self.epoch = self.num_values = 0
+        if field in snapshot.dictionaries:
+            self.epoch = snapshot.dictionaries[field].epoch
+            self.num_values = snapshot.dictionary_lengths[field]
+            number = snapshot.registry.number(field)
+        self.room = room_for(self.num_values)
         self._totals: SnapshotTotals | None = None
-        number = snapshot.registry.number(field)
         self._columns: list[FacetColumn | None] = [
             None if number is None else facet_column(view.segment, number)
             for view in snapshot.views
         ]
+        self._codes_per_doc = max(
+            [column.codes_per_doc for column in self._columns if column is not None], default=1.0
+        )
         self._snapshot = snapshot
+        self._complete = FacetCounts(field, self.epoch, self.num_values, None)
 
     @property
     def totals(self) -> SnapshotTotals:
@@ -111,64 +182,53 @@ class FacetCounter:
             for view, column in zip(self._snapshot.views, self._columns, strict=True):
                 if column is not None:
                     _add_live_totals(view, column, counts)
-            self._totals = SnapshotTotals(counts[1:])
+            self._totals = SnapshotTotals(counts)
         return self._totals
 
-    def count(self, request: FacetRequest, matches: Sequence[Matches]) -> FacetCounts:
-        """Return the counts of the facet within the matches.
+    def count(self, matches: Sequence[Matches], scratch: _Scratch, at: int) -> tuple[int, int]:
+        """Count the facet within the matches, and pack the counts.
 
         Args:
-            request: how much to send.
             matches: by segment of the snapshot.
+            scratch: with room for the facet.
+            at: where its packed counts begin.
+
+        Returns:
+            Where they end, and how many values have a count.
         """
-        if all(part.is_all for part in matches):
-            return self._everything(request)
-        num_matches = sum([part.count for part in matches])
-        if self.num_values >= SPARSE_VALUES_MIN and num_matches * SPARSE_SHARE < self.num_values:
-            return self._count_sparsely(request, matches)
-        counts = np.zeros(self.num_values + 1, np.uint32)
-        for part, column in zip(matches, self._columns, strict=True):
-            if column is not None and part.count:
-                _add_counts(part, column, counts)
-        present = np.empty((2, self.num_values), np.uint32)
-        num_present = _list_present(counts, present[0], present[1])
-        if 2 * num_present >= self.num_values:
-            return self._answer(request, b"", counts[1:].tobytes(), num_present)
-        numbers, positive = present[0, :num_present], present[1, :num_present]
-        return self._answer(request, numbers.tobytes(), positive.tobytes(), num_present)
-
-    def _everything(self, request: FacetRequest) -> FacetCounts:
-        totals = self.totals
-        return self._answer(request, b"", totals.encoded, totals.num_present)
-
-    def _count_sparsely(self, request: FacetRequest, matches: Sequence[Matches]) -> FacetCounts:
-        """Count into the scratch array; look at the touched values only."""
-        scratch = _scratch(self.num_values + 1)
+        num_matches = 0
+        is_all = True
+        for part in matches:
+            num_matches += part.count
+            is_all = is_all and part.is_all
+        if is_all:
+            totals = self.totals
+            end = at + len(totals.packed)
+            scratch.packed[at:end] = totals.packed
+            return end, totals.num_present
+        counts = scratch.counts[: self.num_values + 1]
         parts = [
-            (part.docs, column)
+            (part, column)
             for part, column in zip(matches, self._columns, strict=True)
-            if column is not None and part.count
+            if part.count and column is not None
         ]
-        touched = np.empty(sum([_num_codes(docs, column) for docs, column in parts]), np.uint32)
-        num_touched = 0
-        for docs, column in parts:
-            num_touched = count_codes_noting(
-                docs, column.codes, column.starts, scratch, touched, num_touched
-            )
-        touched = touched[:num_touched]
-        counts = scratch[touched]
-        scratch[touched] = 0
-        has_value = touched != 0
-        numbers, counts = touched[has_value] - np.uint32(1), counts[has_value]
-        return self._answer(request, numbers.tobytes(), counts.tobytes(), len(numbers))
+        if num_matches * self._codes_per_doc * _WALKED_PER_NOTED < self.num_values:
+            touched = scratch.touched
+            num_touched = 0
+            for part, column in parts:
+                num_touched = count_codes_noting(
+                    part.docs, column.codes, column.starts, counts, touched, num_touched
+                )
+            return pack_touched(counts, touched, num_touched, self.num_values, scratch.packed, at)
+        for part, column in parts:
+            _add_counts(part, column, counts)
+        return pack_counts(counts, self.num_values, scratch.packed, at)
 
-    def _answer(
-        self, request: FacetRequest, numbers: bytes, counts: bytes, num_present: int
-    ) -> FacetCounts:
-        alive = self.totals.alive if num_present < request.num_alive_wanted else None
-        if num_present == 0:
-            counts = b""
-        return FacetCounts(self.field, self.epoch, self.num_values, numbers, counts, alive)
+    def answer(self, request: FacetRequest, num_present: int) -> FacetCounts:
+        """Return what is said of the facet beside its counts."""
+        if num_present >= request.num_alive_wanted:
+            return self._complete
+        return FacetCounts(self.field, self.epoch, self.num_values, self.totals.alive)
 
 
 def _add_live_totals(view: SegmentView, column: FacetColumn, counts: NDArray[np.uint32]) -> None:
@@ -195,7 +255,7 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
     num_others = part.view.num_docs - part.count
     code_ns = _CODE_NS if column.is_single else _CODES_NS
     listing_ns = 0.0 if part.has_docs else _CODE_NS
-    if part.count > 1_024:
+    if part.count > _SETS_MATCHES_MIN:
         sets_ns = column.intersection_ns(_SET_UNIT_NS, _SET_DOC_NS)
         if sets_ns < (code_ns + listing_ns) * min(part.count, num_others):
             column.add_intersections(part.words, counts)
@@ -207,33 +267,10 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
     count_codes(part.docs, column.codes, column.starts, counts)
 
 
-def _num_codes(docs: NDArray[np.uint32], column: FacetColumn) -> int:
-    """Return a bound of how many codes some documents have."""
-    if column.is_single:
-        return len(docs)
-    return int((column.starts[docs + np.uint32(1)] - column.starts[docs]).sum(dtype=np.int64))
-
-
-class _Scratch(threading.local):
-    """One array of zeros per thread that counts."""
-
-    def __init__(self) -> None:
-        self.counts = np.zeros(SPARSE_VALUES_MIN, np.uint32)
-
-
-_SCRATCH: Final = _Scratch()
-
-
-def _scratch(length: int) -> NDArray[np.uint32]:
-    if len(_SCRATCH.counts) < length:
-        _SCRATCH.counts = np.zeros(2 * length, np.uint32)
-    return _SCRATCH.counts
-
-
-def facet_counter(snapshot: Snapshot, field: str) -> FacetCounter | None:
-    """Return the counter of a facet, or None if the field is no facet in this snapshot."""
+def facet_counter(snapshot: Snapshot, field: str) -> FacetCounter:
+    """Return the counter of a facet; that of a field that is no facet finds nothing."""
     key = ("facet counter", field)
     counter: FacetCounter | None = snapshot.caches.get(key)
-    if counter is None and field in snapshot.dictionaries:
+    if counter is None:
         counter = snapshot.caches[key] = FacetCounter(snapshot, field)
     return counter

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.byte_words import copy_32
 from common.kernels import kernel
 from shard.index.doc_sets import add_stored_sets, count_intersections, measure_stored, write_sets
 from shard.index.extraction import canonical_keys
@@ -50,6 +51,8 @@ SETS_DOCS_MIN: Final = 4_096
 """Documents from which on a segment has its values' sets of documents stored."""
 
 _INSERTION_MAX: Final = 32
+_ROOM_CODES: Final = 4_096
+"""Codes that are gathered before they are counted: they stay in the first-level cache."""
 _NO_STARTS: Final = np.zeros(0, np.uint32)
 
 
@@ -114,9 +117,44 @@ def _list_by_value(codes: Any, starts: Any, cursors: Any, docs: Any) -> Any:
 
 @kernel(
     [
-        "void(uint32[::1], uint8[::1], uint32[::1], uint32[::1])",
-        "void(uint32[::1], uint16[::1], uint32[::1], uint32[::1])",
-        "void(uint32[::1], uint32[::1], uint32[::1], uint32[::1])",
+        f"Tuple((int64, int64))(uint32[::1], int64, {codes}, uint32[::1], {codes})"
+        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
+    ],
+    inline=True,
+)
+def _gather_codes(docs: Any, first: Any, codes: Any, starts: Any, room: Any) -> Any:
+    """Write the codes of the documents from `first` on into `room` until it is full.
+
+    Rows are short and of any length, so a loop over each would be left at a moment that the
+    processor cannot foresee, which costs more than counting the row. So 32 bytes are copied of
+    every row, and the next row overwrites what was too much.
+
+    Returns:
+        The first document that did not fit, and the number of codes written.
+    """
+    copied = 32 // codes.itemsize
+    last = len(codes) - copied
+    num_codes = 0
+    i = first
+    while i < len(docs) and num_codes + copied <= len(room):
+        begin = np.int64(starts[docs[i]])
+        length: Any = np.int64(starts[docs[i] + np.uint32(1)]) - begin
+        if length <= copied and begin <= last:
+            copy_32(codes, begin, room, num_codes)
+        elif num_codes + length <= len(room):
+            for j in range(length):
+                room[num_codes + j] = codes[begin + j]
+        else:
+            break
+        num_codes += length
+        i += 1
+    return i, num_codes
+
+
+@kernel(
+    [
+        f"void(uint32[::1], {codes}, uint32[::1], uint32[::1])"
+        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
     ]
 )
 def count_codes(
@@ -127,22 +165,28 @@ def count_codes(
 ) -> None:
     """Add 1 to counts[code] for every code of every one of the documents.
 
-    Cost: about 0.7 ns a document, 1 ns a code of several.
+    Cost: 0.5 ns a document with one code; 1.2 ns a document and 0.4 ns a code of several.
     """
     if len(starts) == 0:
         for doc in docs:
             counts[codes[doc]] += np.uint32(1)
         return
-    for doc in docs:
-        for position in range(starts[doc], starts[doc + np.uint32(1)]):
-            counts[codes[position]] += np.uint32(1)
+    room = np.empty(_ROOM_CODES, codes.dtype)
+    i = 0
+    while i < len(docs):
+        i, num_codes = _gather_codes(docs, i, codes, starts, room)
+        for j in range(num_codes):
+            counts[room[j]] += np.uint32(1)
+        if num_codes == 0 and i < len(docs):  # a row that is longer than the room
+            for position in range(starts[docs[i]], starts[docs[i] + np.uint32(1)]):
+                counts[codes[position]] += np.uint32(1)
+            i += 1
 
 
 @kernel(
     [
-        "int64(uint32[::1], uint8[::1], uint32[::1], uint32[::1], uint32[::1], int64)",
-        "int64(uint32[::1], uint16[::1], uint32[::1], uint32[::1], uint32[::1], int64)",
-        "int64(uint32[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1], int64)",
+        f"int64(uint32[::1], {codes}, uint32[::1], uint32[::1], uint32[::1], int64)"
+        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
     ]
 )
 def count_codes_noting(
@@ -155,24 +199,35 @@ def count_codes_noting(
 ) -> Any:
     """As `count_codes`, and write every code whose count was 0 to `touched`.
 
-    Used where the dictionary is much longer than the matches, so that nobody needs to walk all
-    counts. Stops being exact only if `touched` is too short: it needs room for all codes.
+    Used where the dictionary is longer than the matches' codes are many, so that nobody needs to
+    walk all counts. `touched` needs one element more than there are codes with a count.
 
     Returns:
         Number of codes noted so far.
     """
-    for doc in docs:
-        begin = np.int64(doc)
-        end = begin + 1
-        if len(starts) != 0:
-            begin = np.int64(starts[doc])
-            end = np.int64(starts[doc + np.uint32(1)])
-        for position in range(begin, end):
-            code = codes[position]
-            if counts[code] == 0:
-                touched[num_touched] = code
-                num_touched += 1
+    if len(starts) == 0:
+        for doc in docs:
+            code = codes[doc]
+            touched[num_touched] = code
+            num_touched += 1 if counts[code] == 0 else 0
             counts[code] += np.uint32(1)
+        return num_touched
+    room = np.empty(_ROOM_CODES, codes.dtype)
+    i = 0
+    while i < len(docs):
+        i, num_codes = _gather_codes(docs, i, codes, starts, room)
+        for j in range(num_codes):
+            code = room[j]
+            touched[num_touched] = code
+            num_touched += 1 if counts[code] == 0 else 0
+            counts[code] += np.uint32(1)
+        if num_codes == 0 and i < len(docs):  # a row that is longer than the room
+            for position in range(starts[docs[i]], starts[docs[i] + np.uint32(1)]):
+                code = codes[position]
+                touched[num_touched] = code
+                num_touched += 1 if counts[code] == 0 else 0
+                counts[code] += np.uint32(1)
+            i += 1
     return num_touched
 
 
@@ -386,6 +441,11 @@ class FacetColumn:
         self._sets: NDArray[np.uint16] | None = arrays.get("sets")
         self._set_offsets: NDArray[np.int64] | None = arrays.get("set_offsets")
         self._set_sizes: tuple[int, int] | None = None
+
+    @property
+    def codes_per_doc(self) -> float:
+        """How many values a document has on average, at least 1."""
+        return 1.0 if self.is_single else max(1.0, len(self.codes) / self.num_docs)
 
     @property
     def is_single(self) -> bool:

@@ -5,30 +5,50 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.protocol.messages import FacetCounts
-from coordinator.facet_values import BucketOrder, FacetValues, page_of_buckets
+from common.protocol.messages import FacetCounts, SearchResponse
+from coordinator import facet_values
+from coordinator.facet_values import (
+    BucketOrder,
+    CountsReader,
+    FacetValues,
+    num_buckets,
+    page_of_buckets,
+)
+from tests.common.protocol.packed_model import pack
 
 KEYS = [f"{a}{b}" for a in "abcdé" for b in "xyz漢"]
 
 
-def part(
-    dictionary: list[str], counts: Counter[str], alive: set[str] | None, is_dense: bool
-) -> FacetCounts:
-    vector = np.array([counts[key] for key in dictionary], np.uint32)
-    numbers = np.flatnonzero(vector).astype(np.uint32)
+def answer(
+    dictionary: list[str], counts: Counter[str], alive: set[str] | None, form: int
+) -> SearchResponse:
     bits = np.packbits(
         np.array([key in (alive or ()) for key in dictionary], np.bool_), bitorder="little"
     )
-    return FacetCounts(
-        field="f",
-        epoch=7,
-        num_values=len(dictionary),
-        numbers=b"" if is_dense else numbers.tobytes(),
-        counts=vector.tobytes() if is_dense else vector[numbers].tobytes(),
-        alive=None if alive is None else bits.tobytes(),
+    by_number = {number: counts[key] for number, key in enumerate(dictionary)}
+    return SearchResponse(
+        total=0,
+        places=b"",
+        scores=b"",
+        records=b"",
+        sort_values=(),
+        documents=(),
+        facets=(
+            FacetCounts(
+                field="f",
+                epoch=7,
+                num_values=len(dictionary),
+                alive=None if alive is None else bits.tobytes(),
+            ),
+        ),
+        ranges=(),
+        explanations=(),
+        timings_us=(0, 0, 0),
+        facet_counts=pack(by_number, len(dictionary), form),
     )
 
 
@@ -38,7 +58,7 @@ def part(
             st.permutations(KEYS),
             st.integers(0, len(KEYS)),
             st.lists(st.sampled_from(KEYS), max_size=60),
-            st.booleans(),
+            st.integers(0, 3),
         ),
         min_size=1,
         max_size=4,
@@ -59,24 +79,24 @@ def part(
     ),
 )
 def test_pages_equal_a_sorted_counter(
-    shards: list[tuple[list[str], int, list[str], bool]],
+    shards: list[tuple[list[str], int, list[str], int]],
     selected: frozenset[str],
     offset: int,
     limit: int,
     order: BucketOrder,
 ) -> None:
     values = FacetValues(len(shards))
-    parts = []
+    answers = []
     total: Counter[str] = Counter()
     alive: set[str] = set()
-    for shard, (permutation, length, hits, is_dense) in enumerate(shards):
+    for shard, (permutation, length, hits, form) in enumerate(shards):
         dictionary = permutation[:length]
         counts = Counter(key for key in hits if key in dictionary)
         living = set(dictionary[::2]) | set(counts)
         assert values.missing_from(shard, 7, length) == 0
         values.extend(shard, 7, 0, dictionary[: length // 2])
         values.extend(shard, 7, length // 2, dictionary[length // 2 :])
-        parts.append((shard, part(dictionary, counts, living, is_dense)))
+        answers.append((shard, answer(dictionary, counts, living, form)))
         total += counts
         alive |= living
     chosen = {key for key in selected if key in alive}
@@ -94,24 +114,32 @@ def test_pages_equal_a_sorted_counter(
         return columns
 
     expected = sorted(listed, key=rank)
-    buckets, num_buckets = page_of_buckets(
-        values, values.merge(parts), selected, order, offset, limit
-    )
+    with CountsReader(answers).next(values) as merged:
+        is_kept = bool(len(listed) % 2)
+        if not is_kept:
+            buckets = page_of_buckets(values, merged, selected, order, offset, limit)
+            num_listed = num_buckets(values, merged, selected, order)
+        kept = merged.kept()
+    if is_kept:
+        buckets = page_of_buckets(values, kept, selected, order, offset, limit)
+        num_listed = num_buckets(values, kept, selected, order)
     assert [b.key for b in buckets] == expected[offset : offset + limit]
     assert [b.doc_count for b in buckets] == [total[b.key] for b in buckets]
     assert [b.is_selected for b in buckets] == [b.key in chosen for b in buckets]
-    assert num_buckets == len(expected)
+    assert num_listed == len(expected)
 
 
-def test_very_many_ties_are_ordered_by_rank() -> None:
+def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facet_values, "_RANKED_MAX", 0)  # as if the numbering were too long
     dictionary = [f"{(i * 7919) % 20000:05d}" for i in range(20000)]
     values = FacetValues(1)
     values.extend(0, 7, 0, dictionary)
     counts = Counter(dictionary)
-    merged = values.merge([(0, part(dictionary, counts, None, True))])
-    buckets, total = page_of_buckets(values, merged, frozenset(), BucketOrder(), 5000, 3)
-    assert [b.key for b in buckets] == ["05000", "05001", "05002"]
-    assert total == 20000
+    for form in (0, 2):
+        with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
+            buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 5000, 3)
+            assert num_buckets(values, merged, frozenset(), BucketOrder()) == 20000
+        assert [b.key for b in buckets] == ["05000", "05001", "05002"]
 
 
 def test_a_new_epoch_starts_the_map_anew() -> None:
@@ -120,6 +148,30 @@ def test_a_new_epoch_starts_the_map_anew() -> None:
     assert values.missing_from(0, 1, 2) is None
     assert values.missing_from(0, 2, 1) == 0
     values.extend(0, 2, 0, ["b"])
-    merged = values.merge([(0, part(["b"], Counter({"b": 3}), None, True))])
-    buckets, _ = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
+    with CountsReader([(0, answer(["b"], Counter({"b": 3}), None, 0))]).next(values) as merged:
+        buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 9)
     assert [(b.key, b.doc_count) for b in buckets] == [("b", 3)]
+
+
+@given(
+    st.lists(st.tuples(st.text("ab", max_size=4), st.integers(0, 3)), max_size=400),
+    st.integers(0, 400),
+    st.integers(1, 30),
+    st.sampled_from([0, 2]),
+)
+def test_values_without_a_rank_are_ordered_like_all_others(
+    rows: list[tuple[str, int]], num_first: int, limit: int, form: int
+) -> None:
+    counts = Counter({f"{text}{i:03d}": count for i, (text, count) in enumerate(rows)})
+    dictionary = list(counts)
+    values = FacetValues(1)
+    expected = sorted((key for key in counts if counts[key]), key=lambda key: (-counts[key], key))
+    for end in (num_first, len(dictionary)):
+        values.extend(0, 7, len(values), dictionary[len(values) : end])
+        if end == num_first:
+            values.ranks()
+    for _ in range(2):  # the second time most have a rank
+        with CountsReader([(0, answer(dictionary, counts, None, form))]).next(values) as merged:
+            buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, limit)
+        assert [bucket.key for bucket in buckets] == expected[:limit]
+        assert [bucket.doc_count for bucket in buckets] == [counts[b.key] for b in buckets]

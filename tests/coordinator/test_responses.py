@@ -18,7 +18,7 @@ from coordinator.results import (
 )
 
 TIMINGS = Timings(total_us=4_100, search_us=1_999, facets_us=1_000, sort_us=50)
-TAGS = FacetResult("tags", "Tags", 1, [Bucket("drama", 68, True), Bucket("é\n", 0, False)], 2, None)
+TAGS = FacetResult("tags", "Tags", 1, [Bucket("drama", 68, True), Bucket("é\n", 0, False)], None)
 
 
 def result(**changes: object) -> SearchResult:
@@ -73,7 +73,7 @@ def test_items_are_spliced_in_byte_for_byte() -> None:
 
 def test_members_that_are_only_there_when_asked_for() -> None:
     stats = FacetStats(1.0, 9.0, 5.0, 10.0, 2)
-    facet = FacetResult("year", "Year", 2, [], 0, stats)
+    facet = FacetResult("year", "Year", 2, [], stats)
     ranges = [RangeResult("price", [({"from": 1, "to": 2}, 5)])]
 
     document = json.loads(

@@ -46,6 +46,7 @@ from shard import searcher
 from shard.check import check_index
 from shard.indexes import Indexes, OpenIndex
 from shard.settings import ShardSettings
+from tests.common.protocol.packed_model import unpack
 from tests.faults.disk_states import Chance, History, Tree
 from tests.faults.disk_trace import IGNORED_NAMES, Change, Trace, join
 from tests.service import ROOT, Client, Reply, Service
@@ -337,16 +338,12 @@ def look(catalog: Catalog, shards: list[Indexes]) -> dict[str, Found]:
             for item in documents:
                 assert str(item["id"]) not in found.items, "an id is there twice"
                 found.items[str(item["id"])] = item
-            for facet in response.facets:
-                counts = np.frombuffer(facet.counts, np.uint32)
-                numbers = np.frombuffer(facet.numbers, np.uint32)
-                if not len(numbers):
-                    numbers = np.flatnonzero(counts).astype(np.uint32)
-                    counts = counts[numbers]
+            unpacked = unpack(response.facet_counts, len(response.facets))
+            for facet, counts in zip(response.facets, unpacked, strict=True):
                 dictionary = index.partition.history.newest.dictionaries[facet.field]
                 values = dictionary.values(0, facet.num_values)
                 total = found.counts.setdefault(facet.field, Counter())
-                for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+                for number, count in counts.items():
                     total[values[number]] += count
     return result
 

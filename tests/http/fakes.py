@@ -63,7 +63,6 @@ class FakeSearch:
                     wish.configuration.title,
                     wish.configuration.position,
                     self.buckets,
-                    10,
                     None,
                 )
                 for wish in parameters.facets
@@ -83,7 +82,7 @@ class FakeSearch:
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,
-            facet=FacetResult(facet.field, facet.title, facet.position, self.buckets, 10, None),
+            facet=FacetResult(facet.field, facet.title, facet.position, self.buckets, None),
             total=10,
             seq=17,
             shards=ShardSummary(2, 2),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from common.protocol.messages import (
     Distinct,
-    FacetCounts,
     FacetRequest,
     FacetValuesRequest,
     FetchRequest,
@@ -21,11 +20,13 @@ from common.protocol.messages import (
     GetRequest,
     RangeRequest,
     SearchRequest,
+    SearchResponse,
     SortKey,
 )
 from common.query import AnyOf
 from shard import searcher
 from shard.collect import facet_counts
+from tests.common.protocol.packed_model import unpack
 from tests.shard.collect.test_top_k import expected_order, request
 from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
 from tests.shard.query.test_filters import conditions, keys, passes, ranges
@@ -53,20 +54,21 @@ def surviving(world: World, asked: SearchRequest, without: str | None) -> list[I
     ]
 
 
-def decode(world: World, counts: FacetCounts) -> tuple[dict[str, int], set[str] | None]:
-    """Return counts by key, and the keys that are alive if that was sent."""
-    dictionary = world.snapshot.dictionaries[counts.field]
-    assert counts.epoch == dictionary.epoch
-    assert counts.num_values == len(dictionary)
-    names = dictionary.values()
-    values = np.frombuffer(counts.counts, np.uint32).tolist()
-    numbers = np.frombuffer(counts.numbers, np.uint32).tolist() or range(len(values))
-    alive = None
-    if counts.alive is not None:
-        bits = np.unpackbits(np.frombuffer(counts.alive, np.uint8), bitorder="little")
-        alive = {names[number] for number in np.flatnonzero(bits).tolist()}
-    pairs = zip(numbers, values, strict=True)
-    return {names[number]: count for number, count in pairs if count}, alive
+def decode(world: World, found: SearchResponse) -> list[tuple[dict[str, int], set[str] | None]]:
+    """Return by facet the counts by key, and the keys that are alive if that was sent."""
+    facets = []
+    unpacked = unpack(found.facet_counts, len(found.facets))
+    for facet, counts in zip(found.facets, unpacked, strict=True):
+        dictionary = world.snapshot.dictionaries[facet.field]
+        assert facet.epoch == dictionary.epoch
+        assert facet.num_values == len(dictionary)
+        names = dictionary.values()
+        alive = None
+        if facet.alive is not None:
+            bits = np.unpackbits(np.frombuffer(facet.alive, np.uint8), bitorder="little")
+            alive = {names[number] for number in np.flatnonzero(bits).tolist()}
+        facets.append(({names[number]: count for number, count in counts.items()}, alive))
+    return facets
 
 
 @given(worlds(), clauses, st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 12))
@@ -91,11 +93,11 @@ def test_hits_totals_and_facets_are_those_of_a_naive_search(
         orjson.loads(orjson.dumps(row[2])) if _fits_orjson(row[2]) else orjson.loads(one)
         for one, row in zip(found.documents, hits, strict=False)
     ]
-    for path, leaves_out_own, counts in zip(FACETS, leaves_out, found.facets, strict=True):
+    decoded = decode(world, found)
+    for path, leaves_out_own, (counts, alive) in zip(FACETS, leaves_out, decoded, strict=True):
         counted = surviving(world, asked, path if leaves_out_own else None)
         expected = Counter(key for item in counted for key in keys_of(item, path))
-        given_counts, alive = decode(world, counts)
-        assert given_counts == dict(expected)
+        assert counts == dict(expected)
         assert (alive is not None) == (len(expected) < wanted)
         if alive is not None:
             assert alive == {key for _, _, item in world.live for key in keys_of(item, path)}
@@ -214,15 +216,14 @@ def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
             {},
             {"_CODE_NS": 0.0, "_CODES_NS": 0.0},  # always by codes
             {"_SET_UNIT_NS": 0.0, "_SET_DOC_NS": 0.0},  # always by stored sets
-            {"SPARSE_VALUES_MIN": 0, "SPARSE_SHARE": 0},  # always sparsely
-            {"SPARSE_VALUES_MIN": 10**9},
+            {"_WALKED_PER_NOTED": 0},  # always noting what is counted
+            {"_WALKED_PER_NOTED": 10**9},
         ):
             with monkeypatch.context() as patch:
                 for name, value in settings.items():
                     patch.setattr(facet_counts, name, value)
                 found = searcher.search(world.snapshot, asked)
-            for counts, one in zip(found.facets, expected, strict=True):
-                assert decode(world, counts)[0] == dict(one)
+            assert [counts for counts, _ in decode(world, found)] == list(map(dict, expected))
 
 
 def test_everything_is_answered_from_stored_totals() -> None:
@@ -231,7 +232,7 @@ def test_everything_is_answered_from_stored_totals() -> None:
     found = searcher.search(world.snapshot, asked)
     assert found.total == len(world.live)
     expected = Counter(key for _, _, item in world.live for key in keys_of(item, "tags"))
-    counts, alive = decode(world, found.facets[0])
+    ((counts, alive),) = decode(world, found)
     assert counts == dict(expected)
     assert alive == set(expected)
 
@@ -289,7 +290,9 @@ def test_facet_values_are_the_tail_of_the_dictionary() -> None:
 def test_a_field_that_is_no_facet_counts_nothing() -> None:
     world = World([{"name": "a"}])
     found = searcher.search(world.snapshot, request(facets=(FacetRequest("name", False, 5),)))
-    assert found.facets == (FacetCounts("name", 0, 0, b"", b"", None),)
+    (facet,) = found.facets
+    assert (facet.field, facet.num_values) == ("name", 0)
+    assert unpack(found.facet_counts, 1) == [{}]
 
 
 def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:

@@ -7,7 +7,6 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 
@@ -19,6 +18,7 @@ from common.protocol.messages import (
     ProcessStatistics,
 )
 from shard.server import EXIT_STORAGE_FAILED
+from tests.common.protocol.packed_model import unpack
 from tests.shard.shard_process import ShardProcess, make_entry
 
 
@@ -165,7 +165,7 @@ async def test_configuration_is_prepared_then_switched(shard: ShardProcess) -> N
     found = await shard.search(revision=2)
 
     assert found.total == 2
-    assert np.frombuffer(found.facets[0].counts, np.uint32).sum() == 2
+    assert unpack(found.facet_counts, 1) == [{0: 1, 1: 1}]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,230 @@
+"""Facet counts as they cross the wire: those of all facets of a search, one behind the other.
+
+    packed   uint16[]        | facet | facet | …               numbers of two units: low half first
+
+    facet    | form | 0 | length, 2 units | content |
+
+    form     content                                           used where
+    0        count of value 0, 1, …          1 unit each       many values have a count
+    1        count of value 0, 1, …          2 units each      … and one of them is 65,536 or more
+    2        (number, count) pairs           1 + 1 units       most values have none
+    3        (number, count) pairs           2 + 2 units       … and one number or count is as great
+
+`length` is the number of counts or pairs. Pairs come in any order, each number once, its count
+greater than 0. Sixteen bits are enough for nearly all facets, and what is sent is copied five times
+between the counter and the sum, so narrow forms save more than telling them apart costs.
+
+A count array that is packed has index code = number + 1; index 0 counts what has no value. Packing
+sets it back to zeros, so that it can be used again without a pass of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.byte_words import load_u32
+from common.kernels import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HEADER_UNITS: Final = 4
+NARROW_END: Final = 1 << 16
+"""The first number or count that needs two units."""
+
+EVERY: Final = -1
+"""In place of a number of touched values: any value may have a count."""
+
+
+def room_for(num_values: int) -> int:
+    """Return how many units the counts of a facet take at most while they are packed."""
+    return HEADER_UNITS + 4 * (num_values + 1)
+
+
+@kernel("void(uint16[::1], int64, int64)", inline=True)
+def _write_wide(packed: Any, at: Any, number: Any) -> Any:
+    packed[at] = np.uint16(number & 0xFFFF)
+    packed[at + 1] = np.uint16(number >> 16)
+
+
+@kernel("void(uint16[::1], int64, int64, int64)", inline=True)
+def _write_header(packed: Any, at: Any, form: Any, length: Any) -> Any:
+    packed[at] = np.uint16(form)
+    packed[at + 1] = np.uint16(0)
+    _write_wide(packed, at + 2, length)
+
+
+@kernel("UniTuple(int64, 2)(uint32[::1], int64, uint16[::1], int64)")
+def pack_counts(
+    counts: NDArray[np.uint32], num_values: int, packed: NDArray[np.uint16], at: int
+) -> tuple[int, int]:
+    """Write the counts of a facet in its shortest form, by a walk over all of its values.
+
+    Args:
+        counts: by code; zeros afterwards.
+        num_values: codes are [0, num_values].
+        packed: output, with room for `room_for(num_values)` more units.
+        at: where to begin.
+
+    Returns:
+        Where the facet ends, and how many of its values have a count.
+    """
+    num_present = 0
+    greatest = np.uint32(0)
+    for code in range(1, num_values + 1):
+        num_present += 1 if counts[code] != 0 else 0
+        greatest = max(greatest, counts[code])
+    begin = at + HEADER_UNITS
+    if 2 * num_present >= num_values:
+        if greatest < NARROW_END:
+            _write_header(packed, at, 0, num_values)
+            for number in range(num_values):
+                packed[begin + number] = np.uint16(counts[number + 1])
+            end = begin + num_values
+        else:
+            _write_header(packed, at, 1, num_values)
+            for number in range(num_values):
+                _write_wide(packed, begin + 2 * number, np.int64(counts[number + 1]))
+            end = begin + 2 * num_values
+    elif greatest < NARROW_END and num_values <= NARROW_END:
+        _write_header(packed, at, 2, num_present)
+        end = begin
+        for number in range(num_values):
+            count = counts[number + 1]
+            packed[end] = np.uint16(number)
+            packed[end + 1] = np.uint16(count)
+            end += 2 if count != 0 else 0
+    else:
+        _write_header(packed, at, 3, num_present)
+        end = begin
+        for number in range(num_values):
+            count = counts[number + 1]
+            if count != 0:
+                _write_wide(packed, end, number)
+                _write_wide(packed, end + 2, np.int64(count))
+                end += 4
+    counts[: num_values + 1] = 0
+    return end, num_present
+
+
+@kernel("UniTuple(int64, 2)(uint32[::1], uint32[::1], int64, int64, uint16[::1], int64)")
+def pack_touched(
+    counts: NDArray[np.uint32],
+    touched: NDArray[np.uint32],
+    num_touched: int,
+    num_values: int,
+    packed: NDArray[np.uint16],
+    at: int,
+) -> tuple[int, int]:
+    """Write the counts of a facet as pairs, looking at some codes only.
+
+    Args:
+        counts: by code; zeros afterwards.
+        touched: the codes that have a count, each once.
+        num_touched: how many.
+        num_values: codes are [0, num_values].
+        packed: output, with room for `room_for(num_values)` more units.
+        at: where to begin.
+
+    Returns:
+        As `pack_counts`.
+    """
+    greatest = np.uint32(0)
+    num_present = num_touched
+    for i in range(num_touched):
+        if touched[i] == 0:
+            num_present -= 1
+        else:
+            greatest = max(greatest, counts[touched[i]])
+    is_wide = greatest >= NARROW_END or num_values > NARROW_END
+    _write_header(packed, at, 3 if is_wide else 2, num_present)
+    end = at + HEADER_UNITS
+    for i in range(num_touched):
+        code = np.int64(touched[i])
+        count = counts[code]
+        counts[code] = 0
+        if code != 0:
+            if is_wide:
+                _write_wide(packed, end, code - 1)
+                _write_wide(packed, end + 2, np.int64(count))
+                end += 4
+            else:
+                packed[end] = np.uint16(code - 1)
+                packed[end + 1] = np.uint16(count)
+                end += 2
+    return end, num_present
+
+
+def _packed(types: Any) -> Any:
+    """Return numba's type of packed counts that came in a message, which nobody writes to."""
+    return types.Array(types.uint16, 1, "C", readonly=True)
+
+
+@kernel(lambda types: types.int64(_packed(types), types.int64), inline=True)
+def _read_wide(packed: Any, at: Any) -> Any:
+    return np.int64(load_u32(packed, at))
+
+
+@kernel(
+    lambda types: types.UniTuple(types.int64, 2)(
+        _packed(types),
+        types.int64,
+        types.uint32[::1],
+        types.boolean,
+        types.int64[::1],
+        types.uint32[::1],
+        types.int64,
+    )
+)
+def add_packed(
+    packed: NDArray[np.uint16],
+    at: int,
+    to_number: NDArray[np.uint32],
+    is_same: bool,
+    sums: NDArray[np.int64],
+    touched: NDArray[np.uint32],
+    num_touched: int,
+) -> tuple[int, int]:
+    """Add one facet of a shard's packed counts to the sums.
+
+    Args:
+        packed: the counts of a shard.
+        at: where the facet begins.
+        to_number: our number of each of the shard's.
+        is_same: whether these are the same.
+        sums: by our number; grow.
+        touched: output, the numbers whose sum was 0; one element longer than there are values.
+        num_touched: how many there are, or `EVERY`.
+
+    Returns:
+        Where the facet ends, and the number of touched values.
+    """
+    form = np.int64(packed[at])
+    length = _read_wide(packed, at + 2)
+    at += HEADER_UNITS
+    if form < 2:
+        if form == 0 and is_same:
+            for number in range(length):
+                sums[number] += np.int64(packed[at + number])
+            return at + length, EVERY
+        if form == 0:
+            for number in range(length):
+                sums[to_number[number]] += np.int64(packed[at + number])
+            return at + length, EVERY
+        for number in range(length):
+            sums[to_number[number]] += _read_wide(packed, at + 2 * number)
+        return at + 2 * length, EVERY
+    for i in range(length):
+        if form == 2:
+            target: Any = np.int64(to_number[packed[at + 2 * i]])
+            count: Any = np.int64(packed[at + 2 * i + 1])
+        else:
+            target = np.int64(to_number[_read_wide(packed, at + 4 * i)])
+            count = _read_wide(packed, at + 4 * i + 2)
+        if num_touched != EVERY:
+            touched[num_touched] = target
+            num_touched += 1 if sums[target] == 0 else 0
+        sums[target] += count
+    return at + (2 * length if form == 2 else 4 * length), num_touched
