@@ -22,7 +22,7 @@ The groups of facets whose counts nobody asked for are common clauses like any o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -49,7 +49,8 @@ from common.protocol.messages import (
 from common.query import NUM_MATCH_KINDS, Filter
 from common.values import ValueKind
 from shard.collect.facet_counts import count_facets
-from shard.collect.matches import Matches, both, leave_out_each, narrow_each
+from shard.collect.filter_matches import match_filters, narrow, resolve_groups
+from shard.collect.matches import Matches, both, leave_out_each
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, select_hits, sort_values
 from shard.highlight import mark_documents
@@ -179,14 +180,12 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
     for view in snapshot.views:
-        base = _narrow(snapshot, view, view.live_mask, plan.common)
-        groups = {
-            facet: _resolve_all(snapshot, view, clauses) for facet, clauses in plan.groups.items()
-        }
         if request.query is None:
-            matches, others = narrow_each(view, base, groups)
+            matches, others = match_filters(snapshot, view, plan.common, plan.groups)
             best = matches
         else:
+            base = narrow(snapshot, view, view.live_mask, plan.common)
+            groups = resolve_groups(snapshot, view, plan.groups)
             matches, best, others = _match_query(snapshot, view, request, base, groups)
         hits.append(matches)
         ranked.append(best)
@@ -230,27 +229,6 @@ def _match_query(
         return match.found, match.ranked, {}
     wider = match_text(view, query, registry, languages, base, 0)
     return match.found, match.ranked, leave_out_each(view, wider.found.docs, groups)
-
-
-def _narrow(
-    snapshot: Snapshot,
-    view: SegmentView,
-    words: NDArray[np.uint64] | None,
-    clauses: Iterable[Filter],
-) -> NDArray[np.uint64] | None:
-    """Return the documents of a bitset (None: all) that pass every clause."""
-    for clause in clauses:
-        words = both(words, filters.resolve(snapshot, view, clause))
-    return words
-
-
-def _resolve_all(
-    snapshot: Snapshot, view: SegmentView, clauses: tuple[Filter, ...]
-) -> NDArray[np.uint64]:
-    """Return the documents that pass every clause of a group."""
-    words = _narrow(snapshot, view, None, clauses)
-    assert words is not None, "a group without clauses"
-    return words
 
 
 def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) -> Hits:

@@ -259,6 +259,55 @@ def add_stored_sets(
                 body += _CONTAINER_UNITS
 
 
+@kernel("void(uint16[::1], int64, uint32[::1])")
+def list_stored_set(sets: Any, begin: Any, docs: Any) -> None:
+    """Write the documents of one stored set, ascending.
+
+    Args:
+        sets: as written by `write_sets`.
+        begin: where the set begins.
+        docs: output, as long as the set has documents.
+
+    Cost: 0.2 ns a document of a list, 1 ns of a bitset container.
+    """
+    if len(docs) < LIST_DOCS_MAX:
+        for i in range(len(docs)):
+            at = begin + 2 * i
+            docs[i] = np.uint32(sets[at]) | (np.uint32(sets[at + 1]) << np.uint32(16))
+        return
+    num_containers = np.int64(sets[begin + 2]) | (np.int64(sets[begin + 3]) << 16)
+    body = begin + 4 + 4 * num_containers
+    num_docs: Any = 0
+    for container in range(num_containers):
+        high = np.uint32(sets[begin + 4 + 2 * container]) << np.uint32(16)
+        count = np.int64(sets[begin + 5 + 2 * container]) + 1
+        if count <= _CONTAINER_LIST_MAX:
+            for i in range(count):
+                docs[num_docs + i] = high | np.uint32(sets[body + i])
+            body += count
+        else:
+            listed = num_docs
+            for j in range(_CONTAINER_UNITS // 4):
+                word = load_u64(sets, body + 4 * j)
+                while word != 0:
+                    docs[listed] = high | np.uint32(64 * j + trailing_zeros(word))
+                    listed += 1
+                    word &= word - np.uint64(1)
+            body += _CONTAINER_UNITS
+        num_docs += count
+
+
+@kernel("int64(uint32[::1], uint64[::1], uint32[::1])")
+def pick_docs(docs: Any, words: Any, picked: Any) -> Any:
+    """Write those of the documents that a bitset holds; return how many."""
+    count: Any = 0
+    for doc in docs:
+        picked[count] = doc
+        is_held = (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1)
+        count += np.int64(is_held)
+    return count
+
+
 @kernel("void(uint16[::1], int64[::1], uint32[::1], uint32[::1], uint64[::1], uint32[::1])")
 def count_intersections(
     sets: Any,

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _TABLE_SLOTS_MIN = 64
 _KEY_BYTES_MIN = 1_024
+_FOUND_MAX = 4_096
+"""Keys whose numbers are remembered: filters name the same ones again and again."""
 _RUN = 8
 """Keys per run that the sort puts in order by insertion before it merges runs."""
 
@@ -340,7 +342,7 @@ class FacetDictionary:
         epoch: random 63-bit number that names this numbering.
     """
 
-    __slots__ = ("_arrays", "_folded", "_num_values", "_order", "epoch")
+    __slots__ = ("_arrays", "_folded", "_found", "_num_values", "_order", "epoch")
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = secrets.randbits(63) if epoch is None else epoch
@@ -352,6 +354,7 @@ class FacetDictionary:
         self._num_values = 0
         self._order: _Order | None = None
         self._folded: list[str] = []
+        self._found: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._num_values
@@ -393,8 +396,14 @@ class FacetDictionary:
 
     def number(self, key: str, length: int | None = None) -> int | None:
         """Return the number of a key, or None if it is not among the first `length` values."""
-        encoded = np.frombuffer(bytearray(key, "utf-8", "surrogatepass"), np.uint8)
-        number = int(_find(encoded, *self._arrays))
+        number = self._found.get(key, -1)
+        if number < 0:
+            encoded = np.frombuffer(bytearray(key, "utf-8", "surrogatepass"), np.uint8)
+            number = int(_find(encoded, *self._arrays))
+            if number >= 0:
+                if len(self._found) >= _FOUND_MAX:
+                    self._found = {}
+                self._found[key] = number
         limit = self._num_values if length is None else length
         return number if 0 <= number < limit else None
 

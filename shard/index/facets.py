@@ -36,7 +36,13 @@ import numpy as np
 
 from common.byte_words import copy_32
 from common.kernels import kernel
-from shard.index.doc_sets import add_stored_sets, count_intersections, measure_stored, write_sets
+from shard.index.doc_sets import (
+    add_stored_sets,
+    count_intersections,
+    list_stored_set,
+    measure_stored,
+    write_sets,
+)
 from shard.index.extraction import canonical_keys
 from shard.index.selection import KEY_KINDS, group_values
 
@@ -260,6 +266,21 @@ def _scan_codes(codes: Any, starts: Any, wanted: Any, words: Any) -> Any:
             if low < len(wanted) and wanted[low] == code:
                 words[doc >> 6] |= np.uint64(1) << np.uint64(doc & 63)
                 break
+
+
+@kernel(
+    [
+        f"int64(uint32[::1], {codes}, uint8[::1], uint32[::1])"
+        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
+    ]
+)
+def _pick_coded(docs: Any, codes: Any, is_wanted: Any, picked: Any) -> Any:
+    """Write those of the documents whose only code is wanted; return how many."""
+    count: Any = 0
+    for doc in docs:
+        picked[count] = doc
+        count += np.int64(is_wanted[codes[doc]])
+    return count
 
 
 def narrow_codes(codes: NDArray[np.uint32], greatest: int) -> NDArray[Any]:
@@ -489,6 +510,55 @@ class FacetColumn:
         positions = positions[self._numbers[positions] == wanted[: len(positions)]]
         if len(positions):
             add_stored_sets(self._sets, self._set_offsets, self._counts, positions, words)
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether the documents of each value are stored."""
+        return self._sets is not None
+
+    def num_docs_with(self, number: int) -> int:
+        """Return how many documents have a value, where there are stored sets."""
+        assert self._counts is not None, "the segment is too small to have sets"
+        position = self._position(number)
+        return 0 if position is None else int(self._counts[position])
+
+    def docs_with(self, number: int) -> NDArray[np.uint32]:
+        """Return the documents that have a value, ascending, where there are stored sets."""
+        position = self._position(number)
+        if position is None:
+            return np.zeros(0, np.uint32)
+        assert self._counts is not None
+        assert self._set_offsets is not None
+        docs = np.empty(self._counts[position], np.uint32)
+        list_stored_set(self._sets, self._set_offsets[position], docs)
+        return docs
+
+    def _position(self, number: int) -> int | None:
+        """Return where the stored set of a value is, or None if no document has the value."""
+        numbers = self._numbers
+        assert numbers is not None, "the segment is too small to have sets"
+        # A value stands at its own number if all lower ones occur as well, which is common.
+        if number < len(numbers) and numbers[number] == number:
+            return number
+        position = int(np.searchsorted(numbers, np.uint32(number)))
+        return position if position < len(numbers) and numbers[position] == number else None
+
+    def pick_with(
+        self, numbers: Sequence[int], num_values: int, docs: NDArray[np.uint32]
+    ) -> NDArray[np.uint32]:
+        """Return those of some documents that have one of the values; for single-valued columns.
+
+        Args:
+            numbers: value numbers.
+            num_values: the length of the dictionary.
+            docs: ascending.
+        """
+        assert self.is_single, "a document has several codes"
+        is_wanted = np.zeros(num_values + 1, np.uint8)
+        for number in numbers:
+            is_wanted[number + 1] = 1
+        picked = np.empty(len(docs), np.uint32)
+        return picked[: _pick_coded(docs, self.codes, is_wanted, picked)]
 
     def add_totals(self, counts: NDArray[np.uint32]) -> None:
         """Add the number of documents of each value, deleted ones included, to counts[number + 1].
