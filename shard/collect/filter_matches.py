@@ -38,6 +38,7 @@ _SELECTIVE_SHARE: Final = 8
 """A value is selective if at most one document of so many has it."""
 _TABLE_VALUES_MAX: Final = 1 << 13
 """Dictionaries up to this length have a table of the wanted codes made for a search."""
+_NO_DOCS: Final = np.zeros(0, np.uint32)
 
 
 def match_filters(
@@ -59,7 +60,7 @@ def match_filters(
     if rarest is None:
         base = narrow(snapshot, view, view.live_mask, conditions)
         return narrow_each(view, base, resolve_groups(snapshot, view, groups))
-    docs = rarest.column.docs_with(rarest.number)
+    docs = _NO_DOCS if rarest.number is None else rarest.column.docs_with(rarest.number)
     if view.live_mask is not None:
         docs = _pick(docs, view.live_mask)
     for position, condition in enumerate(conditions):
@@ -103,7 +104,7 @@ class _Value:
 
     __slots__ = ("column", "number", "position")
 
-    def __init__(self, position: int, column: FacetColumn, number: int) -> None:
+    def __init__(self, position: int, column: FacetColumn, number: int | None) -> None:
         self.position = position
         self.column = column
         self.number = number
@@ -142,7 +143,7 @@ def _rarest(snapshot: Snapshot, view: SegmentView, conditions: Sequence[Filter])
         count = 0 if number is None else column.num_docs_with(number)
         if count <= limit:
             limit = count
-            rarest = _Value(position, column, -1 if number is None else number)
+            rarest = _Value(position, column, number)
     return rarest
 
 

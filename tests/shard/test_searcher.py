@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,9 +26,9 @@ from common.protocol.messages import (
     SearchResponse,
     SortKey,
 )
-from common.query import AnyOf
+from common.query import AllOf, And, AnyOf, Filter, Not
 from shard import searcher
-from shard.collect import facet_counts
+from shard.collect import facet_counts, filter_matches
 from tests.common.protocol.packed_model import unpack
 from tests.shard.collect.test_top_k import expected_order, request
 from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
@@ -175,6 +178,7 @@ def test_calendars_count_iso_dates(
     assert dict(zip(counts.keys, counts.counts, strict=True)) == expected
 
 
+@functools.cache
 def _large_world() -> World:
     rng = np.random.default_rng(2)
     rows: list[Item] = [
@@ -212,7 +216,7 @@ def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
         )
         items = [item for _, _, item in world.live if item["brand"] in wanted]
         expected = [Counter(key for item in items for key in keys_of(item, f)) for f in facets]
-        for settings in (
+        for knobs in (
             {},
             {"_CODE_NS": 0.0, "_CODES_NS": 0.0},  # always by codes
             {"_SET_UNIT_NS": 0.0, "_SET_DOC_NS": 0.0},  # always by stored sets
@@ -220,10 +224,65 @@ def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -
             {"_WALKED_PER_NOTED": 10**9},
         ):
             with monkeypatch.context() as patch:
-                for name, value in settings.items():
+                for name, value in knobs.items():
                     patch.setattr(facet_counts, name, value)
                 found = searcher.search(world.snapshot, asked)
             assert [counts for counts, _ in decode(world, found)] == list(map(dict, expected))
+
+
+_LARGE_CONDITIONS: tuple[tuple[Filter, Callable[[Item], bool]], ...] = (
+    (AnyOf("tags", ("t3",)), lambda item: "t3" in item["tags"]),
+    (AnyOf("tags", ("t7", "t8")), lambda item: bool({"t7", "t8"} & set(item["tags"]))),
+    (AllOf("tags", ("t3", "t40")), lambda item: {"t3", "t40"} <= set(item["tags"])),
+    (
+        And((AnyOf("tags", ("t9",)), AnyOf("few", ("1", "2")))),
+        lambda item: "t9" in item["tags"] and item["few"] in (1, 2),
+    ),
+    (AnyOf("brand", ("b5",)), lambda item: item["brand"] == "b5"),
+    (
+        AnyOf("brand", tuple(f"b{n}" for n in range(200, 300))),
+        lambda item: item["brand"] >= "b2" and len(item["brand"]) == 4,
+    ),
+    (AnyOf("few", ("1",)), lambda item: item["few"] == 1),
+    (AnyOf("few", ()), lambda item: False),
+    (AnyOf("unique", ("u12345",)), lambda item: item["unique"] == "u12345"),
+    (AnyOf("brand", ("nobody's",)), lambda item: False),
+    (Not(AnyOf("few", ("3",))), lambda item: item["few"] != 3),
+)
+
+
+@pytest.mark.parametrize("share", [1, 8, 10**9])
+def test_every_way_of_filtering_gives_the_same(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _large_world()
+    fields = ("tags", "brand", "few", "unique")
+    rows = [(item, [keys_of(item, field) for field in fields]) for _, _, item in world.live]
+    passing = [{i for i, row in enumerate(rows) if holds(row[0])} for _, holds in _LARGE_CONDITIONS]
+    everything = set(range(len(rows)))
+    rng = random.Random(share)
+    monkeypatch.setattr(filter_matches, "_SELECTIVE_SHARE", share)
+    for trial in range(60):
+        monkeypatch.setattr(filter_matches, "_TABLE_VALUES_MAX", (0, 1 << 13)[trial % 2])
+        chosen = rng.choices(range(len(_LARGE_CONDITIONS)), k=rng.randint(1, 4))
+        clauses = [
+            FilterClause(one, one.field if isinstance(one, AnyOf) and rng.random() < 0.6 else None)
+            for one in [_LARGE_CONDITIONS[i][0] for i in chosen]
+        ]
+        found = searcher.search(
+            world.snapshot,
+            request(
+                filters=tuple(clauses),
+                facets=tuple(FacetRequest(field, True, 0) for field in fields),
+            ),
+        )
+        assert found.total == len(everything.intersection(*[passing[i] for i in chosen]))
+        for position, (counts, _) in enumerate(decode(world, found)):
+            narrowing = [
+                passing[i]
+                for i, clause in zip(chosen, clauses, strict=True)
+                if clause.facet != fields[position]
+            ]
+            counted = everything.intersection(*narrowing)
+            assert counts == Counter(key for i in counted for key in rows[i][1][position])
 
 
 def test_everything_is_answered_from_stored_totals() -> None:

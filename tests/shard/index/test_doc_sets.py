@@ -18,7 +18,9 @@ from shard.index.doc_sets import (
     empty_bitset,
     full_bitset,
     list_docs,
+    list_stored_set,
     measure_stored,
+    pick_docs,
     write_sets,
 )
 
@@ -34,6 +36,9 @@ def test_bitsets_behave_like_sets(num_docs: int, data: st.DataObject) -> None:
     assert count_docs(words) == len(docs)
     assert list_docs(words, len(docs)).tolist() == sorted(docs)
     assert list_docs(words, len(docs) // 2).tolist() == sorted(docs)[: len(docs) // 2]
+    asked = array(data.draw(st.sets(st.integers(0, num_docs - 1))))
+    picked = np.empty(len(asked), np.uint32)
+    assert picked[: pick_docs(asked, words, picked)].tolist() == sorted(docs & set(asked.tolist()))
     rest = complement(words, num_docs)
     assert list_docs(rest, num_docs).tolist() == sorted(set(range(num_docs)) - docs)
     assert count_docs(full_bitset(num_docs)) == num_docs
@@ -52,6 +57,9 @@ def test_stored_sets_of_all_sizes_are_roaring_or_lists() -> None:
         words = empty_bitset(num_docs)
         add_stored_sets(stored, set_offsets, counts, np.array([i]), words)
         np.testing.assert_array_equal(list_docs(words, num_docs), docs)
+        listed = np.empty(len(docs), np.uint32)
+        list_stored_set(stored, set_offsets[i], listed)
+        np.testing.assert_array_equal(listed, docs)
         if len(docs) >= LIST_DOCS_MAX:
             portable = stored[set_offsets[i] : set_offsets[i + 1]].tobytes()
             assert BitMap.deserialize(portable) == BitMap(docs)
