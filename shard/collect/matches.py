@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.kernels import kernel
-from shard.index.doc_sets import bitset_of, complement, count_docs, full_bitset, list_docs
+from shard.index.doc_sets import (
+    bitset_of,
+    complement,
+    count_docs,
+    full_bitset,
+    list_all_docs,
+    list_docs,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +95,7 @@ class Matches:
             elif self._words is None and self.view.deleted is None:
                 self._docs = np.arange(self.count, dtype=np.uint32)
             else:
-                self._docs = list_docs(self.words, self.count)
+                self._docs = list_all_docs(self.words, self.count)
         return self._docs
 
     @property
@@ -110,7 +117,7 @@ class Matches:
         live = self.view.live_mask
         if live is not None:
             others &= live
-        return list_docs(others, self.view.num_docs - self.count)
+        return list_all_docs(others, self.view.num_docs - self.count)
 
 
 # --- matches narrowed by the clauses of disjunctive facets ---------------------------------------

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.byte_words import load_u64, trailing_zeros
+from common.byte_words import count_ones, load_u64, trailing_zeros
 from common.kernels import kernel
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
 LIST_DOCS_MAX: Final = 32
 """Sets of fewer documents are stored as lists: a Roaring header alone is 16 bytes or more."""
+
+LISTED_AHEAD: Final = 8
+"""Elements behind the last document that listing may write to."""
+_DENSE_PER_WORD: Final = 1.5
+"""Documents per word of a bitset from which on words are listed without a loop for each."""
 
 _COOKIE: Final = 12346
 _CONTAINER_LIST_MAX: Final = 4096
@@ -85,8 +90,33 @@ def count_docs(words: Any) -> Any:
     return count
 
 
+@kernel("int64(uint64, int64, uint32[::1], int64)", inline=True)
+def _list_word(word: Any, base: Any, docs: Any, at: Any) -> Any:
+    """Write the documents of one word of a dense bitset; return where they end.
+
+    A loop per document would end at a moment that the processor cannot foresee, once a word, which
+    costs as much as ten documents. So eight are written at a time, and what was too much is
+    overwritten by the next word: `docs` needs LISTED_AHEAD elements more than there are documents.
+    """
+    end = at + count_ones(word)
+    while at < end:
+        for i in range(LISTED_AHEAD):
+            docs[at + i] = np.uint32(base + trailing_zeros(word))
+            word &= word - np.uint64(1)
+        at += LISTED_AHEAD
+    return end
+
+
+@kernel("void(uint64[::1], uint32[::1])")
+def _list_dense(words: Any, docs: Any) -> Any:
+    """Write all documents of a bitset, ascending; see `_list_word`."""
+    at = 0
+    for position in range(len(words)):
+        at = _list_word(words[position], position << 6, docs, at)
+
+
 @kernel("int64(uint64[::1], uint32[::1])")
-def _list_docs(words: Any, docs: Any) -> Any:
+def _list_first(words: Any, docs: Any) -> Any:
     """Write the first len(docs) documents of a bitset, ascending; return how many there were."""
     num_docs_max = len(docs)
     count = 0
@@ -105,8 +135,17 @@ def _list_docs(words: Any, docs: Any) -> Any:
 def list_docs(words: NDArray[np.uint64], count: int) -> NDArray[np.uint32]:
     """Return the first `count` documents of a bitset, ascending, uint32; 1 ns a document."""
     docs = np.empty(count, np.uint32)
-    found = _list_docs(words, docs)
+    found = _list_first(words, docs)
     return docs if found == count else docs[:found]
+
+
+def list_all_docs(words: NDArray[np.uint64], count: int) -> NDArray[np.uint32]:
+    """Return all `count` documents of a bitset, ascending; less than 1 ns each if they are many."""
+    if count < _DENSE_PER_WORD * len(words):
+        return list_docs(words, count)
+    docs = np.empty(count + LISTED_AHEAD, np.uint32)
+    _list_dense(words, docs)
+    return docs[:count]
 
 
 @kernel("void(uint64[::1], uint32[::1])")
@@ -259,19 +298,20 @@ def add_stored_sets(
                 body += _CONTAINER_UNITS
 
 
-@kernel("void(uint16[::1], int64, uint32[::1])")
-def list_stored_set(sets: Any, begin: Any, docs: Any) -> None:
+@kernel("void(uint16[::1], int64, int64, uint32[::1])")
+def list_stored_set(sets: Any, begin: Any, count: Any, docs: Any) -> None:
     """Write the documents of one stored set, ascending.
 
     Args:
         sets: as written by `write_sets`.
         begin: where the set begins.
-        docs: output, as long as the set has documents.
+        count: how many documents it has.
+        docs: output, LISTED_AHEAD elements longer.
 
-    Cost: 0.2 ns a document of a list, 1 ns of a bitset container.
+    Cost: 0.2 ns a document of a list, 0.4 ns of a bitset container.
     """
-    if len(docs) < LIST_DOCS_MAX:
-        for i in range(len(docs)):
+    if count < LIST_DOCS_MAX:
+        for i in range(count):
             at = begin + 2 * i
             docs[i] = np.uint32(sets[at]) | (np.uint32(sets[at + 1]) << np.uint32(16))
         return
@@ -280,21 +320,18 @@ def list_stored_set(sets: Any, begin: Any, docs: Any) -> None:
     num_docs: Any = 0
     for container in range(num_containers):
         high = np.uint32(sets[begin + 4 + 2 * container]) << np.uint32(16)
-        count = np.int64(sets[begin + 5 + 2 * container]) + 1
-        if count <= _CONTAINER_LIST_MAX:
-            for i in range(count):
+        size = np.int64(sets[begin + 5 + 2 * container]) + 1
+        if size <= _CONTAINER_LIST_MAX:
+            for i in range(size):
                 docs[num_docs + i] = high | np.uint32(sets[body + i])
-            body += count
+            body += size
         else:
             listed = num_docs
             for j in range(_CONTAINER_UNITS // 4):
                 word = load_u64(sets, body + 4 * j)
-                while word != 0:
-                    docs[listed] = high | np.uint32(64 * j + trailing_zeros(word))
-                    listed += 1
-                    word &= word - np.uint64(1)
+                listed = _list_word(word, np.int64(high) + 64 * j, docs, listed)
             body += _CONTAINER_UNITS
-        num_docs += count
+        num_docs += size
 
 
 @kernel("int64(uint32[::1], uint64[::1], uint32[::1])")

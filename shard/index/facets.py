@@ -37,6 +37,7 @@ import numpy as np
 from common.byte_words import copy_32
 from common.kernels import kernel
 from shard.index.doc_sets import (
+    LISTED_AHEAD,
     add_stored_sets,
     count_intersections,
     list_stored_set,
@@ -529,9 +530,10 @@ class FacetColumn:
             return np.zeros(0, np.uint32)
         assert self._counts is not None
         assert self._set_offsets is not None
-        docs = np.empty(self._counts[position], np.uint32)
-        list_stored_set(self._sets, self._set_offsets[position], docs)
-        return docs
+        count = int(self._counts[position])
+        docs = np.empty(count + LISTED_AHEAD, np.uint32)
+        list_stored_set(self._sets, self._set_offsets[position], count, docs)
+        return docs[:count]
 
     def _position(self, number: int) -> int | None:
         """Return where the stored set of a value is, or None if no document has the value."""

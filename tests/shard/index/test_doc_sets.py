@@ -10,6 +10,7 @@ from pyroaring import BitMap
 
 from shard.index.doc_sets import (
     LIST_DOCS_MAX,
+    LISTED_AHEAD,
     add_stored_sets,
     bitset_of,
     complement,
@@ -17,6 +18,7 @@ from shard.index.doc_sets import (
     count_intersections,
     empty_bitset,
     full_bitset,
+    list_all_docs,
     list_docs,
     list_stored_set,
     measure_stored,
@@ -35,6 +37,7 @@ def test_bitsets_behave_like_sets(num_docs: int, data: st.DataObject) -> None:
     words = bitset_of(array(docs), num_docs)
     assert count_docs(words) == len(docs)
     assert list_docs(words, len(docs)).tolist() == sorted(docs)
+    assert list_all_docs(words, len(docs)).tolist() == sorted(docs)
     assert list_docs(words, len(docs) // 2).tolist() == sorted(docs)[: len(docs) // 2]
     asked = array(data.draw(st.sets(st.integers(0, num_docs - 1))))
     picked = np.empty(len(asked), np.uint32)
@@ -57,9 +60,9 @@ def test_stored_sets_of_all_sizes_are_roaring_or_lists() -> None:
         words = empty_bitset(num_docs)
         add_stored_sets(stored, set_offsets, counts, np.array([i]), words)
         np.testing.assert_array_equal(list_docs(words, num_docs), docs)
-        listed = np.empty(len(docs), np.uint32)
-        list_stored_set(stored, set_offsets[i], listed)
-        np.testing.assert_array_equal(listed, docs)
+        listed = np.empty(len(docs) + LISTED_AHEAD, np.uint32)
+        list_stored_set(stored, set_offsets[i], len(docs), listed)
+        np.testing.assert_array_equal(listed[: len(docs)], docs)
         if len(docs) >= LIST_DOCS_MAX:
             portable = stored[set_offsets[i] : set_offsets[i + 1]].tobytes()
             assert BitMap.deserialize(portable) == BitMap(docs)
