@@ -9,7 +9,7 @@ when the index has been idle for a while. Each look does one step at a time, the
     3. note the new files in the manifest (then the old ones go)
     4. remove dead records from LMDB, some at a time, on the writer's thread
     5. when the index has come to rest: let go of states of former configurations, and of memory
-    6. give mapped pages of data.mdb back, when reads have made too many resident
+    6. give mapped pages of data.mdb and segments back, when reads have made too many resident
 
 Everything here may be killed at any moment, and be tried again later if the disk is full: nothing
 of it is needed for the truth, and a search sees the same before and after.
@@ -37,7 +37,12 @@ from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
 from shard.snapshot import SegmentView
-from shard.storage.residency import PageBudget
+from shard.storage.residency import (
+    SEGMENT_BYTES_MAX,
+    SEGMENT_SECONDS,
+    PageBudget,
+    release_pages,
+)
 from shard.writer import Writer, has_room
 
 RETRY_SECONDS = 10.0
@@ -108,12 +113,19 @@ class Merger:
 
     def __init__(self, resident_bytes_max: int) -> None:
         self._jobs: dict[int, Job] = {}
-        self._budget = PageBudget(resident_bytes_max)
+        self._budgets = (
+            PageBudget(resident_bytes_max, self._release_documents),
+            PageBudget(
+                SEGMENT_BYTES_MAX,
+                self._release_segments,
+                pause_min=SEGMENT_SECONDS,
+                pause_max=SEGMENT_SECONDS,
+            ),
+        )
         self._wakes = threading.Condition()
         self._is_stopping = False
         self._busy: int | None = None
         self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
-        self._look_at = 0.0
 
     def start(self) -> None:
         """Begin."""
@@ -187,7 +199,7 @@ class Merger:
 
     def _seconds_to_wait(self) -> float:
         now = time.monotonic()
-        times = [max(0.0, self._look_at - now)]
+        times = [max(0.0, budget.due_at - now) for budget in self._budgets]
         times += [
             max(0.0, job.retry_at - now, job.idle_at - now)
             for job in self._jobs.values()
@@ -247,12 +259,19 @@ class Merger:
 
     def _release_pages(self) -> None:
         now = time.monotonic()
-        if now < self._look_at:
-            return
+        for budget in self._budgets:
+            if now >= budget.due_at:
+                budget.keep(now)
+
+    def _release_documents(self) -> None:
         # Held until the pages are given back: what has no owner is unmapped.
         environments = [job.partition.environment for job in list(self._jobs.values())]
-        self._budget.keep([environment.data_path for environment in environments])
-        self._look_at = now + self._budget.pause
+        release_pages([environment.data_path for environment in environments])
+
+    def _release_segments(self) -> None:
+        for job in list(self._jobs.values()):
+            for view in job.partition.history.newest.views:
+                view.segment.release_pages()
 
 
 def work(partition: Partition, *, is_idle: bool) -> bool:

@@ -86,6 +86,7 @@ class Segment:
     __slots__ = (
         "__weakref__",  # what is derived from a segment goes with it
         "_arrays",
+        "_mapping",
         "caches",
         "checksum",
         "meta",
@@ -103,8 +104,10 @@ class Segment:
         meta: Mapping[str, Any] | None = None,
         path: Path | None = None,
         checksum: str = "",
+        mapping: mmap.mmap | None = None,
     ) -> None:
         self._arrays = dict(arrays)
+        self._mapping = mapping
         self.num_docs = num_docs
         self.meta = dict(meta or {})
         self.path = path
@@ -125,6 +128,11 @@ class Segment:
     def get(self, name: str) -> Array | None:
         """Return the array, or None if the segment has none of that name."""
         return self._arrays.get(name)
+
+    def release_pages(self) -> None:
+        """Let the file's pages count as the kernel's until they are read again; see `residency`."""
+        if self._mapping is not None:
+            self._mapping.madvise(mmap.MADV_DONTNEED)
 
     def write(self, path: Path) -> None:
         """Write the segment under a temporary name, sync it and rename it.
@@ -174,6 +182,7 @@ class Segment:
             meta=directory["meta"],
             path=path,
             checksum=mapping[24:32].hex(),
+            mapping=mapping,
         )
 
 

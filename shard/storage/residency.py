@@ -1,29 +1,34 @@
-"""How much of data.mdb counts as this process's memory, and giving it back.
+"""How much of mapped files counts as this process's memory, and giving it back.
 
-LMDB maps its file; each page that a read touches stays in the process's page table and counts as
-resident, although the kernel could drop it any time. The kernel maps its surroundings along: 64 KiB
-at least, and what it has in one piece up to 2 MiB (that depends on how the file was written). So
-some hundred searches have the whole file there. When more than a budget is mapped, the mapping is
-told `MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache, and the next
-read of one costs a minor fault (1 µs for 16 pages) instead of disk.
+LMDB maps its file, and segments are mapped; each page that a read touches stays in the process's
+page table and counts as resident, although the kernel could drop it any time. The kernel maps its
+surroundings along: 64 KiB at least, and what it has in one piece up to 2 MiB (that depends on how
+the file was written). So some hundred searches have the whole of data.mdb there, and a day of them
+every column of every segment. When more than a budget is mapped, the mapping is told
+`MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache, and the next read
+of one costs a minor fault (1 µs for 16 pages or more) instead of disk.
 
-It is safe at any moment while the environment is open: the mapping is shared and read-only, so the
+                 budget         looked at      because
+    data.mdb     a setting      often          each read is somewhere else
+    segments     a constant     seldom         what is used is used again, and is back at once
+
+It is safe at any moment while the file is mapped: nobody writes through these mappings, so the
 entries hold nothing that the file does not.
 
 How much is mapped of one file is expensive to ask (3 ms: the kernel walks the page tables of all
 mappings), of all files together it costs 10 µs. So that sum is watched: it grows by reads of
-data.mdb, and by first reads of segments, which is no harm: pages go back a little early then. When
-it has become less, something else was unmapped and hides what was read; then they go back too.
+both, which is no harm: pages go back a little early then. When it has become less, something else
+was unmapped and hides what was read; then they go back too.
 
-Looks follow each other quickly while pages are read, and slowly while nothing happens. What can be
-read between two of them may be resident beyond the budget.
+Looks at data.mdb follow each other quickly while pages are read, and slowly while nothing happens.
+What can be read between two looks may be resident beyond the budget.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,35 +43,52 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LOOK_SECONDS_MIN = 0.1
 LOOK_SECONDS_MAX = 1.6
 
+SEGMENT_BYTES_MAX = 16 << 20
+SEGMENT_SECONDS = 10.0
+"""Pages of segments are counted anew, if they are more than so many bytes, so often: what was not
+read since the last time is not resident. Costs some hundred minor faults each time."""
+
 
 class PageBudget:
     """Keeps the resident pages of some files near a budget.
 
     Args:
         resident_bytes_max: of all the files together.
+        release: gives all their pages back.
+        pause_min: seconds between looks while pages are read.
+        pause_max: while nothing happens.
 
     Attributes:
-        pause: seconds after which `keep` should be called again.
+        pause: seconds between the last look and the next.
+        due_at: time of the next look.
     """
 
-    def __init__(self, resident_bytes_max: int) -> None:
+    def __init__(
+        self,
+        resident_bytes_max: int,
+        release: Callable[[], None],
+        *,
+        pause_min: float = LOOK_SECONDS_MIN,
+        pause_max: float = LOOK_SECONDS_MAX,
+    ) -> None:
         self._resident_bytes_max = resident_bytes_max
-        self.pause = LOOK_SECONDS_MIN
+        self._release = release
+        self._pause_min, self._pause_max = pause_min, pause_max
+        self.pause = pause_min
+        self.due_at = 0.0
         self._after_release = self._most = _shared_bytes()
 
-    def keep(self, paths: Sequence[Path]) -> bool:
-        """Give the pages of the files back if need be; returns whether that was so.
-
-        The files must stay mapped until this returns.
-        """
+    def keep(self, now: float) -> bool:
+        """Give the pages of the files back if need be; returns whether that was so."""
         shared = _shared_bytes()
         has_grown = shared > self._most
-        self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
+        self.pause = self._pause_min if has_grown else min(2 * self.pause, self._pause_max)
+        self.due_at = now + self.pause
         self._most = max(self._most, shared)
         is_within = shared - self._after_release <= self._resident_bytes_max
         if is_within and (self._most - shared) * _SLACK_SHARE <= self._resident_bytes_max:
             return False
-        release_pages(paths)
+        self._release()
         self._after_release = self._most = _shared_bytes()
         return True
 
@@ -97,7 +119,10 @@ def parse_maps(text: str) -> Iterator[Mapping]:
 
 
 def release_pages(paths: Sequence[Path]) -> None:
-    """Give all mapped pages of files back; nothing where the system does not list mappings."""
+    """Give all mapped pages of files back; nothing where the system does not list mappings.
+
+    The files must stay mapped until this returns.
+    """
     try:
         text = os.fsdecode(_MAPS.read_bytes())
     except OSError:

@@ -7,8 +7,10 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from shard.index.segment import Segment
 from shard.storage.residency import (
     LOOK_SECONDS_MAX,
     LOOK_SECONDS_MIN,
@@ -72,6 +74,10 @@ def data(tmp_path: Path) -> Iterator[Mapped]:
     mapped.mapping.close()
 
 
+def _budget(data: Mapped, resident_bytes_max: int) -> PageBudget:
+    return PageBudget(resident_bytes_max, lambda: release_pages([data.path]))
+
+
 def test_pages_go_and_can_be_read_again(data: Mapped) -> None:
     data.read(0, 16 * MIB)
     assert _resident(data.path) == 16 * MIB
@@ -81,43 +87,62 @@ def test_pages_go_and_can_be_read_again(data: Mapped) -> None:
 
 
 def test_nothing_is_done_within_the_budget(data: Mapped) -> None:
-    budget = PageBudget(8 * MIB)
+    budget = _budget(data, 8 * MIB)
     data.read(0, 2 * MIB)
-    assert not budget.keep([data.path])
+    assert not budget.keep(0.0)
     assert _resident(data.path) == 2 * MIB
 
 
 def test_budget_is_kept_whatever_is_read(data: Mapped) -> None:
     """After each look no more is resident than the budget, but for what the counter is off by."""
-    budget = PageBudget(4 * MIB)
+    budget = _budget(data, 4 * MIB)
     choice = random.Random(1)
     num_released = 0
     for _ in range(400):
         start = choice.randrange(0, 16 * MIB - 65_536)
         data.read(start, start + choice.randrange(1, 65_536))
-        num_released += budget.keep([data.path])
+        num_released += budget.keep(0.0)
         assert _resident(data.path) <= 4.5 * MIB
     assert 1 < num_released < 100
 
 
 def test_looks_are_frequent_only_while_pages_are_read(data: Mapped) -> None:
-    budget = PageBudget(4 * MIB)
+    budget = _budget(data, 4 * MIB)
     for _ in range(10):
-        budget.keep([data.path])
+        budget.keep(0.0)
     assert budget.pause == LOOK_SECONDS_MAX
     data.read(0, MIB)
-    budget.keep([data.path])
+    budget.keep(100.0)
     assert budget.pause == LOOK_SECONDS_MIN
+    assert budget.due_at == 100.0 + LOOK_SECONDS_MIN
 
 
 def test_what_else_is_unmapped_hides_nothing(data: Mapped, tmp_path: Path) -> None:
     """A merged segment's parts go while documents are read: the sum of both stays the same."""
-    budget = PageBudget(4 * MIB)
+    budget = _budget(data, 4 * MIB)
     for turn in range(4):
         other = Mapped(tmp_path / f"segment-{turn}", 3 * MIB)
         other.read(0, 3 * MIB)
         data.read(turn * 4 * MIB, (turn * 4 + 2) * MIB)
-        budget.keep([data.path])
+        budget.keep(0.0)
         other.mapping.close()
-        budget.keep([data.path])
+        budget.keep(0.0)
         assert _resident(data.path) <= 4.5 * MIB
+
+
+def test_pages_of_a_segment_go_and_its_arrays_stay_the_same(tmp_path: Path) -> None:
+    values = np.arange(MIB, dtype=np.uint64)
+    Segment({"numbers": values}, num_docs=MIB).write(tmp_path / "segment-1.seg")
+    segment = Segment.open(tmp_path / "segment-1.seg")
+    assert np.array_equal(segment["numbers"], values)
+    assert _resident(tmp_path / "segment-1.seg") >= 8 * MIB
+    segment.release_pages()
+    assert _resident(tmp_path / "segment-1.seg") == 0
+    assert np.array_equal(segment["numbers"], values)
+
+
+def test_a_segment_in_memory_keeps_what_it_has() -> None:
+    values = np.arange(MIB, dtype=np.uint64)
+    segment = Segment({"numbers": values}, num_docs=MIB)
+    segment.release_pages()
+    assert segment["numbers"][MIB - 1] == MIB - 1
