@@ -48,6 +48,12 @@ LOCK_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a former owner that is about to end."""
 
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_PID_BYTES: Final = 15
+_ENDPOINT_BYTES: Final = 512
+"""These files have one size, so that they can be written over on a disk without a free block."""
+
+
 class DataDirectoryError(Exception):
     """The directory cannot be used; the message says why and what to do. Ends with status 1."""
 
@@ -68,6 +74,11 @@ class Endpoint(Struct, frozen=True):
     host: str
     port: int
     pid: int
+
+
+# Made once: the first use of a class by two threads together would end the process.
+_decode_manifest = msgspec.json.Decoder(Manifest).decode
+_decode_endpoint = msgspec.json.Decoder(Endpoint).decode
 
 
 def manifest_path(data: Path) -> Path:
@@ -131,9 +142,27 @@ def full_disk_told(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in _NO_ROOM:
             raise StorageFull(f"the disk of the data directory is full: {what}") from error
         raise
+
+
+@contextlib.contextmanager
+def start_explained(data: Path) -> Iterator[None]:
+    """Tell what the system refused at a start in one line that says what to do.
+
+    Raises:
+        DataDirectoryError: instead of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = "make room on its disk" if error.errno in _NO_ROOM else "look after its disk"
+        what = error.strerror or str(error)
+        raise DataDirectoryError(
+            f"{error.filename or data} cannot be written: {what}; {remedy} and start again, or "
+            "name another directory with --data-dir"
+        ) from error
 
 
 def sync_file(path: Path) -> None:
@@ -191,7 +220,7 @@ def read_manifest(data: Path) -> Manifest | None:
                 f"{fields['format']}, which this program (format {FORMAT}) cannot read; "
                 "install that version or a newer one"
             )
-        return msgspec.convert(fields, Manifest)
+        return _decode_manifest(content)
     except (ValueError, KeyError, TypeError) as error:
         raise DataDirectoryError(
             f"{path} cannot be read ({error}); restore it from a backup"
@@ -267,8 +296,8 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
                     "stop it first, or start with another --data-dir"
                 ) from None
             time.sleep(0.05)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # it is for people; the lock is ours without it
+        os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
     return descriptor
 
 
@@ -312,14 +341,53 @@ def read_or_create_secret(data: Path) -> str:
 
 def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:
     """Say where a shard listens; for the coordinator of the same data directory."""
-    write_atomically(endpoint_path(data, shard), msgspec.json.encode(endpoint), mode=0o600)
+    _write_endpoint(endpoint_path(data, shard), endpoint)
+
+
+def write_coordinator_endpoint(data: Path, endpoint: Endpoint) -> None:
+    """Say where the coordinator listens; for the command line."""
+    _write_endpoint(coordinator_endpoint_path(data), endpoint)
+
+
+def _write_endpoint(path: Path, endpoint: Endpoint) -> None:
+    """Replace what a file says.
+
+    On a disk without a free block it is written over in place, so that reads go on after a restart
+    as well; who reads it half written takes it for none and looks again.
+    """
+    content = msgspec.json.encode(endpoint).ljust(_ENDPOINT_BYTES)
+    try:
+        write_atomically(path, content, mode=0o600)
+    except OSError as error:
+        if error.errno not in _NO_ROOM or not path.exists():
+            raise
+        _write_over(path, content)
+
+
+def _write_over(path: Path, content: bytes) -> None:
+    """Write into the blocks that a file has."""
+    with path.open("r+b", buffering=0) as file:
+        file.write(content)
 
 
 def forget_endpoints(data: Path, num_shards: int) -> None:
-    """Remove what former processes said; only the owner of the directory may."""
-    coordinator_endpoint_path(data).unlink(missing_ok=True)
+    """Take back what former processes said; only the owner of the directory may.
+
+    The files stay, without content: a new one might find no room.
+    """
+    forget_coordinator_endpoint(data)
     for shard in range(num_shards):
-        endpoint_path(data, shard).unlink(missing_ok=True)
+        _forget_endpoint(endpoint_path(data, shard))
+
+
+def forget_coordinator_endpoint(data: Path) -> None:
+    """Take back where the coordinator listens."""
+    _forget_endpoint(coordinator_endpoint_path(data))
+
+
+def _forget_endpoint(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        _write_over(path, b" " * _ENDPOINT_BYTES)
 
 
 def read_endpoint(data: Path, shard: int) -> Endpoint | None:
@@ -334,6 +402,6 @@ def read_coordinator_endpoint(data: Path) -> Endpoint | None:
 
 def _read_endpoint(path: Path) -> Endpoint | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Endpoint)
+        return _decode_endpoint(path.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None

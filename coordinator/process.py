@@ -12,10 +12,8 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
-import msgspec
 import uvloop
 
 from common import data_directory, logs
@@ -77,8 +75,9 @@ async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) ->
         os.set_inheritable(lock, False)
     raise_descriptor_limit()
     num_shards = len(settings.shard_addresses) or settings.shards
-    catalog = Catalog.open(data, num_shards)
-    cluster = Cluster.from_settings(settings, catalog)
+    with data_directory.start_explained(data):
+        catalog = Catalog.open(data, num_shards)
+        cluster = Cluster.from_settings(settings, catalog)
     app = create_app(make_services(settings, catalog, cluster))
 
     stop = asyncio.Event()
@@ -102,7 +101,7 @@ async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) ->
         announcing.cancel()
         keeping.cancel()
         _log.info("stopping")
-        _endpoint_path(data).unlink(missing_ok=True)
+        data_directory.forget_coordinator_endpoint(data)
         await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
     finally:
         await cluster.stop()
@@ -142,16 +141,12 @@ async def _listen(app: HttpApp, settings: Settings) -> int:
 async def _announce(cluster: Cluster, settings: Settings, port: int) -> None:
     """Say once that the service is complete, and leave word for the command line."""
     endpoint = Endpoint(settings.host, port, os.getpid())
-    data_directory.write_atomically(
-        _endpoint_path(settings.data_dir), msgspec.json.encode(endpoint), mode=0o600
-    )
+    try:
+        data_directory.write_coordinator_endpoint(settings.data_dir, endpoint)
+    except OSError as error:  # the command line will need --url
+        _log.warning("coordinator.json cannot be written", reason=error.strerror)
     await cluster.wait_ready()
     _log.info("ready", url=url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq)
-
-
-def _endpoint_path(data: Path) -> Path:
-    """Return the file that says where the coordinator listens."""
-    return data_directory.coordinator_endpoint_path(data)
 
 
 def url(host: str, port: int) -> str:

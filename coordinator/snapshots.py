@@ -101,6 +101,11 @@ class _File(Struct):
     snapshot: msgspec.Raw
 
 
+# Made once: the first use of a class by two threads together would end the process.
+_decode_file = msgspec.json.Decoder(_File).decode
+_decode_snapshot = msgspec.json.Decoder(Snapshot).decode
+
+
 # --- making
 
 
@@ -287,7 +292,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     """
     path = folder / SNAPSHOT_FILE
     try:
-        file = msgspec.json.decode(path.read_bytes(), type=_File)
+        file = _decode_file(path.read_bytes())
         if xxhash.xxh3_64_hexdigest(bytes(file.snapshot)) != file.checksum:
             raise SnapshotError(f"{path} is damaged: its checksum differs")
         number = msgspec.json.decode(file.snapshot)["format"]
@@ -296,7 +301,7 @@ def read_snapshot(folder: Path) -> Snapshot:
                 f"{folder} has format {number}, this program reads {SNAPSHOT_FORMAT}; "
                 "restore it with the version that made it"
             )
-        snapshot = msgspec.json.decode(file.snapshot, type=Snapshot)
+        snapshot = _decode_snapshot(file.snapshot)
     except FileNotFoundError:
         raise SnapshotError(
             f"{folder} is no backup, or one that was not finished: it has no {SNAPSHOT_FILE}"

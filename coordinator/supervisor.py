@@ -277,8 +277,9 @@ class Supervisor:
             data_directory.create(settings.data_dir)
             lock = data_directory.acquire_lock(settings.data_dir)
             data_directory.check_manifest(settings.data_dir, settings.shards)
-            data_directory.read_or_create_secret(settings.data_dir)
-            data_directory.forget_endpoints(settings.data_dir, settings.shards)
+            with data_directory.start_explained(settings.data_dir):
+                data_directory.read_or_create_secret(settings.data_dir)
+                data_directory.forget_endpoints(settings.data_dir, settings.shards)
         except DataDirectoryError as error:
             print(f"facetd: {error}", file=sys.stderr)
             return 1

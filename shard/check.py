@@ -35,7 +35,12 @@ from shard.merger import flush, work
 from shard.partition import Generation, Partition, make_batch, manifest_entry
 from shard.settings import ShardSettings
 from shard.storage.documents import DocumentStore, StoredItem
-from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    StorageFailure,
+    SubDatabase,
+)
 from shard.storage.group_log import State, read_groups, read_state, read_tombstones
 from shard.storage.manifest import (
     SHARD_FILE,
@@ -69,7 +74,7 @@ def check_index(folder: Path, settings: ShardSettings | None = None) -> Report:
     report = Report()
     try:
         environment = Environment.open(folder, (settings or ShardSettings()).map_bytes_max)
-    except DamagedEnvironment as error:
+    except (DamagedEnvironment, StorageFailure) as error:
         report.problems.append(str(error))
         return report
     try:
@@ -266,7 +271,7 @@ def _check_one(folder: Path, number: int, rebuild: bool) -> int:
     if rebuild:
         try:
             rebuild_index(folder, number)
-        except (DamagedEnvironment, InternalError) as error:
+        except (DamagedEnvironment, StorageFailure, InternalError) as error:
             print(f"{where}: {error}")
             return 1
     report = check_index(folder)

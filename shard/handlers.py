@@ -9,13 +9,12 @@ disk (writes, configuration, backup) is a coroutine.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common.errors import InternalError, StorageFull, Unavailable
+from common.errors import Unavailable
 from common.faults import fault
 from common.protocol.connection import Handler
 from common.protocol.messages import (
@@ -45,6 +44,7 @@ from shard.index_statistics import index_statistics
 from shard.indexes import Indexes
 from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.snapshot import Snapshot
+from shard.storage.environment import refusal_told
 
 READERS = 2
 """Threads for slow searches."""
@@ -175,7 +175,7 @@ class Handlers:
     async def backup(self, request: BackupRequest) -> None:
         """Copy the truth of all indexes into a folder."""
         folder = Path(request.directory)
-        try:
+        with refusal_told("to write the copy"):
             await asyncio.to_thread(folder.mkdir, parents=True)
             for index in self._indexes.all_open():
                 number = index.partition.number
@@ -186,12 +186,6 @@ class Handlers:
                     request.horizons.get(number),
                 )
             await asyncio.to_thread(self._indexes.write_manifest, folder)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StorageFull("there is no room for the copy") from error
-            raise InternalError(
-                f"the copy could not be written: {error.strerror or error}"
-            ) from error
 
 
 def _resident_bytes() -> int:

@@ -29,7 +29,12 @@ from shard.partition import Partition
 from shard.rebuild import Rebuild
 from shard.settings import ShardSettings
 from shard.snapshot import Snapshot
-from shard.storage.environment import DamagedEnvironment, Environment
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    StorageFailure,
+    refusal_told,
+)
 from shard.storage.group_log import read_state
 from shard.storage.manifest import (
     FORMAT,
@@ -228,7 +233,10 @@ class Indexes:
                 return
             wanted = {entry.number: entry for entry in catalog.indexes}
             for number in self._known - wanted.keys():
-                await self._drop(number)
+                try:
+                    await self._drop(number)
+                except OSError as error:  # nobody can name it; the next catalog tries again
+                    _log.warning("not dropped yet", index=number, reason=str(error))
             while self._opening:
                 await asyncio.gather(*self._opening.values())
             for entry in wanted.values():
@@ -240,19 +248,43 @@ class Indexes:
             self._has_catalog = True
 
     async def _create(self, entry: IndexEntry) -> None:
+        """Make an index, or leave nothing.
+
+        Raises:
+            StorageFull, InternalError: the disk refused it.
+        """
+        with refusal_told("to make the index"):
+            self._take_up(await self._in_thread(lambda: self._make(entry)))
+
+    def _make(self, entry: IndexEntry) -> Partition:
         path = self._path(entry.number)
         shutil.rmtree(path, ignore_errors=True)
-        partition = await self._in_thread(lambda: Partition.create(path, entry, self._settings))
-        self._known.add(entry.number)
-        await self._in_thread(lambda: self.write_manifest(self._folder))
-        self._take_up(partition)
+        try:
+            partition = Partition.create(path, entry, self._settings)
+            try:
+                self._write_known(self._known | {entry.number})
+            except BaseException:
+                partition.close()
+                raise
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return partition
+
+    def _write_known(self, known: set[int]) -> None:
+        """Change which indexes there are, on disk and then here."""
+        former, self._known = self._known, known
+        try:
+            self.write_manifest(self._folder)
+        except BaseException:
+            self._known = former
+            raise
 
     async def _drop(self, number: int) -> None:
         if number in self._opening:
             await asyncio.gather(self._opening[number], return_exceptions=True)
         self._seq_on_disk = self.seq_max
-        self._known.discard(number)
-        await self._in_thread(lambda: self.write_manifest(self._folder))
+        await self._in_thread(lambda: self._write_known(self._known - {number}))
         index = self._open.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
 
@@ -278,18 +310,25 @@ class Indexes:
             return
         if prepared is None:
             prepared = await self._prepare(index, entry)
-        await asyncio.wrap_future(index.submit(prepared.finish))
+        with refusal_told("to configure the index"):
+            try:
+                await asyncio.wrap_future(index.submit(prepared.finish))
+            except StorageFailure as error:
+                self._on_failure(error)
+                raise
         self.merger.notify(entry.number)
 
     async def prepare(self, entry: IndexEntry) -> None:
-        """Build a revision behind the running one; the catalog puts it in force.
+        """Make an index, or build a revision behind the running one; the catalog puts it in force.
 
         Raises:
             Unavailable: an index is not open yet.
-            StorageFull: there is no room to build it.
+            StorageFull, InternalError: the disk refused it.
         """
         async with self._changes:
             if entry.number not in self._known:
+                if self._has_catalog:  # else it may be on disk in a state that nobody knows yet
+                    await self._create(entry)
                 return
             index = self.index(entry.number)
             if index.prepared is not None:
@@ -302,13 +341,10 @@ class Indexes:
         made: Future[Rebuild] = index.thread.submit(Rebuild, index.partition, entry)
         rebuild = await asyncio.wrap_future(made)
         try:
-            await self._in_thread(rebuild.run)
-        except BaseException as error:
+            with refusal_told("to build the index again"):
+                await self._in_thread(rebuild.run)
+        except BaseException:
             await self._in_thread(rebuild.discard)
-            if isinstance(error, OSError):
-                raise StorageFull(
-                    "there is no room on the disk to build the index again"
-                ) from error
             raise
         return rebuild
 

@@ -63,6 +63,7 @@ RECENT_COUNTED_MAX = 1_000
 
 _CONFIGURATION_KEY = b"configuration"
 _EMPTY_ITEM = b"{}"
+_decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
 
 _log = Log("shard")
 
@@ -176,14 +177,22 @@ class Partition:
 
     @classmethod
     def create(cls, folder: Path, entry: IndexEntry, settings: ShardSettings) -> Partition:
-        """Make an empty index in a folder that is not there yet."""
+        """Make an empty index in a folder that is not there yet.
+
+        Raises:
+            OSError, StorageFailure: no room, or the device failed; remove the folder.
+        """
         folder.mkdir(mode=0o700)
         sync_folder(folder.parent)  # before shard.json says that it is there
         environment = Environment.create(folder, settings.map_bytes_max)
-        write_entry(environment, entry)
-        partition = cls(entry.number, folder, settings, environment, entry)
-        partition.history = SnapshotHistory(partition.make_snapshot(0, ()))
-        partition.commit_derived()
+        try:
+            write_entry(environment, entry)
+            partition = cls(entry.number, folder, settings, environment, entry)
+            partition.history = SnapshotHistory(partition.make_snapshot(0, ()))
+            partition.commit_derived()
+        except BaseException:
+            environment.close()
+            raise
         return partition
 
     @classmethod
@@ -643,7 +652,7 @@ def read_entry(environment: Environment) -> IndexEntry:
             "or remove the index"
         )
     content = decode_value(0, value, "the configuration of an index")
-    return msgspec.json.decode(content, type=IndexEntry)
+    return _decode_entry(content)
 
 
 def write_entry(environment: Environment, entry: IndexEntry) -> None:

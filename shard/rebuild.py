@@ -13,6 +13,8 @@ the revision, leaves the index as it was. The switch is the manifest that names 
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 from pyroaring import BitMap64
 
@@ -60,7 +62,7 @@ class Rebuild:
             end = partition.state.next_record
             size = sum(view.segment.size for view in partition.history.newest.views)
         if not has_room(partition, size):
-            raise OSError(f"no room on the disk to build an index of {size} bytes again")
+            raise OSError(errno.ENOSPC, f"no room to build an index of {size} bytes again")
         self._build_up_to(end)
 
     def _build_up_to(self, end: int) -> None:

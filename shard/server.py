@@ -11,7 +11,6 @@ there. It ends with `EXIT_CANNOT_START` when what it finds must not be served as
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import os
 import signal
@@ -19,7 +18,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import uvloop
 
 from common import data_directory
@@ -32,7 +30,7 @@ from common.protocol.messages import Welcome
 from shard.handlers import Handlers
 from shard.indexes import Indexes
 from shard.settings import ShardSettings
-from shard.storage.environment import DamagedEnvironment
+from shard.storage.environment import DamagedEnvironment, StorageFailure
 
 EXIT_STORAGE_FAILED = 70
 """The disk refused a commit; the supervisor starts the shard again."""
@@ -79,6 +77,9 @@ def run(identity: Identity, settings: ShardSettings) -> int:
         data_directory.create(folder)
         data_directory.acquire_lock(folder)
         return uvloop.run(_serve(identity, settings, folder))
+    except StorageFailure as error:
+        _log.error("ending", status=EXIT_STORAGE_FAILED, reason=str(error))
+        return EXIT_STORAGE_FAILED
     except (DataDirectoryError, DamagedEnvironment) as error:
         _log.error("cannot start", reason=str(error))
         print(f"facetd: {error}", file=sys.stderr)
@@ -104,10 +105,12 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
         settings=settings,
         on_failure=on_failure,
     )
-    indexes.start()
-    server = _make_server(identity, indexes)
-    port = await server.listen(identity.host, identity.port)
-    _announce(identity, Endpoint(identity.host, port, os.getpid()))
+    with data_directory.start_explained(identity.data_dir):
+        indexes.start()
+        server = _make_server(identity, indexes)
+        port = await server.listen(identity.host, identity.port)
+        endpoint = Endpoint(identity.host, port, os.getpid())
+        data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
     _log.info("listening", host=identity.host, port=port)
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
@@ -119,23 +122,6 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     await server.close(STOP_GRACE_SECONDS)
     await indexes.close()
     return 0
-
-
-def _announce(identity: Identity, endpoint: Endpoint) -> None:
-    """Tell the coordinator where this shard listens.
-
-    On a disk without a free block the former file is written over in place, so that reads go on
-    after a restart as well; who reads it half written takes it for none and looks again.
-    """
-    try:
-        data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
-    except OSError as error:
-        path = data_directory.endpoint_path(identity.data_dir, identity.shard)
-        if error.errno != errno.ENOSPC or not path.exists():
-            raise
-        content = msgspec.json.encode(endpoint)
-        with path.open("r+b", buffering=0) as file:
-            file.write(content.ljust(path.stat().st_size))
 
 
 def _make_server(identity: Identity, indexes: Indexes) -> RpcServer:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from common.errors import InternalError, StorageFull
+from common.errors import InternalError, StorageFull, Unavailable
 from common.faults import fault
 from common.logs import Log
 from common.operations import Operation, Outcome
@@ -40,7 +40,7 @@ from shard.partition import Partition
 from shard.snapshot import Snapshot
 from shard.storage.codecs import as_bytes_array, number_keys
 from shard.storage.documents import TRAINING_ITEMS_MAX, TRAINING_ITEMS_MIN
-from shard.storage.environment import StorageFailure, SubDatabase
+from shard.storage.environment import StorageFailure, SubDatabase, is_disk_full
 from shard.storage.group_log import (
     DELETED_UNFOLDED_MAX,
     GROUPS_UNFOLDED_MAX,
@@ -140,11 +140,12 @@ class Writer:
         Raises:
             StorageFull: no room; nothing was changed.
             InternalError: nothing was changed, or (after a failed commit) the process ends.
+            Unavailable: it is about to end.
         """
         fault("writer.receive")
         partition = self._partition
         if self._has_failed:
-            raise InternalError("the shard is restarting after a disk error")
+            raise Unavailable("the shard is restarting after a disk error; try again")
         if request.seq <= partition.state.seq_max:
             return self._answer_again(request.seq)
         with partition.lock:
@@ -348,7 +349,7 @@ class Writer:
             fault("writer.committed")
         except (StorageFailure, OSError) as error:
             self._fail(error)
-            if not has_room(partition, 0):
+            if is_disk_full(error):
                 raise StorageFull("the disk is full: make room, then send it again") from error
             raise InternalError("the disk refused a write; the shard restarts") from error
         return state, group

@@ -46,7 +46,7 @@ from typing import Any, cast
 import lmdb
 
 from common.data_directory import sync_file
-from common.errors import InternalError, StorageFull
+from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 
 MAP_BYTES_DEFAULT = 64 << 30
 DATA_FILE = "data.mdb"
@@ -80,7 +80,53 @@ class StorageFailure(Exception):
 
     After a failed sync the kernel has dropped the dirty pages and reports success next time, so the
     only safe answer is to end the process and read back what the disk has.
+
+    Attributes:
+        is_full: whether the reason is that the disk has no room.
     """
+
+    def __init__(self, message: str, *, is_full: bool = False) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+
+
+def is_disk_full(error: OSError | StorageFailure) -> bool:
+    """Whether a write was refused because the disk has no room."""
+    if isinstance(error, StorageFailure):
+        return error.is_full
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _unreadable(error: lmdb.Error) -> ServiceError:
+    """Return the error for a read that LMDB refuses."""
+    if isinstance(error, lmdb.PanicError):  # after a failed commit, until the process has ended
+        return Unavailable("the shard is restarting after a disk error; try again")
+    return InternalError(f"the stored items of an index are damaged: {error}", code="item_corrupt")
+
+
+def _has_no_block(folder: Path) -> bool:
+    try:
+        return os.statvfs(folder).f_bavail == 0
+    except OSError:
+        return False
+
+
+@contextmanager
+def refusal_told(what: str) -> Iterator[None]:
+    """Tell a client what the disk refused.
+
+    Args:
+        what: could not be done: "to make the index".
+
+    Raises:
+        StorageFull, InternalError: instead of OSError and StorageFailure.
+    """
+    try:
+        yield
+    except (OSError, StorageFailure) as error:
+        if is_disk_full(error):
+            raise StorageFull(f"there is no room on the disk {what}") from error
+        raise InternalError(f"the disk refused {what}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +255,18 @@ class Environment:
 
     @classmethod
     def create(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
-        """Make an environment in a folder that has none."""
+        """Make an environment in a folder that has none.
+
+        Raises:
+            DamagedEnvironment: the folder has one.
+            StorageFailure: no room, or the device failed.
+        """
         if (folder / DATA_FILE).exists():
             raise DamagedEnvironment(f"{folder / DATA_FILE} exists already")
-        return cls._open(folder, map_bytes_max)
+        try:
+            return cls._open(folder, map_bytes_max)
+        except DamagedEnvironment as error:  # there is nothing yet that could be
+            raise StorageFailure(str(error), is_full=_has_no_block(folder)) from error
 
     @classmethod
     def open(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
@@ -223,16 +277,14 @@ class Environment:
         that is sent again is answered as done.
 
         Raises:
-            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file, or cannot be
-                synced.
+            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
+            StorageFailure: the device refused the sync.
         """
         read_meta_page(folder / DATA_FILE)
         try:
             sync_file(folder / DATA_FILE)
         except OSError as error:
-            raise DamagedEnvironment(
-                f"{folder / DATA_FILE} cannot be synced ({error.strerror}): look after the disk"
-            ) from error
+            raise StorageFailure(f"{folder / DATA_FILE}: sync: {error.strerror}") from error
         environment = cls._open(folder, map_bytes_max)
         environment._env.reader_check()
         return environment
@@ -252,7 +304,13 @@ class Environment:
                 meminit=False,
                 max_spare_txns=4,
             )
-            return cls(folder, env, map_bytes_max)
+            try:
+                return cls(folder, env, map_bytes_max)
+            except BaseException:
+                env.close()
+                raise
+        except lmdb.DiskError as error:
+            raise StorageFailure(f"{folder / DATA_FILE}: {error}", is_full=True) from error
         except lmdb.Error as error:
             raise DamagedEnvironment(f"{folder / DATA_FILE} does not open: {error}") from error
 
@@ -271,20 +329,20 @@ class Environment:
 
         Raises:
             InternalError: LMDB found the file damaged.
+            Unavailable: a commit has failed, and the process is about to end.
         """
         try:
             with self._env.begin() as txn:
                 yield Transaction(txn, self._databases)
         except lmdb.Error as error:
-            raise InternalError(
-                f"the stored items of an index are damaged: {error}", code="item_corrupt"
-            ) from error
+            raise _unreadable(error) from error
 
     def get_many(self, database: SubDatabase, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of keys, as of one moment; the short way for the read path.
 
         Raises:
             InternalError: LMDB found the file damaged.
+            Unavailable: a commit has failed, and the process is about to end.
         """
         tree = self._databases[database]
         try:
@@ -292,9 +350,7 @@ class Environment:
                 get = txn.get
                 return cast(list[bytes | None], [get(key, None, tree) for key in keys])
         except lmdb.Error as error:
-            raise InternalError(
-                f"the stored items of an index are damaged: {error}", code="item_corrupt"
-            ) from error
+            raise _unreadable(error) from error
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -307,7 +363,7 @@ class Environment:
         try:
             txn = self._env.begin(write=True)
         except lmdb.Error as error:
-            raise StorageFailure(f"{self.data_path}: {error}") from error
+            raise self._failure(error) from error
         try:
             yield Transaction(txn, self._databases)
         except lmdb.MapFullError as error:
@@ -315,7 +371,7 @@ class Environment:
             raise self._full() from error
         except lmdb.Error as error:
             txn.abort()
-            raise StorageFailure(f"{self.data_path}: {error}") from error
+            raise self._failure(error) from error
         except BaseException:
             txn.abort()
             raise
@@ -325,9 +381,18 @@ class Environment:
         except lmdb.MapFullError as error:
             raise self._full() from error
         except lmdb.Error as error:
-            raise StorageFailure(f"{self.data_path}: {error}") from error
+            raise self._failure(error) from error
         # (A transaction that changed nothing gets no number of its own.)
         self._last_txn_id = min(txn_id, int(self._env.info()["last_txnid"]))
+
+    def _failure(self, error: lmdb.Error) -> StorageFailure:
+        """Return the error for what the device refused.
+
+        LMDB calls a write that ended short on a full disk an input/output error, so the disk is
+        asked too.
+        """
+        is_full = isinstance(error, lmdb.DiskError) or _has_no_block(self.folder)
+        return StorageFailure(f"{self.data_path}: {error}", is_full=is_full)
 
     def _full(self) -> StorageFull:
         return StorageFull(
@@ -377,5 +442,12 @@ class Environment:
         return self._last_txn_id
 
     def copy(self, folder: Path) -> None:
-        """Write a compact, consistent copy of data.mdb into a folder; runs beside writes."""
-        self._env.copy(str(folder), compact=True)
+        """Write a compact, consistent copy of data.mdb into a folder; runs beside writes.
+
+        Raises:
+            StorageFailure: the copy could not be written; this environment is as it was.
+        """
+        try:
+            self._env.copy(str(folder), compact=True)
+        except lmdb.Error as error:
+            raise self._failure(error) from error

@@ -89,6 +89,13 @@ class ShardManifest(Struct, frozen=True):
     """At least the highest write sequence of indexes that were dropped: it is never given again."""
 
 
+# Made here, once: msgspec looks at a class when it is first used, and two threads that open indexes
+# at the same time must not do that together (it ends the process).
+_DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (IndexManifest, ShardManifest)
+}
+
+
 class UnreadableManifest(Exception):
     """The file is there, but cut, changed, or of a newer program."""
 
@@ -120,6 +127,7 @@ def read_manifest(path: Path, kind: type[T]) -> T | None:
         header: dict[str, Any] = msgspec.json.decode(lines[1])
         if header.get("format") != FORMAT:
             raise UnreadableManifest(f"{path.name}: format {header.get('format')}, not {FORMAT}")
-        return msgspec.convert(header, kind)
+        manifest: T = _DECODERS[kind].decode(lines[1])
+        return manifest
     except msgspec.MsgspecError as error:
         raise UnreadableManifest(f"{path.name}: {error}") from error

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from common import faults
-from common.errors import InternalError, InvalidRequest, StorageFull
+from common.errors import InternalError, InvalidRequest, StorageFull, Unavailable
 from common.operations import Operation, Outcome
 from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
 from shard.backup import copy_truth
@@ -462,7 +462,7 @@ def test_failed_commit_ends_the_process_and_changes_nothing(shard: Shard) -> Non
 
     assert len(failures) == 1
     assert set(shard.live()) == {"1"}
-    with pytest.raises(InternalError, match="restarting"):
+    with pytest.raises(Unavailable, match="restarting"):
         writer.apply(_group(3, _puts([{"id": 3}])))
     writer.close()
 
