@@ -29,3 +29,5 @@ class Outcome(IntEnum):
     """The stored version is not the one that the precondition names."""
     INVALID = 5
     """The merged item would break a limit."""
+    CORRUPT = 6
+    """The stored item is damaged: nothing can be merged into it, or compared with it."""

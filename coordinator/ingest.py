@@ -35,6 +35,7 @@ from common.deadline import Deadline
 from common.errors import (
     Conflict,
     DeadlineExceeded,
+    InternalError,
     InvalidRequest,
     NotFound,
     PayloadTooLarge,
@@ -516,6 +517,12 @@ class Ingest:
         if outcome == Outcome.CONFLICT:
             raise Conflict(
                 f"item {item_id.decode()!r} is no longer the version that If-Match names"
+            )
+        if outcome == Outcome.CORRUPT:
+            raise InternalError(
+                f"item {item_id.decode()!r} is damaged on disk: write it again as a whole, or "
+                "restore the index from a backup",
+                code="item_corrupt",
             )
         if outcome == Outcome.INVALID:
             raise InvalidRequest(

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
+from common.errors import InternalError
 from common.json_scan import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.operations import Operation, Outcome
@@ -142,7 +143,18 @@ class _Planner:
         self._current = {id: _Current(one, None) for id, one in stored.items()}
 
     def apply(self, change: Change, id: bytes | None) -> Outcome:
-        """Apply one operation to the item of an id; change nothing unless it succeeds."""
+        """Apply one operation to the item of an id; change nothing unless it succeeds.
+
+        A damaged item fails what needs its content, and nothing else of the group.
+        """
+        try:
+            return self._apply(change, id)
+        except InternalError as error:
+            if error.code != "item_corrupt":
+                raise
+            return Outcome.CORRUPT
+
+    def _apply(self, change: Change, id: bytes | None) -> Outcome:
         current = self._current.get(id) if id is not None else None
         if current is None and change.operation in _NEEDS_ITEM:
             return Outcome.NOT_FOUND
@@ -199,11 +211,8 @@ def plan_writes(
         changes: the operations.
         ids: the id of each.
         stored: the live documents of those ids of the operations that exist.
-        read: returns the stored bytes of a record.
+        read: returns the stored bytes of a record; raises `item_corrupt` for a damaged one.
         limits: of items that are merged of two.
-
-    Raises:
-        InternalError: item_corrupt, from `read`.
 
     Cost: 3 µs an operation, and for MERGE and preconditions a read.
     """

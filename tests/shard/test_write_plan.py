@@ -8,6 +8,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import InternalError
 from common.operations import Operation, Outcome
 from shard.write_plan import Change, Stored, WritePlan, merge_items, version_of
 from shard.write_plan import plan_writes as plan_with_ids
@@ -54,6 +55,26 @@ def test_merge_that_breaks_a_limit_is_invalid_and_changes_nothing() -> None:
     assert plan.outcomes == [Outcome.INVALID]
     assert plan.deleted == []
     assert plan.documents == []
+
+
+def test_a_damaged_item_fails_what_needs_its_content_and_nothing_else() -> None:
+    def read(record: int) -> bytes:
+        if record == 0:
+            raise InternalError("damaged", code="item_corrupt")
+        return b'{"id":2,"a":1}'
+
+    changes = [
+        Change(Operation.MERGE, b'{"id":1,"b":1}', 1),
+        Change(Operation.MERGE, b'{"id":2,"b":1}', 2),
+        Change(Operation.DELETE, b"1", 3, version_of(b"{}")),
+        Change(Operation.PUT, b'{"id":1}', 4),
+    ]
+
+    plan = plan_writes(changes, {b"1": Stored(0, 10), b"2": Stored(1, 11)}, read)
+
+    assert plan.outcomes == [Outcome.CORRUPT, Outcome.UPDATED, Outcome.CORRUPT, Outcome.UPDATED]
+    assert [one.content for one in plan.documents] == [b'{"id":2,"a":1,"b":1}', b'{"id":1}']
+    assert plan.deleted == [1, 0]
 
 
 def test_delete_and_put_again_takes_the_new_place() -> None:
