@@ -363,6 +363,7 @@ SCHEMAS: Final[dict[str, Any]] = {
 _TEXT_ANSWERS: Final = {
     "Text": "text/plain",
     "Style": "text/css",
+    "Script": "text/javascript",
     "Page": "text/html",
     "ItemLines": "application/x-ndjson",
 }

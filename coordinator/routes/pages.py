@@ -1,4 +1,4 @@
-"""Pages: the dashboard's HTML and files, from a dict in memory, never from a path on disk."""
+"""Pages: the dashboard's files and clients, from a dict in memory, never from a path on disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from common.errors import NotFound
+from coordinator.clients import INSTANTSEARCH
 from coordinator.dashboard import ASSETS, PAGE
 from coordinator.responses import Answer
 from coordinator.routing import Route
@@ -27,6 +28,7 @@ def _tag(content: bytes) -> str:
 
 
 _TAGS: Final = {name: _tag(content) for name, (_, content) in ASSETS.items()}
+_INSTANTSEARCH_TAG: Final = _tag(INSTANTSEARCH)
 
 
 async def root(services: Services, exchange: Exchange) -> Answer:
@@ -46,14 +48,33 @@ async def asset(services: Services, exchange: Exchange) -> Answer:
     if found is None:
         raise NotFound(f"there is no file {name[:100]!r}")
     content_type, content = found
-    tag = _TAGS[name]
+    return _file(exchange, content, content_type.encode(), _TAGS[name])
+
+
+def _file(exchange: Exchange, content: bytes, content_type: bytes, tag: str) -> Answer:
+    """Return a file, or that the client has it already."""
     headers = PAGE_HEADERS + f"ETag: {tag}\r\n".encode()
     if tag in exchange.headers.get("If-None-Match", ""):
         return Answer(b"", status=304, headers=headers)
-    return Answer(content, content_type=content_type.encode(), headers=headers)
+    return Answer(content, content_type=content_type, headers=headers)
+
+
+async def instantsearch(services: Services, exchange: Exchange) -> Answer:
+    """Answer `GET /_instantsearch.js`: a search client for InstantSearch, an ES module."""
+    return _file(exchange, INSTANTSEARCH, b"text/javascript; charset=utf-8", _INSTANTSEARCH_TAG)
 
 
 ROUTES: Final = (
+    Route(
+        "GET",
+        "/_instantsearch.js",
+        instantsearch,
+        "A search client for InstantSearch: an ES module that exports createSearchClient.",
+        None,
+        is_admitted=False,
+        tag="search",
+        document={"answer": "Script"},
+    ),
     *(
         Route(
             "GET",
