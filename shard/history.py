@@ -85,9 +85,9 @@ class SnapshotHistory:
         position = bisect.bisect_right(seqs, horizon)
         return seqs[position - 1] if position else None
 
-    def after(self, seq: int) -> Snapshot:
-        """Return the oldest state that is kept and newer than a seq."""
-        return next(one for one in self._snapshots if one.seq > seq)
+    def after(self, seq: int, revision: int) -> Snapshot:
+        """Return the oldest state that is kept, newer than a seq, and of a configuration."""
+        return next(one for one in self._snapshots if one.seq > seq and one.revision == revision)
 
     def add(self, snapshot: Snapshot) -> None:
         """Add a state; one of the same seq and revision takes the place of the former."""

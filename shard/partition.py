@@ -371,7 +371,7 @@ class Partition:
                 code="cursor_expired",
                 param="cursor",
             )
-        newer = self.history.after(seq)
+        newer = self.history.after(seq, self.generation.entry.revision)
         later = [group for group in self.unfolded if seq < group.seq <= newer.seq]
         hidden = [np.zeros(0, np.uint64)]
         revived = [np.zeros(0, np.uint64)]
@@ -455,7 +455,7 @@ class Partition:
             newest = self.history.newest
             for older in self.history.older:
                 if older.revision == newest.revision:
-                    self.history.add(_with_merged(older, parts, merged))
+                    self.history.add(_with_merged(older, parts, merged, newest))
             self.history.add(newest.with_views(tuple(views)))
         return True
 
@@ -541,10 +541,14 @@ class Partition:
         write_entry(self.environment, generation.entry)
 
 
-def _with_merged(older: Snapshot, parts: Sequence[SegmentView], merged: Segment | None) -> Snapshot:
+def _with_merged(
+    older: Snapshot, parts: Sequence[SegmentView], merged: Segment | None, newest: Snapshot
+) -> Snapshot:
     """Return an older state with a merged segment in the place of what lies in its range.
 
     The state may have other segments there than the parts: a shorter tail, or none of the newest.
+    Then the merged one has documents that the state hides, with facet values that came later; so
+    from now on the state knows the values that the newest one knows.
     """
     low = parts[0].segment["docs.record"][0]
     high = parts[-1].segment["docs.record"][-1]
@@ -565,7 +569,7 @@ def _with_merged(older: Snapshot, parts: Sequence[SegmentView], merged: Segment 
         hidden = np.delete(np.arange(merged.num_docs), ordinals)
         view = SegmentView(merged)
         views.insert(position, view.without(hidden.tolist()) if len(hidden) else view)
-    return older.with_views(tuple(views))
+    return older.with_views(tuple(views), newest.dictionary_lengths)
 
 
 def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:

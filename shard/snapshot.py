@@ -163,8 +163,16 @@ class Snapshot:
         self.num_docs = sum(view.num_docs for view in views)
         self.caches: dict[Any, Any] = {}
 
-    def with_views(self, views: tuple[SegmentView, ...]) -> Snapshot:
-        """Return the same state over other segments."""
+    def with_views(
+        self, views: tuple[SegmentView, ...], dictionary_lengths: Mapping[str, int] | None = None
+    ) -> Snapshot:
+        """Return the same state over other segments.
+
+        Args:
+            views: the segments.
+            dictionary_lengths: of dictionaries, where these have values that the former had not:
+                hidden documents count too, for counting begins with all of a segment.
+        """
         return Snapshot(
             seq=self.seq,
             revision=self.revision,
@@ -172,7 +180,7 @@ class Snapshot:
             configuration=self.configuration,
             registry=self.registry,
             dictionaries=self.dictionaries,
-            dictionary_lengths=self.dictionary_lengths,
+            dictionary_lengths=dictionary_lengths or self.dictionary_lengths,
             documents=self.documents,
         )
 

@@ -75,7 +75,7 @@ def test_few_states_are_kept_but_all_are_known() -> None:
     assert len(history.older) < NEWEST_KEPT
     assert history.at(1_001) is None
     assert history.seq_at(1_001) == 1_000
-    assert history.after(1_000).seq == 1_992
+    assert history.after(1_000, 1).seq == 1_992
     history.add_asked(_state(1_000))
     assert _seq(history, 1_001) == 1_000
     history.add(_state(2_000))

@@ -31,6 +31,7 @@ from common.errors import InternalError, InvalidRequest, StorageFull, Unavailabl
 from common.operations import Operation, Outcome
 from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
 from shard.backup import copy_truth
+from shard.collect.facet_counts import facet_counter
 from shard.merger import flush, work
 from shard.partition import Partition
 from shard.rebuild import Rebuild
@@ -583,6 +584,44 @@ def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> Non
     shard.crash()
     shard.open()
     assert set(shard.live()) == {"0", "1", "last"}
+
+
+def test_older_state_knows_all_values_of_a_segment_that_it_shares(shard: Shard) -> None:
+    """A merged segment has later documents too, hidden; what counts begins with all of them."""
+    shard.put({"id": 0, "color": "r"}, {"id": 1, "color": "g"})
+    shard.partition.history.pin(1)
+    older = shard.partition.snapshot_at(1)
+    before = _facet_counts(older, "color")
+    for number in range(2, 90):
+        shard.put({"id": number, "color": f"new {number}"})
+        shard.partition.snapshot_at(1)
+    shard.merge()
+
+    older = shard.partition.snapshot_at(1)
+    counter = facet_counter(older, "color")
+    assert counter is not None
+    (view,) = older.views
+    number = older.registry.number("color")
+    assert int(view.segment[f"facet.{number}.codes"].max()) > 2
+    assert int(view.segment[f"facet.{number}.codes"].max()) <= counter.num_values
+    assert counter.totals.num_present == 2
+    assert _facet_counts(older, "color") == before == {"r": 1, "g": 1}
+
+
+def test_state_before_a_configuration_is_restored_from_its_own_segments(shard: Shard) -> None:
+    """The kept states of the former configuration have other numbers for the same values."""
+    for number in range(12):
+        shard.put({"id": number, "color": f"c{number}"})
+        shard.partition.history.pin(number + 1)
+    shard.apply((Operation.DELETE, "0"))
+    rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}, "id": {}}))
+    rebuild.run()
+    rebuild.finish()
+
+    for seq in (2, 5, 8):  # of the newest ones, those of the former configuration are kept
+        state = shard.partition.snapshot_at(seq, 2)
+        assert state.revision == 2
+        assert _facet_counts(state, "color") == {f"c{number}": 1 for number in range(seq)}
 
 
 def test_prepared_revision_that_is_discarded_leaves_no_file(shard: Shard) -> None:
