@@ -88,7 +88,7 @@ class KernelImage:
     Raises:
         DamagedImage: it is cut or changed.
         OSError: it is not there, or the system does not let it be executed.
-        AttributeError: a symbol that it needs is not there.
+        ValueError: a symbol that it needs is not there.
     """
 
     def __init__(self, path: Path) -> None:

@@ -42,7 +42,8 @@ def _open_image() -> KernelImage | None:
         return None
     except (DamagedImage, OSError, ValueError) as error:
         print(f"facetd: kernels are loaded the slow way: {error}", file=sys.stderr)
-        path.unlink(missing_ok=True)  # the next start makes it again
+        if isinstance(error, DamagedImage):
+            path.unlink(missing_ok=True)  # the next start makes it again
         return None
 
 

@@ -4,9 +4,9 @@
                ◀──{"ordinal", "pid"}──────
                ◀──{"pid", "status"}───────  when one has ended
 
-Importing numba and loading the kernels takes a second of CPU; a shard that was killed should serve
-again within two, also while all processors are busy. And what was imported is shared: machine code,
-modules and tables are in memory once, however many shards there are.
+Importing everything takes 0.3 s of CPU; a shard that was killed should serve again within two, also
+while all processors are busy. And what was imported is shared: modules and tables are in memory
+once, however many shards there are.
 
 A fork is safe here because this process has one thread, no event loop and no LMDB environment: it
 only waits. Shards are its children, so they get its death as signal (`common.lifeline`); it gets
@@ -36,7 +36,7 @@ MESSAGE_BYTES_MAX = 16 * 1024
 
 def serve(connection: socket.socket) -> int:
     """Fork a shard for each message until the supervisor closes the connection."""
-    from shard.__main__ import main  # the second of CPU
+    from shard.__main__ import main  # what takes the time
 
     wake, wake_end = os.pipe()
     os.set_blocking(wake, False)

@@ -280,6 +280,22 @@ def test_numba_is_used_where_there_is_no_image(
     assert kernels._open_image() is None
 
 
+def test_an_image_that_must_not_be_executed_is_left_alone(
+    image_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be made anew, and refused again, at every start."""
+
+    def refuse(address: int, size: int) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(kernels, "image_path", lambda: image_path)
+    monkeypatch.setattr("common.kernel_image._make_executable", refuse)
+    monkeypatch.delenv("FACETD_KERNELS", raising=False)
+    assert kernels._open_image() is None
+    assert image_path.exists()
+    assert "not here" in capsys.readouterr().err
+
+
 def test_an_object_of_another_machine_is_not_linked() -> None:
     code, symbols = compile_all({"spin": compiled(spin, "int64(int64)")})
     other = bytearray(code)
