@@ -67,6 +67,8 @@ def with_settings(*names: str) -> Callable[[F], F]:
 def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
     """Collect the settings, and put what came by flag or file where child processes find it."""
     settings, origins = settings_module.load(flags, file=config_file)
+    for line in settings_module.unknown_variables(os.environ):
+        click.echo(f"facetd: {line}", err=True)
     for origin in origins:
         if origin.origin != "default":
             value = origin.value

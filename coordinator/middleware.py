@@ -18,6 +18,7 @@ from aiohttp import hdrs
 
 from common.errors import (
     Forbidden,
+    InternalError,
     InvalidRequest,
     MethodNotAllowed,
     NotFound,
@@ -95,6 +96,16 @@ class Middleware:
                 answer = await self._answer(route, exchange)
         except ServiceError as error:
             answer = error_answer(error, exchange.request_id)
+            if isinstance(error, InternalError):  # what happened stands in a shard's log
+                _log.error(
+                    "request failed",
+                    request_id=exchange.request_id,
+                    method=exchange.method,
+                    path=shown_path(exchange),
+                    code=error.code,
+                    reason=error.message,
+                    **error.details,
+                )
             if isinstance(error, UnsupportedMediaType) or error.http_status in (408, 413, 417):
                 # The body is still on its way; nobody is going to read it.
                 answer.close_after()

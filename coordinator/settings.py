@@ -27,6 +27,13 @@ from common.limits import LIMIT_PREFIX, Limits
 ENVIRONMENT_PREFIX = "FACETD_"
 SHARD_PREFIX = "FACETD_SHARD_"
 
+_OTHER_VARIABLES = frozenset(
+    f"{ENVIRONMENT_PREFIX}{name}"
+    for name in ("CONFIG_FILE", "FAULTS", "KERNELS", "KERNEL_CACHE", "KEY", "URL")
+)
+_OTHER_PREFIXES = (LIMIT_PREFIX, SHARD_PREFIX, f"{ENVIRONMENT_PREFIX}TEST_")
+"""Of variables that are read, and checked, elsewhere."""
+
 _DATA_DIR = Path("facetd-data")
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
@@ -159,6 +166,26 @@ class Settings:
         if self.snapshot_dir:
             return Path(self.snapshot_dir).expanduser().resolve()
         return data_directory.snapshots_folder(self.data_dir.resolve())
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return a line for each variable that looks like a setting and is none.
+
+    They are told, not refused: systems that run services put variables of their own there
+    (Kubernetes makes FACETD_SERVICE_HOST of a service called facetd).
+    """
+    known = {environment_name(name) for name in names()} | _OTHER_VARIABLES
+    found = []
+    for variable in sorted(environment):
+        if (
+            variable.startswith(ENVIRONMENT_PREFIX)
+            and variable not in known
+            and not variable.startswith(_OTHER_PREFIXES)
+        ):
+            near = difflib.get_close_matches(variable, known, n=1, cutoff=0.85)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            found.append(f"{variable} is no setting and has no effect{hint}")
+    return found
 
 
 class Origin(NamedTuple):

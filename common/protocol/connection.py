@@ -376,10 +376,17 @@ class ServerConnection(asyncio.Protocol):
             self._write(pieces)
 
     def _answer_error(self, msgid: int, error: BaseException, method: str = "") -> None:
-        """Send an error; what is not a `ServiceError` is a bug, logged here and nowhere else."""
+        """Send an error; what is not a `ServiceError` is a bug, logged here and nowhere else.
+
+        Calls do not carry the id of the request that they are for; a bug gets a name of its own,
+        which stands in this log and, with the request's id, in that of the caller.
+        """
         if not isinstance(error, ServiceError):
-            _log.error("handler failed", method=method, cause=error)
-            error = InternalError("internal error in a shard; its log has the cause")
+            incident = secrets.token_hex(4)
+            _log.error("handler failed", method=method, incident=incident, cause=error)
+            error = InternalError(
+                "internal error in a shard; its log has the cause", details={"incident": incident}
+            )
         wire: WireError = encode_error(error)
         self._write(encode_response(msgid, wire, None))
 

@@ -58,6 +58,8 @@ class ModelShard:
         self.prepare_refusal: ServiceError | None = None
         self.num_pings = 0
         self.server: RpcServer | None = None
+        self.bug: Exception | None = None
+        """Raised instead of an answer to `get`."""
         self.port = 0
 
     async def start(self) -> int:
@@ -114,6 +116,8 @@ class ModelShard:
         self.prepared.append(params)
 
     def _get(self, request: GetRequest) -> GetResponse:
+        if self.bug is not None:
+            raise self.bug
         document = self.documents.get(request.index, {}).get(request.id)
         return GetResponse(None if document is None else document[0])
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coordinator import settings as settings_module
-from coordinator.settings import SettingError, load
+from coordinator.settings import SettingError, load, unknown_variables
 
 
 def test_defaults_need_nothing() -> None:
@@ -84,6 +84,23 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_lists_are_split_at_commas() -> None:
     settings, _ = load({}, {"FACETD_ALLOWED_HOSTS": "a.org, b.org"})
     assert settings.allowed_hosts == ("a.org", "b.org")
+
+
+def test_misspelt_variables_are_told() -> None:
+    environment = {
+        "FACETD_PROT": "1",
+        "FACETD_SERVICE_HOST": "10.0.0.1",
+        "HOME": "/",
+        "FACETD_PORT": "1",
+        "FACETD_LIMIT_PER_PAGE_MAX": "3",
+        "FACETD_SHARD_IDLE_MS": "5",
+        "FACETD_KEY": "fk_1",
+    }
+
+    assert unknown_variables(environment) == [
+        "FACETD_PROT is no setting and has no effect; did you mean FACETD_PORT?",
+        "FACETD_SERVICE_HOST is no setting and has no effect",
+    ]
 
 
 def test_every_setting_has_unit_and_meaning() -> None:

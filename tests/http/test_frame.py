@@ -235,6 +235,21 @@ async def test_bug_is_answered_without_its_text(web: Web, caplog: pytest.LogCapt
     assert "request failed" in caplog.text
 
 
+async def test_bug_of_a_shard_is_found_by_the_request_id(
+    web: Web, caplog: pytest.LogCaptureFixture
+) -> None:
+    for shard in web.shards:
+        shard.bug = RuntimeError("secret detail")
+
+    reply = await web.get("/films/items/1")
+
+    assert (reply.status, reply.code) == (500, "internal")
+    assert b"secret" not in reply.body
+    of_shard, of_request = (record.fields for record in caplog.records[-2:])  # type: ignore[attr-defined]
+    assert of_request["request_id"] == reply.json["error"]["request_id"]
+    assert of_request["incident"] == of_shard["incident"] == reply.json["error"]["incident"]
+
+
 async def test_shard_that_is_away_gives_503_with_retry_after(web: Web) -> None:
     web.search.error = Unavailable("shard 1 is away; try again shortly")
 

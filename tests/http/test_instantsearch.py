@@ -73,7 +73,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     (folder / "page.mjs").write_text(PROGRAM)
     with Service(folder / "data", 2) as service:
         client = service.client()
-        facets = {"brand": {}, "size": {}, "price": {}, "dash": {}}
+        facets: dict[str, Any] = {"brand": {}, "size": {}, "price": {}, "dash": {}}
         assert client.post("/shop/configuration", {"aggregations": facets}).status == 200
         items = [
             {

@@ -601,9 +601,9 @@ def test_older_state_knows_all_values_of_a_segment_that_it_shares(shard: Shard) 
     counter = facet_counter(older, "color")
     assert counter is not None
     (view,) = older.views
-    number = older.registry.number("color")
-    assert int(view.segment[f"facet.{number}.codes"].max()) > 2
-    assert int(view.segment[f"facet.{number}.codes"].max()) <= counter.num_values
+    field = older.registry.number("color")
+    assert int(view.segment[f"facet.{field}.codes"].max()) > 2
+    assert int(view.segment[f"facet.{field}.codes"].max()) <= counter.num_values
     assert counter.totals.num_present == 2
     assert _facet_counts(older, "color") == before == {"r": 1, "g": 1}
 
