@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from shard.index.vocabulary import Vocabulary
 
 EXPANSIONS_MAX: Final = 4_096
-"""Expansions kept per segment; when there are more, all are dropped."""
+EXPANSIONS_BYTES_MAX: Final = 4 << 20
+"""Expansions kept per segment, and their bytes; when there are more, all are dropped. (What is
+typed letter by letter is many prefixes, each with thousands of terms.)"""
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Greater ones are not kept, unless typos made them costly: ranges are found in no time."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
@@ -75,6 +77,31 @@ class Expansion:
     def __len__(self) -> int:
         return len(self.terms)
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the arrays; parts share them."""
+        return self.terms.nbytes + self.kinds.nbytes + self.languages.nbytes
+
+
+class _Memo(dict[tuple[Word, tuple[str, ...], bool], Expansion]):
+    """The expansions that a segment remembers; a dict, because every word of every query asks."""
+
+    __slots__ = ("num_bytes",)
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+
+    def keep(self, key: tuple[Word, tuple[str, ...], bool], expansion: Expansion) -> None:
+        """Remember an expansion, within the bounds."""
+        num_bytes = expansion.num_bytes
+        if num_bytes > EXPANSIONS_BYTES_MAX:
+            return
+        self.num_bytes += num_bytes
+        if len(self) >= EXPANSIONS_MAX or self.num_bytes > EXPANSIONS_BYTES_MAX:
+            self.clear()
+            self.num_bytes = num_bytes
+        self[key] = expansion
+
 
 def language_bits(languages: Languages) -> dict[str | None, int]:
     """Return the mask of each language that fields may have."""
@@ -97,17 +124,15 @@ def expand_word(
         last: the worst kind of match that is wanted.
     """
     used = languages.used
-    memo: dict[tuple[Word, tuple[str, ...], bool], Expansion] = segment.caches.setdefault(
-        "expansions", {}
-    )
+    memo: _Memo | None = segment.caches.get("expansions")
+    if memo is None:
+        memo = segment.caches["expansions"] = _Memo()
     key = (word, used, bool(languages.by_path))
     expansion = memo.get(key)
     if expansion is None:
         expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0:
-            if len(memo) >= EXPANSIONS_MAX:
-                memo.clear()
-            memo[key] = expansion
+            memo.keep(key, expansion)
     if last == MatchKind.TYPO_2:
         return expansion
     part = expansion.parts.get(last)
