@@ -304,7 +304,8 @@ class Indexes:
         if prepared is not None and prepared.entry.revision != entry.revision:
             await self._in_thread(prepared.discard)
             prepared = None
-        if running.revision == entry.revision and running.name == entry.name:
+        # All of it is compared: a revision that was prepared and never came is given again.
+        if running == entry:
             if prepared is not None:
                 await self._in_thread(prepared.discard)
             return

@@ -168,6 +168,26 @@ async def test_configuration_is_prepared_then_switched(shard: ShardProcess) -> N
     assert unpack(found.facet_counts, 1) == [{0: 1, 1: 1}]
 
 
+async def test_an_index_that_was_prepared_and_never_came_leaves_nothing(
+    shard: ShardProcess,
+) -> None:
+    """Number and revision are given again, to what comes instead."""
+    shard.start()
+    await shard.connect()
+    await shard.take_catalog()
+    await shard.call("prepare", PrepareConfiguration(make_entry(2, aggregations={"size": {}})))
+    await shard.take_catalog(make_entry(2, aggregations={"color": {}}), revision=2)
+    await shard.put(1, {"id": 1, "color": "red"})
+
+    found = await shard.search(revision=2)
+
+    assert unpack(found.facet_counts, 1) == [{0: 1}]
+    await shard.take_catalog(revision=3)
+    await shard.call("prepare", PrepareConfiguration(make_entry(4)))
+    await shard.take_catalog(revision=3)
+    assert not list((shard.data / "shard-0").glob("index-*"))
+
+
 @pytest.mark.parametrize(
     ("point", "is_there"),
     [
