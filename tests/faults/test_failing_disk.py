@@ -51,6 +51,7 @@ from shard.check import check_index
 from shard.partition import Partition
 from shard.server import EXIT_STORAGE_FAILED
 from shard.settings import ShardSettings
+from tests.common.protocol.packed_model import unpack
 from tests.faults.failing_disk import COMPILER, FailingDisk, ShardMaker
 
 pytestmark = pytest.mark.skipif(
@@ -187,9 +188,9 @@ class Shard:
         )
         response: SearchResponse = await self.call("search", request, SearchResponse)
         items = [orjson.loads(document) for document in response.documents]
-        counts = np.frombuffer(response.facets[0].counts, np.uint32)
+        (counts,) = unpack(response.facet_counts, 1)
         assert response.total == len(items)
-        assert counts.sum() == sum("color" in item for item in items)
+        assert sum(counts.values()) == sum("color" in item for item in items)
         return {item["id"]: item for item in items}
 
     async def wait_until_merged(self, has_failed: Callable[[], bool] = lambda: False) -> None:
@@ -497,9 +498,9 @@ async def _prepare(maker: ShardMaker, data: Path) -> Items:
 @pytest.mark.parametrize("kind", ["error", "full"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_failing_change_loses_nothing(bench: Bench, name: str, kind: str) -> None:
-    """The first ones, and some later ones."""
-    has_failed = [bench.try_once(name, nth, is_full=kind == "full") for nth in (1, 3)]
-    assert has_failed[0] or kind == "full"  # small writes may find room in what they have
+    """The second one: where an operation has begun, and is not done."""
+    has_failed = bench.try_once(name, 2, is_full=kind == "full")
+    assert has_failed or kind == "full"  # small writes may find room in the blocks they have
 
 
 @pytest.mark.long

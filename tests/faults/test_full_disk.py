@@ -108,7 +108,7 @@ def start_on_full_disk(data: Path, disk: FailingDisk, nth: int) -> subprocess.Co
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("nth", [1, 4, 8])
+@pytest.mark.parametrize("nth", [1, 6])
 def test_a_first_start_on_a_full_disk_says_so_and_ends(
     tmp_path: Path, disk: FailingDisk, nth: int
 ) -> None:
