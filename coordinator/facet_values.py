@@ -25,9 +25,9 @@ without a rank get in the way too often (`_RANKED_MAX` says up to which length).
 from __future__ import annotations
 
 import heapq
+import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from common.kernels import kernel
 from common.protocol.messages import SearchResponse
-from common.protocol.packed_counts import EVERY, add_packed
+from common.protocol.packed_counts import EVERY, add_packed, clear_sums
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _TIES_MAX = 4_096
@@ -146,24 +146,18 @@ def _list_at_least(counts: Any, touched: Any, num_touched: Any, threshold: Any, 
     return num
 
 
-@dataclass(slots=True)
-class _ShardNumbering:
-    """What one shard's value numbers mean."""
-
-    epoch: int = -1
-    length: int = 0
-    is_same: bool = True
-    """Whether its numbers are ours, as those of the first shard mostly are."""
-    to_number: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(64, np.uint32))
-
-
 class FacetValues:
     """The values of one facet of one index, numbered by the coordinator."""
 
     def __init__(self, num_shards: int) -> None:
         self.values: list[str] = []
         self._number_of: dict[str, int] = {}
-        self._shards = [_ShardNumbering() for _ in range(num_shards)]
+        self._epochs = [-1] * num_shards
+        self._lengths = [0] * num_shards
+        self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
+        """By shard and its number: ours."""
+        self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
+        """Whether a shard's numbers are ours, as those of the first shard mostly are."""
         self._ranks = self._by_rank = _NO_NUMBERS
         self.derived: dict[str, object] = {}
         """What callers computed from all values; dropped when the numbering grows."""
@@ -177,35 +171,38 @@ class FacetValues:
 
     def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
         """Return where to fetch the shard's dictionary from, or None if enough of it is known."""
-        known = self._shards[shard]
-        if known.epoch != epoch:
+        if self._epochs[shard] != epoch:
             return 0
-        return known.length if known.length < num_values else None
+        known = self._lengths[shard]
+        return known if known < num_values else None
 
     def extend(self, shard: int, epoch: int, start: int, values: Sequence[str]) -> None:
         """Take in a part of a shard's dictionary; what is known already is skipped."""
-        known = self._shards[shard]
-        if known.epoch != epoch:
-            known.epoch, known.length, known.is_same = epoch, 0, True
-        if start > known.length:
+        if self._epochs[shard] != epoch:
+            self._epochs[shard], self._lengths[shard], self.is_same[shard] = epoch, 0, True
+        known = self._lengths[shard]
+        if start > known:
             return
-        fresh = values[known.length - start :]
+        fresh = values[known - start :]
         if not fresh:
             return
-        end = known.length + len(fresh)
-        if end > len(known.to_number):
-            known.to_number = np.concatenate(
-                (known.to_number, np.zeros(max(end, len(known.to_number)), np.uint32))
-            )
+        end = known + len(fresh)
+        num_shards, room = self.to_number.shape
+        if end > room:
+            longer = np.zeros((num_shards, max(end, 2 * room)), np.uint32)
+            longer[:, :room] = self.to_number
+            self.to_number = longer
         numbers = self._number_of
         before = len(self.values)
-        for i, key in enumerate(fresh, known.length):
+        ours = []
+        for key in fresh:
             number = numbers.setdefault(key, len(self.values))
             if number == len(self.values):
                 self.values.append(key)
-            known.to_number[i] = number
-            known.is_same = known.is_same and number == i
-        known.length = end
+            ours.append(number)
+        self.to_number[shard, known:end] = ours
+        self.is_same[shard] = self.is_same[shard] and ours == list(range(known, end))
+        self._lengths[shard] = end
         if len(self.values) > before:
             self.derived.clear()
 
@@ -233,17 +230,6 @@ class FacetValues:
         self.derived["numeric_values"] = numbers
         return numbers
 
-    def add_packed(
-        self, shard: int, packed: NDArray[np.uint16], at: int, num_touched: int
-    ) -> tuple[int, int]:
-        """Add a shard's counts to the sums of the process; see `packed_counts`."""
-        known = self._shards[shard]
-        end: int
-        end, num_touched = add_packed(
-            packed, at, known.to_number, known.is_same, _SUMS.sums, _SUMS.touched, num_touched
-        )
-        return end, num_touched
-
     def alive(self, answers: Answers, position: int) -> NDArray[np.bool_] | None:
         """Return which values belong to a live document, by those shards that say so, if any.
 
@@ -260,8 +246,8 @@ class FacetValues:
                 alive = np.zeros(len(self.values), np.bool_)
             bits = np.frombuffer(part.alive, np.uint8)
             living = np.unpackbits(bits, count=part.num_values, bitorder="little")
-            to_number = self._shards[shard].to_number
-            alive[to_number[: part.num_values][living.view(np.bool_)]] = True
+            ours = self.to_number[shard, : part.num_values]
+            alive[ours[living.view(np.bool_)]] = True
         return alive
 
     def top(self, merged: MergedCounts, counts: NDArray[np.int64], k: int) -> list[tuple[int, int]]:
@@ -322,12 +308,9 @@ class _Sums:
             self.sums = np.zeros(2 * num_values + 1, np.int64)
             self.touched = np.empty(2 * num_values + 1, np.uint32)
 
-    def clear(self, num_values: int, num_touched: int) -> None:
-        """Make everything zeros again."""
-        if num_touched == EVERY:
-            self.sums[:num_values] = 0
-        else:
-            self.sums[self.touched[:num_touched]] = 0
+    def forget(self) -> None:
+        """Begin anew: what is there may not be zeros."""
+        self.sums = np.zeros(0, np.int64)
 
 
 _SUMS = _Sums()
@@ -391,7 +374,7 @@ class MergedCounts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _SUMS.clear(len(self.counts), self.num_touched)
+        clear_sums(_SUMS.sums, len(self.counts), _SUMS.touched, self.num_touched)
 
 
 class CountsReader:
@@ -401,12 +384,15 @@ class CountsReader:
         answers: shard ordinal and answer; the dictionaries are known as far as they refer to them.
     """
 
-    __slots__ = ("_answers", "_ends", "_packed", "_position")
+    __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards")
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._packed = [np.frombuffer(answer.facet_counts, np.uint16) for _, answer in answers]
-        self._ends = [0] * len(answers)
+        parts = [answer.facet_counts for _, answer in answers]
+        self._packed = np.frombuffer(b"".join(parts), np.uint16)
+        ends = [0, *itertools.accumulate([len(part) >> 1 for part in parts])]
+        self._ends = np.array(ends[:-1], np.int64)
+        self._shards = np.array([shard for shard, _ in answers], np.int64)
         self._position = 0
 
     def next(self, values: FacetValues) -> MergedCounts:
@@ -415,25 +401,26 @@ class CountsReader:
         Args:
             values: the numbering of that facet.
         """
-        num_values = len(values)
-        _SUMS.ensure(num_values)
-        answers, position, ends = self._answers, self._position, self._ends
+        answers, position = self._answers, self._position
         self._position += 1
-        num_touched = 0
+        _SUMS.ensure(len(values))
+        sums, touched = _SUMS.sums, _SUMS.touched
         try:
-            for i, (shard, _) in enumerate(answers):
-                ends[i], num_touched = values.add_packed(
-                    shard, self._packed[i], ends[i], num_touched
-                )
+            num_touched = add_packed(
+                self._packed,
+                self._ends,
+                self._shards,
+                values.to_number,
+                values.is_same,
+                sums,
+                touched,
+            )
+            return MergedCounts(
+                sums[: len(values)], touched, num_touched, lambda: values.alive(answers, position)
+            )
         except BaseException:
-            _SUMS.clear(num_values, EVERY)
+            _SUMS.forget()
             raise
-        return MergedCounts(
-            _SUMS.sums[:num_values],
-            _SUMS.touched,
-            num_touched,
-            lambda: values.alive(answers, position),
-        )
 
 
 class BucketOrder(Struct, frozen=True):

@@ -168,63 +168,84 @@ def _read_wide(packed: Any, at: Any) -> Any:
 
 
 @kernel(
-    lambda types: types.UniTuple(types.int64, 2)(
+    lambda types: types.int64(
         _packed(types),
-        types.int64,
-        types.uint32[::1],
-        types.boolean,
+        types.int64[::1],
+        types.int64[::1],
+        types.uint32[:, ::1],
+        types.boolean[::1],
         types.int64[::1],
         types.uint32[::1],
-        types.int64,
     )
 )
 def add_packed(
     packed: NDArray[np.uint16],
-    at: int,
+    ends: NDArray[np.int64],
+    shards: NDArray[np.int64],
     to_number: NDArray[np.uint32],
-    is_same: bool,
+    is_same: NDArray[np.bool_],
     sums: NDArray[np.int64],
     touched: NDArray[np.uint32],
-    num_touched: int,
-) -> tuple[int, int]:
-    """Add one facet of a shard's packed counts to the sums.
+) -> int:
+    """Add one facet of all shards' packed counts to sums that are zeros.
 
     Args:
-        packed: the counts of a shard.
-        at: where the facet begins.
-        to_number: our number of each of the shard's.
-        is_same: whether these are the same.
-        sums: by our number; grow.
-        touched: output, the numbers whose sum was 0; one element longer than there are values.
-        num_touched: how many there are, or `EVERY`.
+        packed: the counts of some shards, one behind the other.
+        ends: by answer: where the facet begins; its end afterwards.
+        shards: by answer: which shard gave it.
+        to_number: by shard: our number of each of its numbers.
+        is_same: by shard: whether these are the same.
+        sums: by our number.
+        touched: output, the numbers that have a sum; one element longer than there are values.
 
     Returns:
-        Where the facet ends, and the number of touched values.
+        The number of touched values, or `EVERY` if any may have a sum.
     """
-    form = np.int64(packed[at])
-    length = _read_wide(packed, at + 2)
-    at += HEADER_UNITS
-    if form < 2:
-        if form == 0 and is_same:
+    num_touched: Any = 0
+    for i in range(len(ends)):
+        shard = shards[i]
+        at = ends[i]
+        form = np.int64(packed[at])
+        length = _read_wide(packed, at + 2)
+        at += HEADER_UNITS
+        if form < 2:
+            num_touched = EVERY
+        if form == 0 and is_same[shard]:
             for number in range(length):
                 sums[number] += np.int64(packed[at + number])
-            return at + length, EVERY
-        if form == 0:
+            ends[i] = at + length
+        elif form == 0:
             for number in range(length):
-                sums[to_number[number]] += np.int64(packed[at + number])
-            return at + length, EVERY
-        for number in range(length):
-            sums[to_number[number]] += _read_wide(packed, at + 2 * number)
-        return at + 2 * length, EVERY
-    for i in range(length):
-        if form == 2:
-            target: Any = np.int64(to_number[packed[at + 2 * i]])
-            count: Any = np.int64(packed[at + 2 * i + 1])
+                sums[to_number[shard, number]] += np.int64(packed[at + number])
+            ends[i] = at + length
+        elif form == 1:
+            for number in range(length):
+                sums[to_number[shard, number]] += _read_wide(packed, at + 2 * number)
+            ends[i] = at + 2 * length
         else:
-            target = np.int64(to_number[_read_wide(packed, at + 4 * i)])
-            count = _read_wide(packed, at + 4 * i + 2)
-        if num_touched != EVERY:
-            touched[num_touched] = target
-            num_touched += 1 if sums[target] == 0 else 0
-        sums[target] += count
-    return at + (2 * length if form == 2 else 4 * length), num_touched
+            units = 2 if form == 2 else 4
+            for pair in range(at, at + units * length, units):
+                if form == 2:
+                    target: Any = np.int64(to_number[shard, packed[pair]])
+                    count: Any = np.int64(packed[pair + 1])
+                else:
+                    target = np.int64(to_number[shard, _read_wide(packed, pair)])
+                    count = _read_wide(packed, pair + 2)
+                if num_touched != EVERY:
+                    touched[num_touched] = target
+                    num_touched += 1 if sums[target] == 0 else 0
+                sums[target] += count
+            ends[i] = at + units * length
+    return int(num_touched)
+
+
+@kernel("void(int64[::1], int64, uint32[::1], int64)")
+def clear_sums(
+    sums: NDArray[np.int64], num_values: int, touched: NDArray[np.uint32], num_touched: int
+) -> None:
+    """Set the sums that `add_packed` has made back to zeros."""
+    if num_touched == EVERY:
+        sums[:num_values] = 0
+    else:
+        for i in range(num_touched):
+            sums[touched[i]] = 0
