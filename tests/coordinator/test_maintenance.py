@@ -374,11 +374,11 @@ class TestReshard:
         assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
-CALLS = ("fsync", "fdatasync", "pwrite64", "write", "rename")
-
-
 def run_failing(call: str, nth: int, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a command whose n-th call of a kind fails, in each of its threads and processes."""
+    """Run a command whose n-th call of a kind fails, in each of its threads and processes.
+
+    Every call and every n: tests/faults/test_failing_commands.py.
+    """
     return subprocess.run(
         [
             *("strace", "-f", "-qq", "-o", "/dev/null"),
@@ -416,13 +416,3 @@ class TestFailingCalls:
         self, backup: Path, tmp_path: Path, call: str, nth: int
     ) -> None:
         assert self._fails_safely(backup, tmp_path, call, nth)
-
-    @pytest.mark.long
-    @pytest.mark.timeout(1800)
-    @pytest.mark.parametrize("call", CALLS)
-    def test_no_failing_call_leaves_anything_else(
-        self, backup: Path, tmp_path: Path, call: str
-    ) -> None:
-        for nth in range(1, 60):
-            if not self._fails_safely(backup, tmp_path, call, nth) and nth > 8:
-                break
