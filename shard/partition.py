@@ -149,6 +149,8 @@ class Partition:
         unfolded: groups that the log still has, oldest first.
         tail_uid: the newest segment while the writer may still replace it, or 0.
         purgeable: dead records that no segment has any more.
+        num_rebuilds: configurations that are being built: as long as there are any, nothing is
+            purged, for a tombstone says of a record in their segments that it is dead.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class Partition:
         self.unfolded: list[Group] = []
         self.tail_uid = 0
         self.purgeable: list[NDArray[np.uint64]] = []
+        self.num_rebuilds = 0
 
     # --- life
 

@@ -48,6 +48,9 @@ class Rebuild:
             self._generation = Generation.make(entry, running.registry)
         self._segments: list[Segment] = []
         self._next_record = 0
+        self._is_over = False
+        with partition.lock:
+            partition.num_rebuilds += 1
 
     def run(self) -> None:
         """Build what the revision needs of the documents that are there now; any thread.
@@ -81,6 +84,13 @@ class Rebuild:
 
     def finish(self) -> None:
         """Catch up with what was written since, and switch; on the writer's thread."""
+        try:
+            self._switch()
+        finally:
+            self._end()
+        _log.info("configured", index=self._partition.number, revision=self.entry.revision)
+
+    def _switch(self) -> None:
         partition = self._partition
         if self._is_shared:
             partition.switch_generation(self._generation, partition.history.newest.views)
@@ -93,8 +103,14 @@ class Rebuild:
             dead = np.concatenate([folded, *(group.deleted for group in groups)])
             views = delete_records([SegmentView(segment) for segment in self._segments], dead)
             partition.switch_generation(self._generation, views, folded)
-        _log.info("configured", index=partition.number, revision=self.entry.revision)
 
     def discard(self) -> None:
         """Remove what was written; the revision does not come."""
+        self._end()
         self._partition.derived.discard(self._segments)
+
+    def _end(self) -> None:
+        with self._partition.lock:
+            if not self._is_over:
+                self._is_over = True
+                self._partition.num_rebuilds -= 1

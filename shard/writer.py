@@ -459,7 +459,7 @@ class Writer:
         """
         partition = self._partition
         with partition.lock:
-            if not partition.purgeable:
+            if not partition.purgeable or partition.num_rebuilds:
                 return False
             records = partition.purgeable.pop()
             if len(records) > PURGE_RECORDS_MAX:

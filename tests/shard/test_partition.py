@@ -586,6 +586,39 @@ def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> Non
     assert set(shard.live()) == {"0", "1", "last"}
 
 
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_nothing_is_purged_while_a_configuration_is_built(shard: Shard, is_finished: bool) -> None:
+    """What was dead but not folded as the build began is in its segments: a tombstone hides it."""
+    shard.put({"id": 0, "v": 1}, {"id": 1})
+    shard.put({"id": 0, "v": 2})
+    rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}, "v": {}}))
+    rebuild.run()
+    for _ in range(3):
+        shard.put(*[{"id": number} for number in range(1, 100)])
+    shard.merge()
+    assert any(0 in records for records in shard.partition.purgeable)
+    while shard.writer.purge():
+        pass
+    if is_finished:
+        rebuild.finish()
+    else:
+        rebuild.discard()
+        rebuild.discard()
+
+    expected = {str(number): {"id": number} for number in range(100)} | {"0": {"id": 0, "v": 2}}
+    assert shard.live() == expected
+    for _ in range(2):
+        shard.put(*[{"id": number} for number in range(1, 100)])
+    shard.merge()
+    while shard.writer.purge():
+        pass
+    with shard.partition.environment.read() as txn:
+        assert txn.get(SubDatabase.DOCUMENTS, number_key(0)) is None
+    shard.crash()
+    shard.open()
+    assert shard.live() == expected
+
+
 def test_older_state_knows_all_values_of_a_segment_that_it_shares(shard: Shard) -> None:
     """A merged segment has later documents too, hidden; what counts begins with all of them."""
     shard.put({"id": 0, "color": "r"}, {"id": 1, "color": "g"})
