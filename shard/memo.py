@@ -108,7 +108,7 @@ class Memo:
             del self._owners[entry[2]]
 
 
-FILTER_MEMO: Final = Memo(8 * MIB)
+FILTER_MEMO: Final = Memo(16 * MIB)
 """Documents of filters: 4 bytes each, at most 62 KB per filter and 500,000 documents."""
 COLUMN_MEMO: Final = Memo(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""
