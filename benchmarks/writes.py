@@ -5,15 +5,22 @@ python -m benchmarks.writes --items 100000 --seconds 10
 single items     16 clients, each POST has one item; answered when on disk, visible, counted
 bulk             the corpus in one request
 Q2 idle, loading p99 of full text + 4 facets with one client, before and during a bulk load
+disk             what a commit waits for: 16 KiB written in place and synced, by as many threads at
+                 once as there are shards; a group of single items costs each shard two such syncs
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import statistics
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import corpus, processes, results, wrk
 from benchmarks.compare import Workload
@@ -23,6 +30,7 @@ from benchmarks.peers.facetd import INDEX, Facetd
 
 NUM_WRITERS = 16
 SINGLE_ITEMS = 200_000
+SYNC_BYTES = 16_384
 OTHER_SEED = 77
 
 
@@ -86,6 +94,45 @@ class Loading:
             raise self.failure
 
 
+class Disk(NamedTuple):
+    """What the disk itself takes for a durable write."""
+
+    median_ms: float
+    p99_ms: float
+    max_ms: float
+    per_second: float
+
+
+def measure_disk(folder: Path, num_threads: int, seconds: float = 1.0) -> Disk:
+    """Write in place and sync, again and again, each thread in a file of its own."""
+    took: list[float] = []
+
+    def write() -> None:
+        page = os.urandom(SYNC_BYTES)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(SYNC_BYTES))
+            os.fsync(file.fileno())
+            while time.monotonic() < end:
+                started = time.monotonic()
+                os.pwrite(file.fileno(), page, 0)
+                os.fdatasync(file.fileno())
+                took.append(time.monotonic() - started)
+
+    end = time.monotonic() + seconds
+    threads = [threading.Thread(target=write) for _ in range(num_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    *_, p99 = statistics.quantiles(took, n=100)
+    return Disk(
+        median_ms=round(1e3 * statistics.median(took), 3),
+        p99_ms=round(1e3 * p99, 3),
+        max_ms=round(1e3 * max(took), 3),
+        per_second=round(len(took) / seconds, 1),
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(prog="benchmarks.writes")
@@ -107,12 +154,14 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         singles = measure_single_items(
             service, options.seconds, min(SINGLE_ITEMS, 2 * options.items)
         )
+        disk = measure_disk(service.folder, options.shards)
     finally:
         service.close()
     rows: list[list[results.Cell]] = [
         ["Q2 idle", idle.median_ms, idle.p99_ms, idle.max_ms, idle.per_second],
         ["Q2 while loading", busy.median_ms, busy.p99_ms, busy.max_ms, busy.per_second],
         ["single items", singles.median_ms, singles.p99_ms, singles.max_ms, singles.per_second],
+        ["disk", disk.median_ms, disk.p99_ms, disk.max_ms, disk.per_second],
     ]
     head = ["what", "median ms", "p99 ms", "max ms", "per second"]
     report = [
@@ -124,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     ]
     sys.stdout.write("\n\n".join(report) + "\n")
     loads = {"idle": idle, "loading": busy, "single": singles}
-    raw = {name: load._asdict() for name, load in loads.items()}
+    raw = {name: load._asdict() for name, load in loads.items()} | {"disk": disk._asdict()}
     return results.save("writes", {"machine": machine, "options": vars(options), **raw})
 
 

@@ -96,7 +96,7 @@ class TestSingleItems:
     async def test_too_many_items_are_refused(self, make_service: MakeService) -> None:
         service = await make_service(limits=Limits(batch_items_max=2))
         index = await service.configure()
-        with pytest.raises(PayloadTooLarge, match="2 items, not 3"):
+        with pytest.raises(PayloadTooLarge, match=r"2 \(limit batch_items_max\) items, not 3"):
             await service.ingest.put_items(index, b"[{},{},{}]", soon())
 
     async def test_replace_merge_and_delete(self, make_service: MakeService) -> None:
