@@ -199,7 +199,7 @@ class TestLengthCodes:
     @given(st.integers(1, 9_000_000))
     def test_is_near(self, length: int) -> None:
         decoded = int(DECODED_LENGTHS[encode_length(length, DECODED_LENGTHS)])
-        assert abs(decoded - length) <= 0.033 * length
+        assert abs(decoded - length) <= 0.034 * length  # 179 is worst: 173 or 185
 
 
 LETTERS = st.text(alphabet="abcя", min_size=1, max_size=9)
