@@ -510,6 +510,6 @@ def test_a_failing_change_loses_nothing(bench: Bench, name: str, kind: str) -> N
 def test_no_failing_change_loses_anything(bench: Bench, name: str, kind: str) -> None:
     for nth in range(1, CALLS_MAX):
         if not bench.try_once(name, nth, is_full=kind == "full"):
-            assert nth > 1
+            assert nth > 1 or kind == "full"  # see above
             return
     pytest.fail("the operation never passed")
