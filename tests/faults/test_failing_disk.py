@@ -60,6 +60,7 @@ pytestmark = pytest.mark.skipif(
 
 SECRET = "s3cret"
 SHARD_ENVIRONMENT = {"FACETD_SHARD_FLUSH_DOCS": "40", "FACETD_SHARD_IDLE_MS": "30"}
+TIMEOUT_MS = 60_000
 CALLS_MAX = 2_000
 """No operation here has so many: the loop would not end."""
 
@@ -118,7 +119,9 @@ class Shard:
             await asyncio.sleep(0.002)
         hello = Hello(PROTOCOL_VERSION, SECRET, 0, 1)
         try:
-            self._client, welcome = await RpcClient.connect(endpoint.host, endpoint.port, hello)
+            self._client, welcome = await RpcClient.connect(
+                endpoint.host, endpoint.port, hello, timeout_ms=TIMEOUT_MS
+            )
         except Unavailable as error:
             await asyncio.sleep(0.1)
             raise Unavailable(f"{error}; status {self.maker.status(self.pid)}") from error
@@ -147,7 +150,7 @@ class Shard:
     async def call(self, method: str, params: Any, result_type: Any = None) -> Any:
         if self._client is None:
             raise Unavailable("not connected")
-        return await self._client.call(method, params, result_type, 30_000)
+        return await self._client.call(method, params, result_type, TIMEOUT_MS)
 
     async def apply(self, *operations: tuple[Operation, Item | str]) -> None:
         self.seq += 1
@@ -445,7 +448,7 @@ async def _surely(shard: Shard, call: Callable[[], Awaitable[T]]) -> T:
     try:
         return await call()
     except Unavailable as error:
-        for _ in range(1_000):
+        for _ in range(3_000):
             if shard.has_ended:
                 await shard.kill()
                 await shard.start()
