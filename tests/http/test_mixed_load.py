@@ -4,7 +4,7 @@ What is compared is the slope of a line through many samples, not the first and 
 sample is taken at any phase of merges and of the allocator's habits. The slope is Theil and Sen's
 (the median of the slopes of all pairs), which no single sample can bend.
 
-Both forms are behind `--long`: what the short one tolerates was not measured on a quiet machine yet.
+Both forms are behind `--long`: what the short one tolerates has yet to be measured in quiet.
 """
 
 from __future__ import annotations
