@@ -7,10 +7,14 @@ was not committed.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
+import threading
+import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -96,8 +100,13 @@ class Machine:
         self.world.end()
         for process in self._everybody.values():
             self._close_environments(process)
-        with _deaf_to_logs():
-            _let_go_of_tasks(self.loops)
+        with _deaf_to_the_dead():
+            # On a thread without event loop: what unwinds must not find one to start tasks on.
+            thread = threading.Thread(target=_let_go_of_tasks, args=(self.loops,))
+            thread.start()
+            thread.join()
+            self.loops.clear()
+            gc.collect()
         self._stack.close()
 
     # --- processes
@@ -198,12 +207,17 @@ class _LogHandler(logging.Handler):
 
 
 @contextmanager
-def _deaf_to_logs() -> Iterator[None]:
-    """Hear nothing of what the dead may still log."""
+def _deaf_to_the_dead() -> Iterator[None]:
+    """Hear nothing of what unwinds: logs, coroutines that nobody awaits, errors nobody can get."""
+    hook = sys.unraisablehook
     logging.disable()
+    sys.unraisablehook = lambda _: None
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
+        sys.unraisablehook = hook
         logging.disable(logging.NOTSET)
 
 
@@ -237,4 +251,5 @@ def _let_go_of_tasks(loops: list[EventLoop]) -> None:
                 except BaseException:
                     continue  # it waits again while it unwinds
             task._log_destroy_pending = False
+        loop.tasks.clear()
         loop.close()
