@@ -45,11 +45,13 @@ def growth(samples: list[Sample]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def tolerance(name: str, mean: float, memory_share: float) -> float:
+def tolerance(name: str, mean: float, share: float, floor_kb: float) -> float:
     """Return how much of a fitted growth is noise."""
-    if name.endswith((" KB", "_bytes")):
-        return max(1_024.0, memory_share * mean)
-    return 0.5 + 0.02 * mean
+    if name.endswith(" KB"):
+        return max(floor_kb, share * mean)
+    if name.endswith("_bytes"):
+        return max(floor_kb * 1024, share * mean)
+    return 3.0 + 0.02 * mean
 
 
 def cpu_seconds(service: Service) -> float:
@@ -94,12 +96,12 @@ def run(
         assert service.terminate() == 0
 
 
-def assert_flat(samples: list[Sample], memory_share: float) -> None:
+def assert_flat(samples: list[Sample], share: float, floor_kb: float) -> None:
     warm = samples[int(len(samples) * WARM_SHARE) :]
     grown = {
         name: f"grows by {grown:.1f}, mean {mean:.1f}"
         for name, (grown, mean) in growth(warm).items()
-        if grown > tolerance(name, mean, memory_share)
+        if grown > tolerance(name, mean, share, floor_kb)
     }
     assert not grown, json.dumps(grown, indent=1)
 
@@ -109,7 +111,7 @@ def assert_flat(samples: list[Sample], memory_share: float) -> None:
 def test_half_a_minute_of_mixed_load_leaves_all_flat(tmp_path: Path) -> None:
     samples = list(run(tmp_path, 20, 14, None))
     print(json.dumps(growth(samples[int(len(samples) * WARM_SHARE) :]), indent=1))
-    assert_flat(samples, memory_share=0.1)
+    assert_flat(samples, share=0.1, floor_kb=6_144)
 
 
 @pytest.mark.long
@@ -120,7 +122,7 @@ def test_an_hour_of_mixed_load_leaves_all_flat(tmp_path: Path) -> None:
     for sample in run(tmp_path, seconds, 60, 0.15):
         samples.append(sample)
         print(json.dumps(sample))
-    assert_flat(samples, memory_share=0.03)
+    assert_flat(samples, share=0.03, floor_kb=1_024)
 
 
 def test_growth_is_seen_through_noise() -> None:
@@ -128,6 +130,6 @@ def test_growth_is_seen_through_noise() -> None:
     flat = [Sample(i, {"memory KB": 50_000 + noise[i]}) for i in range(25)]
     leak = [Sample(i, {"memory KB": 50_000 + noise[i] + 400 * i}) for i in range(25)]
 
-    assert_flat(flat, 0.08)
+    assert_flat(flat, 0.08, 1_024)
     with pytest.raises(AssertionError, match="memory KB"):
-        assert_flat(leak, 0.08)
+        assert_flat(leak, 0.08, 1_024)
