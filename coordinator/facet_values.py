@@ -575,12 +575,15 @@ def _first_by_key(
     values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int
 ) -> list[int]:
     """Return the first of the numbers in the order of their texts."""
-    if num_wanted < 64 and len(numbers) <= _TIES_MAX:
+    if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
         texts = values.values
         return heapq.nsmallest(num_wanted, map(int, numbers), key=texts.__getitem__)
     array = np.asarray(numbers, np.int64)
-    order = np.argsort(values.ranks()[array])[:num_wanted]
-    first: list[int] = array[order].tolist()
+    ranks = values.ranks()[array]
+    if num_wanted < len(array):
+        nearest = np.argpartition(ranks, num_wanted - 1)[:num_wanted]
+        array, ranks = array[nearest], ranks[nearest]
+    first: list[int] = array[np.argsort(ranks)].tolist()
     return first
 
 

@@ -19,6 +19,7 @@ its header is numba's, whose machine code counts references in it.
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -272,9 +273,12 @@ def compile_all(kernels: Mapping[str, Any]) -> tuple[bytes, dict[str, str]]:
         The object file, and the symbol of each entry by the name of its kernel.
 
     Raises:
-        CannotEnter: a kernel is of a kind that an entry cannot be made for.
+        CannotEnter: a kernel is of a kind that an entry cannot be made for, or this is a build of
+            Python whose objects look otherwise.
         RuntimeError: LLVM refuses something.
     """
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise CannotEnter("objects of a free-threaded Python have another layout")
     codegen = cpu_target.target_context.codegen()
     module = codegen._create_empty_module("facetd_kernels")
     symbols = {}
