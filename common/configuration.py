@@ -147,12 +147,6 @@ class IndexConfiguration:
     proximity: float = PROXIMITY_DEFAULT
     """Greatest relative bonus of query words that stand together; 0 switches it off."""
 
-    def facet_weight(self, path: str) -> float | None:
-        """Return the weight of a searchable field, or None if it is not searched."""
-        if self.searchable_fields is None:
-            return 1.0
-        return next((one.weight for one in self.searchable_fields if one.path == path), None)
-
 
 DEFAULT_CONFIGURATION: Final = IndexConfiguration()
 

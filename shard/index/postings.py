@@ -200,3 +200,77 @@ def sum_freqs(
         total += np.int64(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & mask)
         bit += width
     return total
+
+
+@kernel("int64(uint32[::1], int64, int64)", allocates=False)
+def gallop(docs: Any, start: Any, wanted: Any) -> Any:
+    """Return the first place from `start` on whose document is at least `wanted`."""
+    step = 1
+    low = start
+    high = start
+    size = len(docs)
+    while high < size and np.int64(docs[high]) < wanted:
+        low = high + 1
+        high += step
+        step *= 2
+    high = min(high, size)
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(docs[middle]) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel("int64(uint32[::1], int64)", inline=True, allocates=False)
+def count_blocks(skip_starts: Any, term: Any) -> Any:
+    """Return how many blocks a term has; one block has no row in the skip arrays."""
+    return max(np.int64(skip_starts[term + 1]) - np.int64(skip_starts[term]), 1)
+
+
+@kernel("int64(uint32[::1], int64, int64)", inline=True, allocates=False)
+def count_block_entries(entry_counts: Any, term: Any, block: Any) -> Any:
+    """Return how many entries a block of a term has."""
+    return min(np.int64(entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
+
+
+@kernel("int64(uint32[::1], uint32[::1], int64, int64)", inline=True, allocates=False)
+def block_offset(skip_starts: Any, offsets: Any, term: Any, block: Any) -> Any:
+    """Return where a block of a term begins, by `skip_postings` or `skip_positions`."""
+    return np.int64(offsets[np.int64(skip_starts[term]) + block]) if block > 0 else np.int64(0)
+
+
+@kernel(
+    "UniTuple(int64, 2)(uint32[::1], uint32[::1], int64, int64, uint32[::1], int64)",
+    allocates=False,
+)
+def next_block(
+    skip_starts: Any, skip_docs: Any, term: Any, block: Any, candidates: Any, candidate: Any
+) -> Any:
+    """Return the first block that can hold a candidate, and the first candidate that it can hold.
+
+    Args:
+        skip_starts: by term.
+        skip_docs: first document by block.
+        term: ordinal.
+        block: the first one that is looked at.
+        candidates: ascending documents.
+        candidate: place of the first one that is looked for.
+
+    Returns:
+        The number of blocks, where no other block can hold one.
+    """
+    row_first = np.int64(skip_starts[term])
+    num_blocks = np.int64(skip_starts[term + 1]) - row_first
+    if num_blocks == 0:
+        return block, candidate
+    while block < num_blocks:
+        candidate = gallop(candidates, candidate, np.int64(skip_docs[row_first + block]))
+        if candidate == len(candidates):
+            return num_blocks, candidate
+        # Equal: a document's fields may stand in two blocks.
+        if block + 1 == num_blocks or candidates[candidate] <= skip_docs[row_first + block + 1]:
+            break
+        block += 1
+    return block, candidate

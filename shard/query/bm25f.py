@@ -38,7 +38,15 @@ import numpy as np
 
 from common.kernels import kernel
 from shard.index.field_lengths import DECODED_LENGTHS
-from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry
+from shard.index.postings import (
+    BLOCK_ENTRIES,
+    block_offset,
+    count_block_entries,
+    count_blocks,
+    decode_docs,
+    decode_entry,
+    next_block,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -199,27 +207,6 @@ def saturate(freq: Any, weight: Any, k1: Any) -> Any:
     return np.int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
 
 
-@kernel("int64(uint32[::1], int64, int64)", allocates=False)
-def gallop(docs: Any, start: Any, wanted: Any) -> Any:
-    """Return the first place from `start` on whose document is at least `wanted`."""
-    step = 1
-    low = start
-    high = start
-    size = len(docs)
-    while high < size and np.int64(docs[high]) < wanted:
-        low = high + 1
-        high += step
-        step *= 2
-    high = min(high, size)
-    while low < high:
-        middle = (low + high) >> 1
-        if np.int64(docs[middle]) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel("int64(uint32[::1], int64, uint64[::1], int64[::1])", allocates=False)
 def pick_wanted(docs: Any, count: Any, wanted: Any, picked: Any) -> Any:
     """Write the places among the first `count` documents of those in a bitset; return how many.
@@ -269,32 +256,23 @@ def _add_terms(
 ) -> Any:
     """Leaf of `add_terms`, which gives it scratch for a block."""
     has_allowed = len(allowed) > 0
-    num_candidates = len(candidates)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
         rank = np.int64(NUM_TIERS) - np.int64(tiers[i_term])
         ratio = ratios[i_term]
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
+        num_blocks = count_blocks(skip_starts, term)
         candidate = np.int64(0)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            if num_rows > 0:
-                if has_candidates:
-                    first_doc = np.int64(skip_docs[row_first + block])
-                    candidate = gallop(candidates, candidate, first_doc)
-                    if candidate == num_candidates:
-                        break
-                    if (
-                        block + 1 < num_blocks
-                        and candidates[candidate] > skip_docs[row_first + block + 1]
-                    ):
-                        continue
-                at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+        block = np.int64(0)
+        while True:
+            if has_candidates:
+                block, candidate = next_block(
+                    skip_starts, skip_docs, term, block, candidates, candidate
+                )
+            if block == num_blocks:
+                break
+            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+            count = count_block_entries(entry_counts, term, block)
+            block += 1
             bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
             num_picked = count
             if has_allowed:

@@ -21,8 +21,16 @@ import numpy as np
 
 from common.kernels import kernel
 from shard.index.positions import decode_varint, skip_varints
-from shard.index.postings import BLOCK_ENTRIES, decode_block
-from shard.query.bm25f import NO_DOCS, NO_FIELDS, gallop
+from shard.index.postings import (
+    BLOCK_ENTRIES,
+    block_offset,
+    count_block_entries,
+    count_blocks,
+    decode_block,
+    gallop,
+    next_block,
+)
+from shard.query.bm25f import NO_DOCS, NO_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,25 +145,17 @@ def _follow(
     num_entries = len(entry_docs)
     for term_32 in terms:
         term = np.int64(term_32)
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
+        num_blocks = count_blocks(skip_starts, term)
         entry = np.int64(0)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            cursor = position_starts[term]
-            if num_rows > 0:
-                row = row_first + block
-                entry = gallop(entry_docs, entry, np.int64(skip_docs[row]))
-                if entry == num_entries:
-                    break
-                if block + 1 < num_blocks and entry_docs[entry] > skip_docs[row + 1]:
-                    continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
-                cursor += np.int64(skip_positions[row])
+        block = np.int64(0)
+        while True:
+            block, entry = next_block(skip_starts, skip_docs, term, block, entry_docs, entry)
+            if block == num_blocks:
+                break
+            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+            cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
+            count = count_block_entries(entry_counts, term, block)
+            block += 1
             decode_block(postings, at, count, docs, fields, freqs)
             num_skipped: Any = np.int64(0)
             for i in range(count):

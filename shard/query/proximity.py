@@ -29,8 +29,18 @@ import numpy as np
 
 from common.kernels import kernel
 from shard.index.positions import POSITION_GAP, decode_varint, skip_varints
-from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry, seek, sum_freqs
-from shard.query.bm25f import FieldGains, gallop
+from shard.index.postings import (
+    BLOCK_ENTRIES,
+    block_offset,
+    count_block_entries,
+    count_blocks,
+    decode_docs,
+    decode_entry,
+    next_block,
+    seek,
+    sum_freqs,
+)
+from shard.query.bm25f import FieldGains
 from shard.query.phrase import _LISTS, lists_of
 
 if TYPE_CHECKING:
@@ -90,25 +100,17 @@ def _list_occurrences(
     num_wanted = len(wanted)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
+        num_blocks = count_blocks(skip_starts, term)
         place = np.int64(0)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            cursor = position_starts[term]
-            if num_rows > 0:
-                row = row_first + block
-                place = gallop(wanted, place, np.int64(skip_docs[row]))
-                if place == num_wanted:
-                    break
-                if block + 1 < num_blocks and wanted[place] > skip_docs[row + 1]:
-                    continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
-                cursor += np.int64(skip_positions[row])
+        block = np.int64(0)
+        while True:
+            block, place = next_block(skip_starts, skip_docs, term, block, wanted, place)
+            if block == num_blocks:
+                break
+            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+            cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
+            count = count_block_entries(entry_counts, term, block)
+            block += 1
             bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
             i = np.int64(0)
             num_read = np.int64(0)  # entries whose positions are behind the cursor

@@ -17,9 +17,17 @@ from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import MatchKind, Word
 from shard.index.field_lengths import DECODED_LENGTHS
-from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.index.postings import (
+    BLOCK_ENTRIES,
+    block_offset,
+    count_block_entries,
+    count_blocks,
+    decode_block,
+    gallop,
+    next_block,
+)
 from shard.index.text_index import TextIndex, text_index
-from shard.query.bm25f import NO_BITS, NO_DOCS, gallop
+from shard.query.bm25f import NO_BITS, NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
 from shard.query.phrase import find_phrase
 
@@ -54,24 +62,17 @@ def _count_listed(
     num_listed = len(listed)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
+        num_blocks = count_blocks(skip_starts, term)
         place = np.int64(0)
         previous = np.int64(-1)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            if num_rows > 0:
-                row = row_first + block
-                place = gallop(listed, place, np.int64(skip_docs[row]))
-                if place == num_listed:
-                    break
-                if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
-                    continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
+        block = np.int64(0)
+        while True:
+            block, place = next_block(skip_starts, skip_docs, term, block, listed, place)
+            if block == num_blocks:
+                break
+            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+            count = count_block_entries(entry_counts, term, block)
+            block += 1
             decode_block(postings, at, count, docs, fields, freqs)
             for i in range(count):
                 doc = np.int64(docs[i])
@@ -114,24 +115,17 @@ def _count_forms(
     total = np.int64(0)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
+        num_blocks = count_blocks(skip_starts, term)
         place = np.int64(0)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            if num_rows > 0:
-                row = row_first + block
-                if has_listed:
-                    place = gallop(listed, place, np.int64(skip_docs[row]))
-                    if place == num_listed:
-                        break
-                    if block + 1 < num_blocks and listed[place] > skip_docs[row + 1]:
-                        continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
+        block = np.int64(0)
+        while True:
+            if has_listed:
+                block, place = next_block(skip_starts, skip_docs, term, block, listed, place)
+            if block == num_blocks:
+                break
+            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+            count = count_block_entries(entry_counts, term, block)
+            block += 1
             decode_block(postings, at, count, docs, fields, freqs)
             for i in range(count):
                 cell = np.int64(docs[i])

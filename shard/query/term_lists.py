@@ -31,14 +31,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.kernels import kernel
-from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry
+from shard.index.postings import (
+    BLOCK_ENTRIES,
+    block_offset,
+    count_block_entries,
+    count_blocks,
+    decode_docs,
+    decode_entry,
+    next_block,
+)
 from shard.query.bm25f import (
     LENGTHS,
     NO_BITS,
     NO_DOCS,
     POSTINGS,
     FieldGains,
-    gallop,
     length_code,
     mark_bits,
     pick_wanted,
@@ -110,31 +117,22 @@ def _scan(
         picked: scratch of a block and one more.
     """
     has_wanted = len(wanted) > 0
-    row_first = np.int64(skip_starts[term])
-    num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-    left: Any = np.int64(entry_counts[term])
-    at = posting_starts[term]
-    num_blocks = max(num_rows, 1)
+    num_blocks = count_blocks(skip_starts, term)
     candidate = np.int64(0)
-    num_candidates = len(candidates)
     found = 0
     current = np.int64(-1)
     total = np.int64(0)
-    for block in range(num_blocks):
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        if num_rows > 0:
-            if has_candidates:
-                candidate = gallop(candidates, candidate, np.int64(skip_docs[row_first + block]))
-                if candidate == num_candidates:
-                    break
-                # Equal: a document's fields may stand in two blocks.
-                if (
-                    block + 1 < num_blocks
-                    and candidates[candidate] > skip_docs[row_first + block + 1]
-                ):
-                    continue
-            at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+    block = np.int64(0)
+    while True:
+        if has_candidates:
+            block, candidate = next_block(
+                skip_starts, skip_docs, term, block, candidates, candidate
+            )
+        if block == num_blocks:
+            break
+        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+        count = count_block_entries(entry_counts, term, block)
+        block += 1
         bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
         num_picked = count
         if has_wanted:
@@ -378,16 +376,13 @@ def _bound_blocks(
 ) -> None:
     """Write the greatest t of the documents that begin in each block of a term."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    row_first = np.int64(skip_starts[term])
-    left: Any = np.int64(entry_counts[term])
     current = np.int64(-1)
     total = np.int64(0)
     owner = 0
     for block in range(len(bounds)):
         bounds[block] = 0
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+        count = count_block_entries(entry_counts, term, block)
+        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
         bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
         for i in range(count):
             doc = np.int64(docs[i])
@@ -441,8 +436,6 @@ def _best_of_term(
     tells which blocks it takes to be sure; if they were not all there, they are the next round.
     """
     num_blocks = len(bounds)
-    row_first = np.int64(skip_starts[term])
-    last_count: Any = np.int64(entry_counts[term]) - (num_blocks - 1) * BLOCK_ENTRIES
     block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
     picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
     num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
@@ -461,8 +454,8 @@ def _best_of_term(
         for block in range(num_blocks):
             if not is_chosen[block]:
                 continue
-            count = BLOCK_ENTRIES if block < num_blocks - 1 else last_count
-            at = posting_starts[term] + np.int64(skip_postings[row_first + block])
+            count = count_block_entries(entry_counts, term, block)
+            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
             decode_docs(postings, at, count, block_docs)
             for i in range(count):
                 doc = np.int64(block_docs[i])

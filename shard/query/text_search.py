@@ -31,7 +31,7 @@ from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.collect.matches import Matches
-from shard.index.doc_sets import count_docs, list_docs
+from shard.index.doc_sets import count_docs, list_all_docs, list_docs
 from shard.index.text_index import TextIndex, text_index
 from shard.query.bm25f import (
     FREQ_UNIT,
@@ -365,7 +365,7 @@ class Evaluation:
     def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """Return the documents of a bitset that may be longer than the segment."""
         words = bits[: (self.index.num_docs + 63) >> 6]
-        return list_docs(words, int(count_docs(words)))
+        return list_all_docs(words, int(count_docs(words)))
 
     # --- combining clauses
 
