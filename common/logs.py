@@ -2,6 +2,9 @@
 
     2026-01-31T12:00:00.123Z info supervisor "shard started" shard=0 pid=4711
 
+A line that is written in the course of an HTTP request has its id as `request_id`; one of a group
+of writes, which several requests share, has `request_ids` (`common.request_ids`).
+
 Every process writes to stderr; who collects it (systemd, docker, a terminal) adds what it likes.
 Values that hold anything but plain characters are written as JSON strings, so a line break in an
 index name cannot forge a line.
@@ -15,6 +18,8 @@ import re
 import sys
 import time
 from typing import Any
+
+from common.request_ids import REQUEST_IDS
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@+\-]+\Z")
 _LEVELS = ("debug", "info", "warning", "error")
@@ -52,6 +57,11 @@ class Log:
         self, level: int, event: str, fields: dict[str, Any], cause: BaseException | None
     ) -> None:
         if self._logger.isEnabledFor(level):
+            ids = REQUEST_IDS.get()
+            if len(ids) == 1:
+                fields.setdefault("request_id", ids[0])
+            elif ids:
+                fields["request_ids"] = ids
             self._logger.log(level, event, exc_info=cause, extra={"fields": fields})
 
 
@@ -129,5 +139,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     """Return a value as one word of a line."""
+    if isinstance(value, tuple):
+        return json.dumps(value, ensure_ascii=True)
     text = str(value)
     return text if _PLAIN.match(text) else json.dumps(text, ensure_ascii=True)

@@ -27,6 +27,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.logs import Log
+from common.request_ids import REQUEST_IDS
 from coordinator.exchange import ByteBudget
 from coordinator.rate_limit import RateLimit, client_of
 from coordinator.responses import Answer, error_answer, header, internal_error
@@ -82,6 +83,7 @@ class Middleware:
 
     async def __call__(self, exchange: Exchange) -> Answer:
         """Answer one request; nothing but cancellation comes out."""
+        REQUEST_IDS.set((exchange.request_id,))
         route: Route | None = None
         try:
             segments, exchange.query_string = exchange.split_target()
@@ -99,7 +101,6 @@ class Middleware:
             if isinstance(error, InternalError):  # what happened stands in a shard's log
                 _log.error(
                     "request failed",
-                    request_id=exchange.request_id,
                     method=exchange.method,
                     path=shown_path(exchange),
                     code=error.code,
@@ -116,7 +117,6 @@ class Middleware:
             _log.error(
                 "request failed",
                 cause=error,
-                request_id=exchange.request_id,
                 method=exchange.method,
                 path=shown_path(exchange),
             )
@@ -129,7 +129,6 @@ class Middleware:
         if self._logs_requests:
             _log.debug(
                 "request",
-                request_id=exchange.request_id,
                 method=exchange.method,
                 path=shown_path(exchange),
                 status=answer.status,

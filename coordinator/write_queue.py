@@ -32,6 +32,7 @@ from common.errors import DeadlineExceeded, InternalError, ServiceError, Unavail
 from common.logs import Log
 from common.placement import shards_of
 from common.protocol.messages import ApplyRequest, ApplyResponse
+from common.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
 from coordinator.cluster import Cluster
 from coordinator.division import Part, Parts, divide, places_of
 
@@ -77,9 +78,18 @@ class Batch:
 
     Attributes:
         future: what became of them.
+        request_ids: of the request.
     """
 
-    __slots__ = ("future", "items", "num_bytes", "num_operations", "outcomes", "parts")
+    __slots__ = (
+        "future",
+        "items",
+        "num_bytes",
+        "num_operations",
+        "outcomes",
+        "parts",
+        "request_ids",
+    )
 
     def __init__(
         self,
@@ -95,6 +105,7 @@ class Batch:
         self.items = items
         self.outcomes = np.zeros(num_operations, np.uint8)
         self.future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self.request_ids = REQUEST_IDS.get()
 
 
 class _Group:
@@ -249,6 +260,7 @@ class WriteQueue:
             if not batches:
                 continue
             group = _Group(seq, batches)
+            REQUEST_IDS.set(_request_ids(batches))  # of this callback, and of what it begins
             if any(batch.items is not None for batch in group.batches):
                 self._is_dividing = True
                 task = self._loop.create_task(asyncio.to_thread(self._divide, group))
@@ -433,6 +445,18 @@ class WriteQueue:
         if not self._under_way:
             self._idle.set()
         self._schedule_pump()
+
+
+def _request_ids(batches: list[Batch]) -> tuple[str, ...]:
+    """Return the ids of the first requests of a group, each once (a bulk has many batches)."""
+    if len(batches) == 1:
+        return batches[0].request_ids
+    ids: dict[str, None] = {}
+    for batch in batches:
+        ids.update(dict.fromkeys(batch.request_ids))
+        if len(ids) >= REQUEST_IDS_MAX:
+            break
+    return tuple(ids)
 
 
 def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from common.errors import Unavailable
@@ -38,6 +39,7 @@ from common.protocol.messages import (
     StatisticsRequest,
     StatisticsResponse,
 )
+from common.request_ids import carried
 from shard import searcher
 from shard.backup import copy_truth
 from shard.index_statistics import index_statistics
@@ -112,7 +114,8 @@ class Handlers:
 
     async def _search_slowly(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, searcher.search, snapshot, request)
+        search = carried(partial(searcher.search, snapshot, request))
+        return await loop.run_in_executor(self._readers, search)
 
     def fetch(self, request: FetchRequest) -> FetchResponse:
         """Return stored documents."""

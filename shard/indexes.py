@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from common.errors import InternalError, NotFound, StorageFull, Unavailable
 from common.logs import Log
 from common.priority import run_in_background
 from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
+from common.request_ids import carried
 from shard.merger import Job, Merger, flush
 from shard.partition import Partition
 from shard.rebuild import Rebuild
@@ -67,9 +69,9 @@ class OpenIndex:
     thread: ThreadPoolExecutor
     prepared: Rebuild | None = field(default=None)
 
-    def submit(self, function: Callable[[], object]) -> Future[object]:
+    def submit(self, function: Callable[[], T]) -> Future[T]:
         """Run a function on the writer's thread."""
-        return self.thread.submit(function)
+        return self.thread.submit(carried(function))
 
 
 class Indexes:
@@ -200,7 +202,8 @@ class Indexes:
         self.merger.add(Job(partition, index.writer, index.submit))
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._opener, function)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._opener, carried(function))
 
     async def close(self) -> None:
         """Finish what runs, write what is in memory, let go of everything."""
@@ -339,7 +342,7 @@ class Indexes:
 
     async def _prepare(self, index: OpenIndex, entry: IndexEntry) -> Rebuild:
         # Paths of new facets get their numbers on the writer's thread: it alone may register.
-        made: Future[Rebuild] = index.thread.submit(Rebuild, index.partition, entry)
+        made = index.submit(partial(Rebuild, index.partition, entry))
         rebuild = await asyncio.wrap_future(made)
         try:
             with refusal_told("to build the index again"):
@@ -376,7 +379,7 @@ class Indexes:
     async def apply(self, request: ApplyRequest) -> ApplyResponse:
         """Apply a write group; cancelling the caller does not stop it."""
         index = self.index(request.index)
-        done = index.thread.submit(index.writer.apply, request)
+        done = index.submit(partial(index.writer.apply, request))
         response = await asyncio.shield(asyncio.wrap_future(done))
         self.merger.notify(request.index)
         return response

@@ -107,7 +107,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     )
     with data_directory.start_explained(identity.data_dir):
         indexes.start()
-        server = _make_server(identity, indexes)
+        server = _make_server(identity, indexes, settings.slow_call_ms)
         port = await server.listen(identity.host, identity.port)
         endpoint = Endpoint(identity.host, port, os.getpid())
         data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
@@ -124,7 +124,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     return 0
 
 
-def _make_server(identity: Identity, indexes: Indexes) -> RpcServer:
+def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServer:
     handlers = Handlers(indexes, lambda: server.num_in_flight)
     server = RpcServer(
         handlers.table(),
@@ -134,6 +134,7 @@ def _make_server(identity: Identity, indexes: Indexes) -> RpcServer:
             num_shards=identity.num_shards,
             welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
         ),
+        slow_ms,
     )
     return server
 

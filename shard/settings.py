@@ -18,9 +18,10 @@ from shard.storage.environment import MAP_BYTES_DEFAULT
 ENVIRONMENT_PREFIX = "FACETD_SHARD_"
 
 
-def _setting(default: Any, unit: str, doc: str) -> Any:
-    """Declare one setting: a dataclass field that carries unit and meaning."""
-    return dataclasses.field(default=default, metadata={"unit": unit, "doc": doc})
+def _setting(default: Any, unit: str, doc: str, *, at_least: int = 1) -> Any:
+    """Declare one setting: a dataclass field that carries unit, meaning and least value."""
+    metadata = {"unit": unit, "doc": doc, "at_least": at_least}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class SettingError(Exception):
@@ -53,6 +54,9 @@ class ShardSettings:
     switch_interval_us: int = _setting(
         100, "µs", "for which a thread may hold the interpreter while another one waits"
     )
+    slow_call_ms: int = _setting(
+        0, "ms", "calls of the coordinator that take longer are logged; 0: none", at_least=0
+    )
     limits: Limits = dataclasses.field(default_factory=Limits)
     """Those of the whole service; an item that is made of two by an update must keep them too."""
 
@@ -61,16 +65,15 @@ class ShardSettings:
         """Return the defaults, changed by FACETD_SHARD_<NAME> and FACETD_LIMIT_<NAME>.
 
         Raises:
-            SettingError: a value is no integer above zero, or there is no such limit.
+            SettingError: a value is no integer or too small, or there is no such limit.
         """
-        names = [field.name for field in dataclasses.fields(cls) if field.name != "limits"]
-        changed: dict[str, Any] = {
-            name: _positive(ENVIRONMENT_PREFIX + name.upper(), environment)
-            for name in names
-            if ENVIRONMENT_PREFIX + name.upper() in environment
-        }
+        changed: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            variable = ENVIRONMENT_PREFIX + field.name.upper()
+            if field.name != "limits" and variable in environment:
+                changed[field.name] = _integer(variable, environment, field.metadata["at_least"])
         overrides = {
-            variable.removeprefix(LIMIT_PREFIX).lower(): _positive(variable, environment)
+            variable.removeprefix(LIMIT_PREFIX).lower(): _integer(variable, environment, 1)
             for variable, text in environment.items()
             if variable.startswith(LIMIT_PREFIX) and text
         }
@@ -80,9 +83,9 @@ class ShardSettings:
             raise SettingError(str(error)) from error
 
 
-def _positive(variable: str, environment: Mapping[str, str]) -> int:
-    """Read an integer above zero."""
+def _integer(variable: str, environment: Mapping[str, str], at_least: int) -> int:
+    """Read an integer that is not too small."""
     text = environment[variable]
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise SettingError(f"{variable} must be an integer above 0, not {text!r}")
+    if not (text.isascii() and text.isdigit() and int(text) >= at_least):
+        raise SettingError(f"{variable} must be an integer of at least {at_least}, not {text!r}")
     return int(text)

@@ -24,6 +24,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from common.operations import Operation, Outcome
 from common.placement import hash_id
 from common.priority import run_in_background
 from common.protocol.messages import ApplyRequest, ApplyResponse
+from common.request_ids import carried
 from shard.index.external_ids import find_live, hash_ids
 from shard.index.extraction import Extraction
 from shard.index.segment import Segment
@@ -177,7 +179,7 @@ class Writer:
         self, seq: int, planned: Planned
     ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
         """Build while another thread commits."""
-        commit = self._committer.submit(self._commit, seq, planned)
+        commit = self._committer.submit(carried(partial(self._commit, seq, planned)))
         try:
             built = self._build(planned)
         except Exception as error:

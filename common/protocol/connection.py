@@ -35,7 +35,9 @@ import asyncio
 import hmac
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType
@@ -69,6 +71,7 @@ from common.protocol.framing import (
     encode_response,
 )
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
+from common.request_ids import REQUEST_IDS
 
 MAX_CALLS_IN_FLIGHT = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""
@@ -178,10 +181,14 @@ class RpcServer:
     Args:
         handlers: by method name, without `hello`.
         authenticate: checks the first frame of every connection.
+        slow_ms: calls that take longer are logged; 0: none.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], authenticate: Authenticator) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], authenticate: Authenticator, slow_ms: int = 0
+    ) -> None:
         self.authenticate = authenticate
+        self.slow_seconds = slow_ms / 1000
         self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
             method: (
                 None
@@ -283,6 +290,7 @@ class ServerConnection(asyncio.Protocol):
                 else:
                     self._greet(body)
         except FrameError as error:
+            REQUEST_IDS.set(())  # of the call before
             _log.warning("connection closed", reason=str(error))
             if self._transport is not None:
                 self._transport.abort()
@@ -329,10 +337,16 @@ class ServerConnection(asyncio.Protocol):
         self.close()
 
     def _dispatch(self, body: memoryview) -> None:
-        """Call the handler of one request; answer now or when its future is done."""
+        """Call the handler of one request; answer now or when its future is done.
+
+        What is logged meanwhile names the HTTP requests that the call is for: a task that is made
+        here, and a callback that is added, have them in their context.
+        """
         request = decode_request(body)
         msgid = request.msgid
+        REQUEST_IDS.set(request.request_ids)
         server = self._server
+        started = time.perf_counter() if server.slow_seconds else 0.0
         try:
             decode, function = server.table[request.method]
         except KeyError:
@@ -350,19 +364,31 @@ class ServerConnection(asyncio.Protocol):
         if isinstance(result, (CoroutineType, asyncio.Future)):
             server.num_in_flight += 1
             future: asyncio.Future[Any] = asyncio.ensure_future(cast(Awaitable[Any], result))
-            future.add_done_callback(partial(self._answer_later, msgid, request.method))
+            future.add_done_callback(partial(self._answer_later, msgid, request.method, started))
             return
         self._answer(msgid, result, request.method)
+        if started:
+            self._note_slow(request.method, started)
 
-    def _answer_later(self, msgid: int, method: str, future: asyncio.Future[Any]) -> None:
+    def _answer_later(
+        self, msgid: int, method: str, started: float, future: asyncio.Future[Any]
+    ) -> None:
         """Answer with the outcome of an asynchronous handler."""
         self._server.finish_call()
+        if started:
+            self._note_slow(method, started)
         if future.cancelled():
             self._answer_error(msgid, Unavailable("the shard is stopping"), method)
         elif (error := future.exception()) is not None:
             self._answer_error(msgid, error, method)
         else:
             self._answer(msgid, future.result(), method)
+
+    def _note_slow(self, method: str, started: float) -> None:
+        """Log a call that took longer than it should."""
+        seconds = time.perf_counter() - started
+        if seconds >= self._server.slow_seconds:
+            _log.warning("slow call", method=method, took_ms=round(seconds * 1000, 3))
 
     def _answer(self, msgid: int, result: Any, method: str) -> None:
         """Send a result."""
@@ -376,10 +402,11 @@ class ServerConnection(asyncio.Protocol):
             self._write(pieces)
 
     def _answer_error(self, msgid: int, error: BaseException, method: str = "") -> None:
-        """Send an error; what is not a `ServiceError` is a bug, logged here and nowhere else.
+        """Send an error; log what the caller is not told.
 
-        Calls do not carry the id of the request that they are for; a bug gets a name of its own,
-        which stands in this log and, with the request's id, in that of the caller.
+        That is the cause of an internal error, and a bug: whatever is no `ServiceError`. A bug gets
+        a name of its own, which stands in this log and in the caller's: a group of writes may fail
+        more requests than its call has ids of.
         """
         if not isinstance(error, ServiceError):
             incident = secrets.token_hex(4)
@@ -387,6 +414,8 @@ class ServerConnection(asyncio.Protocol):
             error = InternalError(
                 "internal error in a shard; its log has the cause", details={"incident": incident}
             )
+        elif isinstance(error, InternalError):
+            _log.error("call failed", method=method, code=error.code, cause=error)
         wire: WireError = encode_error(error)
         self._write(encode_response(msgid, wire, None))
 
@@ -532,7 +561,7 @@ class RpcClient(asyncio.Protocol):
         *,
         is_write: bool = False,
     ) -> asyncio.Future[T]:
-        """Send a call and return the future of its result.
+        """Send a call, with the ids of the requests it is for; returns the future of its result.
 
         Args:
             method: name of the method.
@@ -556,7 +585,7 @@ class RpcClient(asyncio.Protocol):
         msgid = self._next_msgid
         self._next_msgid = msgid + 1
         try:
-            pieces = encode_request(msgid, method, params)
+            pieces = encode_request(msgid, method, params, REQUEST_IDS.get())
         except FrameError as error:
             raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error
         future: asyncio.Future[T] = self._loop.create_future()
@@ -655,7 +684,8 @@ class RpcClient(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        self._timer = self._loop.call_at(at, self._expire)
+        # In a context of its own: it rings for whoever waits then.
+        self._timer = self._loop.call_at(at, self._expire, context=Context())
 
     def _expire(self) -> None:
         """Fail the calls whose deadline has passed; set the timer for the next one."""

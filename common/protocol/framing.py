@@ -5,22 +5,24 @@ what is in it.
 
     stream   | length u32 LE | body (length bytes) | length u32 LE | body | ...
     body     MessagePack array, one of
-             [0, msgid, method, params]     request
-             [1, msgid, error, result]      response; error: nil or [code, message, param, details]
-             [2, nonce]                     challenge; the server's first frame, and no other
+             [0, msgid, method, params, request ids]
+                                             request
+             [1, msgid, error, result]       response; error: nil or [code, message, param, details]
+             [2, nonce]                      challenge; the server's first frame, and no other
 
 A length in front instead of a streaming unpacker: the limit is checked before a byte of the body is
 read, a broken body cannot confuse the next one, and the body reaches msgspec as one piece, which
 decodes it straight into the struct that the method names. `params` and `result` stay raw
-(`msgspec.Raw`) until the method or the waiting call has told their type.
+(`msgspec.Raw`) until the method or the waiting call has told their type. The request ids say for
+which HTTP requests the call is made (`common.request_ids`), so that a shard's log can name them.
 
 Costs: a frame that arrives whole in one read (nearly all do) is a slice of what the event loop has
 read, no copy. A larger one is collected in one growing buffer: each byte is copied once.
 
-Worked example: the request `ping` with msgid 7 and no params is 13 bytes,
+Worked example: the request `ping` with msgid 7, no params and no request id is 14 bytes,
 
-    09 00 00 00 | 94      | 00 | 07 | a4 70 69 6e 67 | c0
-    length 9    | array 4 | 0  | 7  | "ping"         | nil
+    0a 00 00 00 | 95      | 00 | 07 | a4 70 69 6e 67 | c0  | 90
+    length 10   | array 5 | 0  | 7  | "ping"         | nil | array 0
 """
 
 from __future__ import annotations
@@ -55,12 +57,13 @@ class FrameError(Exception):
 
 
 class Request(Struct, frozen=True, array_like=True, gc=False):
-    """`[0, msgid, method, params]`."""
+    """`[0, msgid, method, params, request_ids]`."""
 
     kind: Literal[0]
     msgid: int
     method: str
     params: Raw
+    request_ids: tuple[str, ...]
 
 
 class Response(Struct, frozen=True, array_like=True, gc=False):
@@ -78,9 +81,11 @@ _decode_challenge = msgspec.msgpack.Decoder(tuple[Literal[2], bytes]).decode
 _decode_response = msgspec.msgpack.Decoder(Response).decode
 
 
-def encode_request(msgid: int, method: str, params: Any) -> tuple[bytes, ...]:
+def encode_request(
+    msgid: int, method: str, params: Any, request_ids: tuple[str, ...] = ()
+) -> tuple[bytes, ...]:
     """Return the pieces of a request frame, to be written one after the other."""
-    return _frame(_encode((0, msgid, method, params)))
+    return _frame(_encode((0, msgid, method, params, request_ids)))
 
 
 def encode_response(msgid: int, error: WireError | None, result: Any) -> tuple[bytes, ...]:

@@ -1,6 +1,6 @@
 """The messages between coordinator and shard, one pair of structs a method.
 
-A frame is a MessagePack-RPC array: request `[0, msgid, method, params]`, response
+A frame is a MessagePack-RPC array: request `[0, msgid, method, params, request ids]`, response
 `[1, msgid, error, result]`; `params` and `result` are the structs below, encoded as arrays.
 Numeric arrays travel as raw little-endian bytes (numpy `tobytes` / `frombuffer`), so that neither
 side walks them in Python.
@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from common.query import Clause, Filter, Word
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 
 class Message(Struct, frozen=True, array_like=True):
