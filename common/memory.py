@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import functools
 import os
 from pathlib import Path
 
@@ -31,6 +32,7 @@ LOOK_SECONDS = 2.0
 """Between looks at the growth; giving back takes about a millisecond."""
 
 
+@functools.cache  # each object makes a class of its own, which is a cycle
 def _libc() -> ctypes.CDLL | None:
     libc = ctypes.CDLL(None)
     return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None

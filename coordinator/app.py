@@ -111,6 +111,11 @@ class Connection(RequestHandler):
         """How long the client may leave its answer unread before it is taken for dead."""
         return self.services.settings.limits.send_timeout_ms / 1000
 
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Let go of the last request and its body: the two know each other."""
+        super().connection_lost(exc)
+        self.exchange = None
+
     def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
         """Note that the client sends nothing more."""
         if self.is_idle():

@@ -21,6 +21,7 @@ revision that a shard has not taken.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -263,6 +264,7 @@ class Catalog:
         return CatalogMessage(self.state.revision, tuple(entries))
 
 
+@functools.cache  # files are looked through for it
 def program_version() -> str:
     """Return the version of the installed program."""
     try:

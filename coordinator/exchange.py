@@ -133,7 +133,10 @@ class Exchange:
     # --- what aiohttp's RequestHandler calls
 
     def _finish(self) -> None:
-        """Release nothing: there are no temporary files."""
+        """Let go of what a broken body holds: its error knows the frames that it came through."""
+        error = self._payload.exception()
+        if error is not None:
+            error.__traceback__ = None
 
     def _cancel(self, cause: BaseException) -> None:
         """Wake up who waits for the body: the connection is lost."""

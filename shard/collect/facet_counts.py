@@ -146,8 +146,8 @@ class FacetCounter:
         "_codes_per_doc",
         "_columns",
         "_complete",
-        "_snapshot",
         "_totals",
+        "_views",
         "epoch",
         "field",
         "num_values",
@@ -171,7 +171,8 @@ class FacetCounter:
         self._codes_per_doc = max(
             [column.codes_per_doc for column in self._columns if column is not None], default=1.0
         )
-        self._snapshot = snapshot
+        # Not the snapshot: it keeps this counter, and a cycle would keep all its segments.
+        self._views = snapshot.views
         self._complete = FacetCounts(field, self.epoch, self.num_values, None)
 
     @property
@@ -179,7 +180,7 @@ class FacetCounter:
         """Counts over all live documents; made on first use."""
         if self._totals is None:
             counts = np.zeros(self.num_values + 1, np.uint32)
-            for view, column in zip(self._snapshot.views, self._columns, strict=True):
+            for view, column in zip(self._views, self._columns, strict=True):
                 if column is not None:
                     _add_live_totals(view, column, counts)
             self._totals = SnapshotTotals(counts)

@@ -71,8 +71,10 @@ class Expansion:
     """Posting entries of all terms."""
     only: OnlyTerm | None
     """The term, where it is the only one and there are no phrases."""
+    worst: int
+    """The last of the kinds; 0 if there is no term."""
     parts: dict[int, Expansion]
-    """Memo of those up to a `MatchKind`."""
+    """Memo of those up to a `MatchKind` that is better than the worst."""
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -133,7 +135,7 @@ def expand_word(
         expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0:
             memo.keep(key, expansion)
-    if last == MatchKind.TYPO_2:
+    if last >= expansion.worst:
         return expansion
     part = expansion.parts.get(last)
     if part is None:
@@ -144,8 +146,6 @@ def expand_word(
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
     """Return an expansion without its terms of kinds worse than `last`."""
     end = int(np.searchsorted(expansion.kinds, last, "right"))
-    if end == len(expansion):
-        return expansion
     arrays = (expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
     return _make_expansion(index, *arrays, expansion.phrases)
 
@@ -197,7 +197,8 @@ def _make_expansion(
     if len(terms) == 1 and not phrases:
         only = OnlyTerm(int(terms[0]), int(kinds[0]), int(languages[0]))
     num_entries = int(index.entry_counts[terms].sum())
-    return Expansion(terms, kinds, languages, phrases, num_entries, only, {})
+    worst = int(kinds[-1]) if len(kinds) else 0
+    return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, {})
 
 
 def _piece(

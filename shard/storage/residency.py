@@ -27,6 +27,7 @@ What can be read between two looks may be resident beyond the budget.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -128,8 +129,14 @@ def release_pages(paths: Sequence[Path]) -> None:
     except OSError:
         return
     names = {str(path.resolve()) for path in paths}
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    libc = _libc()
     for one in parse_maps(text):
         if one.path in names:
             libc.madvise(one.start, one.size, _MADV_DONTNEED)
+
+
+@functools.cache  # each object makes a class of its own, which is a cycle
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return libc

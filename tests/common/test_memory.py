@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,13 @@ def test_free_memory_between_pieces_goes_back() -> None:
         [sys.executable, "-c", FRAGMENTS], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_giving_back_leaves_nothing_to_the_collector() -> None:
+    memory.trim()
+    gc.collect()
+    memory.trim()
+    assert gc.collect() == 0
 
 
 def test_nothing_is_done_without_growth() -> None:

@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -44,6 +44,14 @@ CONFIGURATIONS: tuple[dict[str, Any], ...] = (
 )
 
 Request = Callable[[Client], None]
+
+
+class HasClients(Protocol):
+    """What serves the load, wherever it runs."""
+
+    def client(self, timeout: float = 30.0) -> Client:
+        """Return a new client."""
+        ...
 
 
 class UnexpectedAnswer(AssertionError):
@@ -87,7 +95,7 @@ class MixedLoad:
         seed: of everything that is random.
     """
 
-    def __init__(self, service: Service, seed: int = 1) -> None:
+    def __init__(self, service: HasClients, seed: int = 1) -> None:
         self._service = service
         self._random = random.Random(seed)
         self._clients = threading.local()
@@ -211,6 +219,7 @@ class MixedLoad:
             yield self._mistake(method, path, body, status)
         yield self._mistaken_bulk
         head = f"POST /{INDEX}/index HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+        refused = f"POST /{INDEX}/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/html\r\n"
         search = f"GET /{INDEX}/search?query=berata HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         export = f"GET /{INDEX}/items HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         for data, num_read in (
@@ -219,6 +228,7 @@ class MixedLoad:
             (search * 20, 100),
             (export, 5_000),
             (head.encode() + b'Content-Length: 90000\r\n\r\n{"id":1}\n' * 50, 0),
+            (refused.encode() + b"Content-Length: 90000\r\n\r\n" + b" " * 500, 100),
         ):
             yield self._break_off(data, num_read)
 

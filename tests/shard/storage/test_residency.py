@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import random
 from collections.abc import Iterator
@@ -84,6 +85,13 @@ def test_pages_go_and_can_be_read_again(data: Mapped) -> None:
     release_pages([data.path])
     assert _resident(data.path) == 0
     data.read(0, 16 * MIB)
+
+
+def test_giving_back_leaves_nothing_to_the_collector(data: Mapped) -> None:
+    release_pages([data.path])
+    gc.collect()
+    release_pages([data.path])
+    assert gc.collect() == 0
 
 
 def test_nothing_is_done_within_the_budget(data: Mapped) -> None:
