@@ -97,12 +97,16 @@ class Search:
 
     # --- the two public operations
 
-    async def search(self, index: Index, parameters: SearchParameters) -> SearchResult:
+    async def search(
+        self, index: Index, parameters: SearchParameters, held: int | None = None
+    ) -> SearchResult:
         """Answer one search.
 
         Args:
             index: what is searched.
             parameters: valid but for what only the data know.
+            held: horizon of a state that the caller keeps readable itself; then the cursor is
+                the caller's own, over that state, and needs no lease.
 
         Raises:
             InvalidRequest: a filter or sort field has no scalar values anywhere; the cursor ended.
@@ -110,7 +114,7 @@ class Search:
         """
         started = time.perf_counter()
         deadline = Deadline.after_ms(parameters.timeout_ms)
-        cursor = self._cursor(index, parameters)
+        cursor = self._cursor(index, parameters, held)
         with self._cluster.reading(index.number) as newest:
             horizon = newest if cursor is None else cursor.horizon
             outcome = await self._scatter(index, parameters, horizon, cursor, deadline)
@@ -355,11 +359,15 @@ class Search:
 
     # --- what is remembered
 
-    def _cursor(self, index: Index, parameters: SearchParameters) -> Cursor | None:
+    def _cursor(
+        self, index: Index, parameters: SearchParameters, held: int | None
+    ) -> Cursor | None:
         """Return the cursor of a request, if it has one; its state is kept for a while."""
         if parameters.cursor is None:
             return None
         cursor = Cursor.decode(parameters.cursor, index.revision, len(parameters.sort))
+        if held is not None:
+            return Cursor(index.revision, held, cursor.after)
         if cursor.is_start:
             return Cursor(index.revision, self._leases.begin(index.number), ())
         self._leases.go_on(index.number, cursor.horizon)

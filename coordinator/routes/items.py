@@ -262,9 +262,9 @@ async def matching_items(
     services: Services, index: Index, search: SearchParameters
 ) -> AsyncGenerator[list[bytes], None]:
     """Yield the items that match, page by page, all of one state of the index."""
-    with services.cluster.reading(index.number):  # the shards keep that state meanwhile
+    with services.cluster.reading(index.number) as horizon:  # the shards keep it meanwhile
         while True:
-            result = await services.search.search(index, search)
+            result = await services.search.search(index, search, horizon)
             if result.items:
                 yield result.items
             if result.cursor is None:

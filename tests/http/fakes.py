@@ -48,7 +48,9 @@ class FakeSearch:
         self.items = [item] * 10
         self.buckets = [Bucket(f"value {i}", 100 - i, i == 0) for i in range(10)]
 
-    async def search(self, index: Any, parameters: SearchParameters) -> SearchResult:
+    async def search(
+        self, index: Any, parameters: SearchParameters, held: int | None = None
+    ) -> SearchResult:
         self.asked.append(parameters)
         if self.error is not None:
             raise self.error

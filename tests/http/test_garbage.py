@@ -12,81 +12,18 @@ import asyncio
 import gc
 import types
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common import data_directory
-from coordinator.app import create_app
-from coordinator.catalog import Catalog
-from coordinator.cluster import Cluster
-from coordinator.process import make_services
-from coordinator.settings import Settings
-from shard.indexes import Indexes
-from shard.server import Identity, _make_server
-from shard.settings import ShardSettings
 from shard.snapshot import Snapshot
+from tests.http.local_service import local_service
 from tests.http.mixed_load import MixedLoad
-from tests.service import ROOT, Client
+from tests.service import ROOT
 
-NUM_SHARDS = 2
 NUM_ROUNDS = 4
 """Until everything that is done in some rounds only was done."""
-
-
-class Local:
-    """A whole service in this process."""
-
-    def __init__(self, port: int, indexes: list[Indexes]) -> None:
-        self.port = port
-        self.indexes = indexes
-
-    def client(self, timeout: float = 30.0) -> Client:
-        """Return a new client, for another thread than the event loop's."""
-        return Client(self.port, timeout)
-
-
-def _fail(error: BaseException) -> None:
-    raise AssertionError from error
-
-
-@asynccontextmanager
-async def local_service(data: Path) -> AsyncIterator[Local]:
-    """Run shards and a coordinator on this event loop."""
-    settings = Settings(data_dir=data, shards=NUM_SHARDS)
-    settings = replace(settings, limits=replace(settings.limits, cursor_lease_ms=2_000))
-    async with AsyncExitStack() as stack:
-        data_directory.create(data)
-        catalog = Catalog.open(data, NUM_SHARDS)
-        all_indexes = []
-        for shard in range(NUM_SHARDS):
-            folder = data_directory.shard_folder(data, shard)
-            data_directory.create(folder)
-            indexes = Indexes(
-                folder,
-                shard=shard,
-                num_shards=NUM_SHARDS,
-                settings=ShardSettings(map_bytes_max=1 << 30),
-                on_failure=_fail,
-            )
-            indexes.start()
-            stack.push_async_callback(indexes.close)
-            server = _make_server(Identity(data, shard, NUM_SHARDS, "127.0.0.1", 0, None), indexes)
-            port = await server.listen("127.0.0.1", 0)
-            stack.push_async_callback(server.close, 1.0)
-            data_directory.write_endpoint(
-                data, shard, data_directory.Endpoint("127.0.0.1", port, 0)
-            )
-            all_indexes.append(indexes)
-        cluster = Cluster.from_settings(settings, catalog)
-        stack.push_async_callback(cluster.stop)
-        app = create_app(make_services(settings, catalog, cluster))
-        stack.push_async_callback(app.stop, 1.0)
-        cluster.start()
-        await cluster.wait_ready()
-        yield Local(await app.start("127.0.0.1", 0), all_indexes)
 
 
 @contextmanager
@@ -116,7 +53,7 @@ def _is_ours(one: Any) -> bool:
 
 
 async def test_requests_leave_no_cycles(tmp_path: Path) -> None:
-    async with local_service(tmp_path / "data") as service:
+    async with local_service(tmp_path / "data", cursor_lease_ms=2_000) as service:
         load = MixedLoad(service)
         await asyncio.to_thread(load.begin)
         await asyncio.to_thread(load.round)

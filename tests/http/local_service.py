@@ -1,0 +1,77 @@
+"""A whole service in the test's own process: shards, coordinator and HTTP on one event loop.
+
+For tests that look at objects, or that set what the real processes have as constants. Clients run
+in other threads than the event loop's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from common import data_directory
+from coordinator.app import create_app
+from coordinator.catalog import Catalog
+from coordinator.cluster import Cluster
+from coordinator.process import make_services
+from coordinator.settings import Settings
+from shard.indexes import Indexes
+from shard.server import Identity, _make_server
+from shard.settings import ShardSettings
+from tests.service import Client
+
+NUM_SHARDS = 2
+
+
+class LocalService:
+    """A service in this process."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def client(self, timeout: float = 30.0) -> Client:
+        """Return a new client, for another thread than the event loop's."""
+        return Client(self.port, timeout)
+
+
+def _fail(error: BaseException) -> None:
+    raise AssertionError from error
+
+
+@asynccontextmanager
+async def local_service(data: Path, **limits: int) -> AsyncIterator[LocalService]:
+    """Run shards and a coordinator on this event loop, with some limits set."""
+    settings = Settings(data_dir=data, shards=NUM_SHARDS)
+    settings = replace(settings, limits=replace(settings.limits, **limits))
+    async with AsyncExitStack() as stack:
+        data_directory.create(data)
+        catalog = Catalog.open(data, NUM_SHARDS)
+        for shard in range(NUM_SHARDS):
+            folder = data_directory.shard_folder(data, shard)
+            data_directory.create(folder)
+            indexes = Indexes(
+                folder,
+                shard=shard,
+                num_shards=NUM_SHARDS,
+                settings=ShardSettings(map_bytes_max=1 << 30),
+                on_failure=_fail,
+            )
+            indexes.start()
+            stack.push_async_callback(indexes.close)
+            server = _make_server(
+                Identity(data, shard, NUM_SHARDS, "127.0.0.1", 0, None), indexes, slow_ms=0
+            )
+            port = await server.listen("127.0.0.1", 0)
+            stack.push_async_callback(server.close, 1.0)
+            data_directory.write_endpoint(
+                data, shard, data_directory.Endpoint("127.0.0.1", port, 0)
+            )
+        cluster = Cluster.from_settings(settings, catalog)
+        stack.push_async_callback(cluster.stop)
+        app = create_app(make_services(settings, catalog, cluster))
+        stack.push_async_callback(app.stop, 1.0)
+        cluster.start()
+        await cluster.wait_ready()
+        yield LocalService(await app.start("127.0.0.1", 0))
