@@ -2,8 +2,9 @@
 
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
 where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. A
-search that is known to take longer (`searcher.is_slow`) goes to a reader thread; what waits for the
-disk (writes, configuration, backup) is a coroutine.
+search that is known to take longer (`searcher.is_slow`) goes to a reader thread; what searches have
+wished for (`shard/wishes.py`) is made by a thread of low priority; what waits for the disk (writes,
+configuration, backup) is a coroutine.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from common.errors import Unavailable
 from common.faults import fault
+from common.priority import run_in_background
 from common.protocol.connection import Handler
 from common.protocol.messages import (
     ApplyRequest,
@@ -47,6 +49,7 @@ from shard.indexes import Indexes
 from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.snapshot import Snapshot
 from shard.storage.environment import refusal_told
+from shard.wishes import WISHES
 
 READERS = 2
 """Threads for slow searches."""
@@ -66,6 +69,8 @@ class Handlers:
         self._indexes = indexes
         self._queue_length = queue_length
         self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
+        self._granting: Future[None] | None = None
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handlers by method."""
@@ -110,12 +115,21 @@ class Handlers:
             raise Unavailable("the index is being switched to another configuration; try again")
         if searcher.is_slow(snapshot, request):
             return self._search_slowly(snapshot, request)
-        return searcher.search(snapshot, request)
+        response = searcher.search(snapshot, request)
+        self._grant_wishes()
+        return response
 
     async def _search_slowly(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         loop = asyncio.get_running_loop()
         search = carried(partial(searcher.search, snapshot, request))
-        return await loop.run_in_executor(self._readers, search)
+        response = await loop.run_in_executor(self._readers, search)
+        self._grant_wishes()
+        return response
+
+    def _grant_wishes(self) -> None:
+        """Let the thread make what searches have wished for; a later wish wakes it again."""
+        if WISHES and (self._granting is None or self._granting.done()):
+            self._granting = self._deriver.submit(WISHES.grant_all)
 
     def fetch(self, request: FetchRequest) -> FetchResponse:
         """Return stored documents."""

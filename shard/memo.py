@@ -54,6 +54,10 @@ class Memo:
             self._entries.move_to_end(key)
             return entry[0]
 
+    def takes(self, num_bytes: int) -> bool:
+        """Return whether a value of this size would be kept."""
+        return 2 * (num_bytes + ENTRY_BYTES) <= self.bytes_max
+
     def put(self, key: Hashable, value: Any, num_bytes: int, owner: object) -> None:
         """Remember a value; one that is larger than half the bound is not kept.
 
@@ -63,9 +67,9 @@ class Memo:
             num_bytes: of the value.
             owner: whose end is the end of the entry.
         """
-        size = num_bytes + ENTRY_BYTES
-        if 2 * size > self.bytes_max:
+        if not self.takes(num_bytes):
             return
+        size = num_bytes + ENTRY_BYTES
         with self._lock:
             self._sweep()
             self._drop(key)

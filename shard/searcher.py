@@ -56,7 +56,7 @@ from shard.collect.top_k import Hits, select_hits, sort_values
 from shard.highlight import mark_documents
 from shard.index.external_ids import find_live
 from shard.index.presence import Aspect, presence_of
-from shard.index.sort_columns import needs_documents
+from shard.index.sort_columns import needs_column
 from shard.query import filters
 from shard.query.explanation import explain_score
 from shard.query.statistics import doc_freqs, field_statistics
@@ -151,7 +151,7 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         fields.add(request.distinct.field)
     numbers = [field for path in fields if (field := number(path)) is not None]
     return any(
-        needs_documents(snapshot, view, field) for view in snapshot.views for field in numbers
+        needs_column(snapshot, view, field) for view in snapshot.views for field in numbers
     ) or any(
         filters.is_slow(snapshot, view, clause.filter)
         for clause in request.filters

@@ -29,6 +29,7 @@ from common.protocol.messages import (
 from common.query import AllOf, And, AnyOf, Filter, Not
 from shard import searcher
 from shard.collect import facet_counts, filter_matches
+from shard.index import sort_columns
 from tests.common.protocol.packed_model import unpack
 from tests.shard.collect.test_top_k import expected_order, request
 from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
@@ -370,3 +371,16 @@ def test_slow_searches_are_told_beforehand() -> None:
     assert searcher.is_slow(world.snapshot, request(filters=(FilterClause(AnyOf("name", ("a",))),)))
     searcher.search(world.snapshot, request((SortKey("name"),)))
     assert not searcher.is_slow(world.snapshot, request((SortKey("name"),)))
+
+
+def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_columns, "COLUMN_FAST_MAX", 2)
+    rows: list[Item] = [{"tags": name, "year": 7, "flag": True, "name": name} for name in "abc"]
+    world = World(rows)
+    for field in ("tags", "flag", "name"):
+        asked = request((SortKey(field),))
+        assert searcher.is_slow(world.snapshot, asked)
+        searcher.search(world.snapshot, asked)
+        assert not searcher.is_slow(world.snapshot, asked)
+    assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert not searcher.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))

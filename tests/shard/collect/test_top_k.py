@@ -13,7 +13,8 @@ from common.protocol.messages import SearchRequest, SortKey, TextQuery
 from shard.collect import top_k
 from shard.collect.matches import Matches
 from shard.collect.top_k import Hits, select_hits, sort_values
-from shard.index.sort_columns import PERMUTATION_USES_MIN
+from shard.index.sort_columns import PERMUTATION_USES_MIN, sort_column
+from shard.wishes import WISHES
 from tests.shard.columns_model import Item, World, sort_value, worlds
 
 QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)
@@ -196,6 +197,25 @@ def test_large_segments_give_the_same_with_and_without_their_permutation() -> No
                         world.snapshot, all_matches(world, None), request((key,)), num_hits
                     )
                     assert records(hits) == expected[:num_hits]
+                WISHES.grant_all()
+
+
+def test_a_permutation_is_made_behind_the_searches_that_wish_for_it() -> None:
+    world = large_world()
+    view = world.snapshot.views[0]
+    column = sort_column(world.snapshot, view, world.snapshot.registry.register("price"))
+    for _ in range(PERMUTATION_USES_MIN):
+        assert column.permutation() is None
+    assert len(WISHES) == 1
+    WISHES.grant_all()
+    permutation = column.permutation()
+    assert permutation is not None
+    prices = column.values(permutation.docs)
+    assert len(prices) > 10_000
+    assert prices == sorted(prices)
+    assert None not in prices
+    firsts = [i == 0 or prices[i - 1] != price for i, price in enumerate(prices)]
+    assert permutation.is_first.tolist() == firsts
 
 
 def test_large_numbers_in_arrays_do_not_order_items_without_a_scalar() -> None:
