@@ -62,7 +62,9 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
         num_docs: live documents of all shards.
 
     Returns:
-        Weights by `MatchKind`; 0 for kinds that no document has.
+        Weights by `MatchKind`; 0 for tiers that no document has. (EXACT and STEM are one tier: that
+        all documents with another form also have the word itself may be due to fields that are
+        not searched.)
     """
     frequent = (
         doc_freqs[MatchKind.EXACT] + doc_freqs[MatchKind.STEM],
@@ -78,10 +80,7 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     by_tier = [0.0] * len(frequent)
     for tier in present:
         by_tier[tier] = idf * BEST_FACTORS[best] * (1.0 if tier == best else LESSER_FACTOR)
-    by_kind = (by_tier[0], by_tier[0] * STEM_FACTOR, *by_tier[1:])
-    return tuple(
-        weight if doc_freq > 0 else 0.0 for weight, doc_freq in zip(by_kind, doc_freqs, strict=True)
-    )
+    return (by_tier[0], by_tier[0] * STEM_FACTOR, *by_tier[1:])
 
 
 def weigh_fields(

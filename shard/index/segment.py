@@ -57,7 +57,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 1
+SEGMENT_VERSION = 2
 ALIGNMENT = 64
 HEADER_BYTES = 64
 READ_BYTES = 1 << 20

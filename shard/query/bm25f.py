@@ -13,9 +13,10 @@ better for having a lesser match beside a better one:
     tier 2   TYPO_1        w = weight of the kind, r = 1
     tier 3   TYPO_2
 
-Everything is summed in fixed point (t in units of 2^-24, scores in units of 2^-32), each term of a
-sum rounded by itself. Integers can be added in any order, so equal documents get equal scores, bit
-for bit, however items are spread over segments and shards and however fields are numbered there.
+Everything is summed in fixed point (t in units of 2^-24, scores in units of 2^-32). Integers can be
+added in any order, so equal documents get equal scores, bit for bit, however items are spread over
+segments and shards and however fields are numbered there. Gains are whole units themselves, so
+frequencies may be added first (prefix lists); where r is not 1, each term is rounded by itself.
 
 The part of t that depends on field and length is a table, `gains[row, length code]`, made once per
 segment and set of query fields. A field that the query leaves out has gain 0 and does not match.
@@ -73,7 +74,7 @@ class FieldGains:
     """What a query's fields give in one segment.
 
     Attributes:
-        gains: (rows, 256): by row and length code, weight / norm in units of 2^-24; 0: not
+        gains: (rows, 256): by row and length code, weight / norm in whole units of 2^-24; 0: not
             searched.
         row_languages: bit of each row's language.
         choice: names the fields and, roughly, their weights.
@@ -112,7 +113,8 @@ def _make_gains(weights: Any, averages: Any, b: Any, lengths: Any) -> Any:
             for code in range(1, 256):
                 norm = 1.0 - b + b * (lengths[code] / average)
                 # b = 1 would let a short text in a field of long ones grow without bound.
-                gains[row, code] = weights[row] / max(norm, 1e-3) * FREQ_UNIT
+                gain = np.rint(weights[row] / max(norm, 1e-3) * FREQ_UNIT)
+                gains[row, code] = max(gain, 1.0)
     return gains
 
 

@@ -10,6 +10,11 @@
 Exhaustive: every term of the vocabulary that matches is there, each in its best kind; so the result
 over all segments and shards together does not depend on how items are spread.
 
+Where the terms of kind PREFIX have a prefix list (shard/index/prefix_lists.py), reading that list
+is as good as reading theirs: `Expansion.joined`. The list is of all terms that begin so, also those
+that match in a better kind; a document with one of these is of a better tier, in which prefixes do
+not count (see bm25f).
+
 With languages by field a stem counts only in the fields of its language: each term carries a bit
 mask of languages, each field has the bit of its own (`language_bits`).
 
@@ -73,6 +78,9 @@ class Expansion:
     """The term, where it is the only one and there are no phrases."""
     worst: int
     """The last of the kinds; 0 if there is no term."""
+    joined: Expansion | None
+    """With a prefix list in place of the terms of kind PREFIX, if there is one: the same documents
+    and scores, and less to read."""
     parts: dict[int, Expansion]
     """Memo of those up to a `MatchKind` that is better than the worst."""
 
@@ -147,7 +155,10 @@ def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
     """Return an expansion without its terms of kinds worse than `last`."""
     end = int(np.searchsorted(expansion.kinds, last, "right"))
     arrays = (expansion.terms[:end], expansion.kinds[:end], expansion.languages[:end])
-    return _make_expansion(index, *arrays, expansion.phrases)
+    joined = expansion.joined if last >= MatchKind.PREFIX else None
+    if joined is not None:
+        joined = _up_to(index, joined, last)
+    return _make_expansion(index, *arrays, expansion.phrases, joined)
 
 
 def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
@@ -183,7 +194,21 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
     )
     phrases = tuple(alternative for alternative in word.synonyms if len(alternative) > 1)
-    return _make_expansion(index, terms, all_kinds, all_masks, phrases)
+    joined = None
+    start, end = np.searchsorted(all_kinds, (MatchKind.PREFIX, MatchKind.TYPO_1)).tolist()
+    if word.is_prefix and end - start > 1:
+        prefix_list = index.prefix_lists.get(vocabulary.prefix_range(word.text))
+        if prefix_list is not None:
+            joined = _make_expansion(
+                index,
+                np.concatenate((terms[:start], np.array([prefix_list], np.uint32), terms[end:])),
+                np.delete(all_kinds, slice(start + 1, end)),
+                np.concatenate(
+                    (all_masks[:start], np.array([ALL_LANGUAGES], np.uint64), all_masks[end:])
+                ),
+                phrases,
+            )
+    return _make_expansion(index, terms, all_kinds, all_masks, phrases, joined)
 
 
 def _make_expansion(
@@ -192,13 +217,14 @@ def _make_expansion(
     kinds: NDArray[np.uint8],
     languages: NDArray[np.uint64],
     phrases: tuple[tuple[str, ...], ...],
+    joined: Expansion | None = None,
 ) -> Expansion:
     only = None
     if len(terms) == 1 and not phrases:
         only = OnlyTerm(int(terms[0]), int(kinds[0]), int(languages[0]))
     num_entries = int(index.entry_counts[terms].sum())
     worst = int(kinds[-1]) if len(kinds) else 0
-    return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, {})
+    return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, joined, {})
 
 
 def _piece(

@@ -216,10 +216,15 @@ class Evaluation:
         """Return the terms of a word."""
         return expand_word(self.segment, word, self.languages, self.tier + 1)
 
+    def reading(self, word: Word) -> Expansion:
+        """Return the lists to read for a word: of its terms, or of its prefix."""
+        expansion = self.expansion(word)
+        return expansion.joined or expansion
+
     def cost(self, clause: Clause) -> int:
         """Estimate the posting entries of a clause: the order of intersection depends on it."""
         if isinstance(clause, Word):
-            expansion = self.expansion(clause)
+            expansion = self.reading(clause)
             return expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
         costs = [self.expansion(word).num_entries for word in phrase_words(clause)]
         return min(costs)
@@ -247,7 +252,7 @@ class Evaluation:
             if len(clause.words) > 1:
                 return None
             clause = phrase_words(clause)[0]
-        only = self.expansion(clause).only
+        only = self.reading(clause).only
         if only is None:
             return None
         by_kind = weights[0]
@@ -282,7 +287,7 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
-        expansion = self.expansion(word)
+        expansion = self.reading(word)
         best = max(weights[MatchKind.EXACT], weights[MatchKind.STEM])
         tier_weights = np.array([best, *weights[MatchKind.PREFIX :]])
         ratios = np.ones(NUM_MATCH_KINDS)
@@ -418,7 +423,7 @@ class Evaluation:
         marked = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
         clause = scored.clause
         if isinstance(clause, Word):
-            expansion = self.expansion(clause)
+            expansion = self.reading(clause)
             if not expansion.phrases:
                 is_used = np.array(scored.weights[0])[expansion.kinds] > 0
                 self.lists.mark(

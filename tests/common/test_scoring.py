@@ -12,9 +12,12 @@ FREQS = st.lists(st.integers(0, 1_000), min_size=5, max_size=5)
 
 
 @given(FREQS)
-def test_kinds_that_are_there_have_a_weight_and_others_none(doc_freqs: list[int]) -> None:
+def test_tiers_that_are_there_have_a_weight_and_others_none(doc_freqs: list[int]) -> None:
     weights = clause_weights(doc_freqs, 500)
-    assert [weight > 0 for weight in weights] == [doc_freq > 0 for doc_freq in doc_freqs]
+    typed = sum(doc_freqs[: MatchKind.PREFIX])
+    assert [weight > 0 for weight in weights] == [
+        doc_freq > 0 for doc_freq in (typed, typed, *doc_freqs[MatchKind.PREFIX :])
+    ]
 
 
 @given(FREQS)

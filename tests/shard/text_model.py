@@ -6,10 +6,12 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from common.analysis.analyzer import Analyzer
+from shard.index import prefix_lists
 from shard.index.extraction import Extraction, extract
 from shard.index.field_registry import FieldRegistry
 from shard.index.positions import POSITION_GAP
@@ -32,11 +34,20 @@ def extract_items(items: Sequence[Item], registry: FieldRegistry) -> Extraction:
     return extract(body, starts, ends, registry)
 
 
-def make_segment(items: Sequence[Item], registry: FieldRegistry) -> Segment:
-    """Build the text structures of items, all fields searchable."""
+def make_segment(
+    items: Sequence[Item], registry: FieldRegistry, entries_min: int = prefix_lists.ENTRIES_MIN
+) -> Segment:
+    """Build the text structures of items, all fields searchable.
+
+    Args:
+        items: the documents.
+        registry: grows.
+        entries_min: of terms that begin alike, from which they have a prefix list.
+    """
     extraction = extract_items(items, registry)
     is_searchable = np.ones(len(registry.paths) + 1, np.bool_)
-    return Segment(build_text(extraction, is_searchable), num_docs=len(items))
+    with mock.patch.object(prefix_lists, "ENTRIES_MIN", entries_min):
+        return Segment(build_text(extraction, is_searchable), num_docs=len(items))
 
 
 def strings(value: Any, path: str = "") -> Iterable[tuple[str, str]]:

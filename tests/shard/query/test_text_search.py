@@ -16,6 +16,7 @@ from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Clause, MatchKind, Phrase, Word
 from common.scoring import clause_weights
+from shard.index import prefix_lists
 from shard.index.field_lengths import DECODED_LENGTHS, encode_length
 from shard.index.field_registry import FieldRegistry
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
@@ -84,6 +85,8 @@ PHRASES = st.builds(
     ).map(tuple),
     is_prefix=st.booleans(),
 )
+ENTRIES_MIN = st.sampled_from((1, 3, prefix_lists.ENTRIES_MIN))
+"""From how many entries on a prefix has a list: the answers must not show it."""
 CLAUSES: st.SearchStrategy[Clause] = st.one_of(WORDS, WORDS, PHRASES)
 
 
@@ -119,7 +122,7 @@ class NaiveSearch:
             return 0.0
         length = int(DECODED_LENGTHS[encode_length(self.lengths[doc, path], DECODED_LENGTHS)])
         norm = 1.0 - B + B * (length / field.average_length)
-        return field.weight / max(norm, 1e-3) * FREQ_UNIT
+        return max(float(np.rint(field.weight / max(norm, 1e-3) * FREQ_UNIT)), 1.0)
 
     def phrase_freqs(self, phrase: Phrase) -> dict[tuple[int, str], int]:
         last = len(phrase.words) - 1
@@ -312,12 +315,12 @@ def make_query(
     )
 
 
-@given(ITEMS, queries())
+@given(ITEMS, queries(), ENTRIES_MIN)
 def test_finds_and_scores_what_comparing_every_document_does(
-    items: list[dict[str, Any]], shape: dict[str, Any]
+    items: list[dict[str, Any]], shape: dict[str, Any], entries_min: int
 ) -> None:
     registry = FieldRegistry()
-    view = SegmentView(make_segment(items, registry))
+    view = SegmentView(make_segment(items, registry, entries_min))
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, query, registry, ENGLISH, None, None)
 
@@ -329,9 +332,9 @@ def test_finds_and_scores_what_comparing_every_document_does(
         assert sum(part["score"] for part in reversed(explanation["parts"])) == score
 
 
-@given(ITEMS, queries(), st.data())
+@given(ITEMS, queries(), ENTRIES_MIN, st.data())
 def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
-    items: list[dict[str, Any]], shape: dict[str, Any], data: st.DataObject
+    items: list[dict[str, Any]], shape: dict[str, Any], entries_min: int, data: st.DataObject
 ) -> None:
     is_live = data.draw(st.lists(st.booleans(), min_size=len(items), max_size=len(items)))
     live = [item for item, one in zip(items, is_live, strict=True) if one]
@@ -346,7 +349,7 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     for start, end, paths in ((0, cut, "cba"), (cut, len(items), "x")):
         registries.append(FieldRegistry(paths))
         deleted = FrozenBitMap(i - start for i in range(start, end) if not is_live[i])
-        segment = make_segment(items[start:end], registries[-1])
+        segment = make_segment(items[start:end], registries[-1], entries_min)
         views.append(SegmentView(segment, deleted if len(deleted) else None))
     split_query = make_query(shape, views, registries, len(live))
     assert split_query == query
@@ -361,12 +364,12 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     assert scores == scores_of(match)
 
 
-@given(ITEMS, queries(), st.integers(0, 4), st.integers(0, 2**10))
+@given(ITEMS, queries(), ENTRIES_MIN, st.integers(0, 4), st.integers(0, 2**10))
 def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_narrow(
-    items: list[dict[str, Any]], shape: dict[str, Any], num_ranked: int, mask: int
+    items: list[dict[str, Any]], shape: dict[str, Any], entries_min: int, num_ranked: int, mask: int
 ) -> None:
     registry = FieldRegistry()
-    view = SegmentView(make_segment(items, registry))
+    view = SegmentView(make_segment(items, registry, entries_min))
     query = make_query(shape, [view], [registry], len(items))
     everything = match_text(view, query, registry, ENGLISH, None, None)
     allowed = full_mask(max(len(items), 1)) & np.uint64(mask)
@@ -381,6 +384,26 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
     best = sorted((scores[doc] for doc in passing), reverse=True)[:num_ranked]
     if best:
         assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
+
+
+@pytest.mark.parametrize("entries_min", [1, prefix_lists.ENTRIES_MIN])
+def test_another_form_is_found_where_the_word_itself_is_in_another_field(entries_min: int) -> None:
+    items = [{"a": "stars", "c": "star"}, {"a": "starship"}]
+    registry = FieldRegistry()
+    view = SegmentView(make_segment(items, registry, entries_min))
+    shape = {
+        "clauses": [Word("star", is_prefix=True)],
+        "excluded": [],
+        "required": 1,
+        "is_leading": False,
+        "paths": ("a",),
+        "proximity": 0.2,
+    }
+    query = make_query(shape, [view], [registry], len(items))
+    match = match_text(view, query, registry, ENGLISH, None, None)
+
+    assert match.found.docs.tolist() == [0, 1]
+    assert scores_of(match)[0] > scores_of(match)[1] + 1
 
 
 def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:

@@ -1,0 +1,354 @@
+"""Prefix lists: one posting list for all terms that begin alike, where these have many entries.
+
+Somebody who types is asked for at every letter, and the first letters of a word begin thousands of
+terms: reading the lists of all of them costs a hundred times what the whole word will cost. So a
+prefix with many entries has a list of its own, as if it were a term. Its entries are the sums of
+the terms' entries: (document, field, sum of the frequencies). Everything that reads lists takes it
+for a term, with its blocks, skip rows and document frequency; its ordinal follows those of the
+vocabulary:
+
+    lists of terms 0 … V - 1 │ prefix lists V … V + P - 1      text.postings, .posting_starts,
+                                                               .entry_counts, .doc_freqs, .skip_*
+
+    text.prefix_firsts   uint32[P]   the terms that begin with the prefix are [first, last): what
+    text.prefix_lasts    uint32[P]   `Vocabulary.prefix_range` answers; the prefix is not stored
+
+Prefix lists have no positions: phrases and proximity read the terms.
+
+A list is worth its place if reading the terms one by one would cost too much: see `entries_min`.
+"s" and "se" have one, "search" rarely; where "q" and "qu" begin the same terms, they have the same
+list. Elasticsearch's `index_prefixes` is of the same idea, by numbers of letters.
+
+Finding the ranges is one walk over the sorted terms with a stack of the prefixes that are open
+(Kasai et al.: Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the
+traversal in its section 5). Adding up is a counting sort by document.
+
+Costs: 20 ns an entry of a term for every list that it is in, which are two to four: that makes a
+merge of text twice as long. 1.2 bytes an entry on disk; of it only what is searched is read.
+
+Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
+title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.analysis.tokenizer import TERM_BYTES_MAX
+from common.byte_words import trailing_zeros
+from common.kernels import kernel
+from shard.index.postings import (
+    BLOCK_ENTRIES,
+    BLOCK_HEADER_BYTES,
+    ENTRY_BYTES_MAX,
+    POSTINGS_PADDING,
+    decode_block,
+    encode_block,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ENTRIES_MIN: Final = 8_192
+"""Terms with fewer entries together are read one by one: in 70 µs."""
+LARGE_DOCS: Final = 1 << 17
+"""In segments from this size on, each entry's document is a miss in the cache, at 60 ns:"""
+LARGE_ENTRIES_MIN: Final = 2_048
+"""So this is their least number,"""
+LARGE_SHARE: Final = 256
+"""or one in so many documents, so that lists do not become more with the size of segments."""
+
+_ONE: Final = np.uint64(1)
+_S32: Final = np.uint64(32)
+_LOW32: Final = np.uint64(0xFFFFFFFF)
+
+
+@kernel("int64(uint8[::1], int64[::1], int64)", allocates=False)
+def _count_shared(term_bytes: Any, term_starts: Any, term: Any) -> Any:
+    """Return how many bytes a term and the one before share: whole characters."""
+    left = term_starts[term - 1]
+    right = term_starts[term]
+    size = min(right - left, term_starts[term + 1] - right)
+    shared = 0
+    while shared < size and term_bytes[left + shared] == term_bytes[right + shared]:
+        shared += 1
+    while shared < size and shared > 0 and term_bytes[right + shared] & 0xC0 == 0x80:
+        shared -= 1
+    return shared
+
+
+@kernel("(uint8[::1], int64[::1], uint32[::1], int64)")
+def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries_min: Any) -> Any:
+    """Return the ranges of terms (firsts, lasts) that share a prefix and have enough entries."""
+    num_terms = len(entry_counts)
+    firsts = np.empty(num_terms, np.uint32)
+    lasts = np.empty(num_terms, np.uint32)
+    sums = np.empty(num_terms + 1, np.int64)
+    sums[0] = 0
+    for term in range(num_terms):
+        sums[term + 1] = sums[term] + np.int64(entry_counts[term])
+    # The prefixes that the terms at hand share, shortest first; the lowest is the empty one.
+    open_sizes = np.zeros(TERM_BYTES_MAX + 2, np.int64)
+    open_firsts = np.zeros(TERM_BYTES_MAX + 2, np.int64)
+    top = 0
+    found = 0
+    for term in range(1, num_terms + 1):
+        size = np.int64(0)
+        if term < num_terms:
+            size = _count_shared(term_bytes, term_starts, term)
+        first = np.int64(term - 1)
+        while size < open_sizes[top]:
+            first = open_firsts[top]
+            if sums[term] - sums[first] >= entries_min:
+                firsts[found] = first
+                lasts[found] = term
+                found += 1
+            top -= 1
+        if size > open_sizes[top]:
+            top += 1
+            open_sizes[top] = size
+            open_firsts[top] = first
+    return firsts[:found].copy(), lasts[:found].copy()
+
+
+@kernel(
+    "int64(uint8[::1], int64[::1], uint32[::1], int64, int64, uint32[::1], uint64[::1],"
+    " uint32[::1], uint16[::1], uint32[::1])",
+    allocates=False,
+)
+def _read_terms(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    first: Any,
+    last: Any,
+    docs: Any,
+    entries: Any,
+    block_docs: Any,
+    block_fields: Any,
+    block_freqs: Any,
+) -> Any:
+    """Write document and ``field << 32 | frequency`` of all entries of terms; return how many."""
+    num_read = 0
+    for term in range(first, last):
+        at = posting_starts[term]
+        left: Any = np.int64(entry_counts[term])
+        while left > 0:
+            count = min(left, BLOCK_ENTRIES)
+            left -= count
+            at = decode_block(postings, at, count, block_docs, block_fields, block_freqs)
+            for i in range(count):
+                docs[num_read] = block_docs[i]
+                entries[num_read] = np.uint64(block_fields[i]) << _S32 | np.uint64(block_freqs[i])
+                num_read += 1
+    return num_read
+
+
+@kernel(
+    "void(uint32[::1], uint64[::1], int64, uint32[::1], uint64[::1], uint64[::1])",
+    allocates=False,
+)
+def _sort_by_doc(
+    docs: Any, entries: Any, num_read: Any, ends: Any, touched: Any, sorted_entries: Any
+) -> Any:
+    """Bring entries into the order of their documents (a counting sort).
+
+    Args:
+        docs: of the entries.
+        entries: as read.
+        num_read: how many there are.
+        ends: by document, zeros; gets where the entries of each end that has some.
+        touched: bitset of documents, clean; gets those that have some.
+        sorted_entries: the result.
+    """
+    for i in range(num_read):
+        doc = docs[i]
+        ends[doc] += np.uint32(1)
+        touched[doc >> np.uint32(6)] |= _ONE << np.uint64(doc & np.uint32(63))
+    total = np.uint32(0)
+    for word in range(len(touched)):
+        bits = touched[word]
+        while bits != 0:
+            doc = np.uint32(word * 64 + trailing_zeros(bits))
+            bits &= bits - _ONE
+            count = ends[doc]
+            ends[doc] = total
+            total += count
+    for i in range(num_read):
+        doc = docs[i]
+        sorted_entries[ends[doc]] = entries[i]
+        ends[doc] += np.uint32(1)
+
+
+@kernel("void(uint64[::1], int64, int64)", allocates=False)
+def _sort_few(entries: Any, begin: Any, end: Any) -> Any:
+    """Sort the entries of a document, of which there are few."""
+    for i in range(begin + 1, end):
+        entry = entries[i]
+        j = i
+        while j > begin and entries[j - 1] > entry:
+            entries[j] = entries[j - 1]
+            j -= 1
+        entries[j] = entry
+
+
+@kernel("(uint8[::1], int64[::1], uint32[::1], int64, uint32[::1], uint32[::1])")
+def _add_up(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    num_docs: Any,
+    firsts: Any,
+    lasts: Any,
+) -> Any:
+    """Make the lists of ranges of terms.
+
+    Returns:
+        (postings uint8 with padding; per list where it begins int64 with a sentinel, entries
+        uint32, documents uint32, first skip row uint32 with a sentinel; per row first document
+        uint32 and offset from the list's start uint32).
+    """
+    num_lists = len(firsts)
+    num_all = np.int64(0)
+    num_most: Any = np.int64(0)
+    for i_list in range(num_lists):
+        num_entries = np.int64(0)
+        for term in range(firsts[i_list], lasts[i_list]):
+            num_entries += np.int64(entry_counts[term])
+        num_all += num_entries
+        num_most = max(num_most, num_entries)
+    out = np.empty(POSTINGS_PADDING + 2 * num_all, np.uint8)
+    starts = np.empty(num_lists + 1, np.int64)
+    counts = np.empty(num_lists, np.uint32)
+    doc_freqs = np.empty(num_lists, np.uint32)
+    skip_starts = np.empty(num_lists + 1, np.uint32)
+    rows_max = num_all // BLOCK_ENTRIES + num_lists
+    skip_docs = np.empty(rows_max, np.uint32)
+    skip_postings = np.empty(rows_max, np.uint32)
+
+    ends = np.zeros(num_docs, np.uint32)
+    touched = np.zeros((num_docs + 63) >> 6, np.uint64)
+    read_docs = np.empty(num_most, np.uint32)
+    read_entries = np.empty(num_most, np.uint64)
+    entries = np.empty(num_most, np.uint64)
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    fields = np.empty(BLOCK_ENTRIES, np.uint16)
+    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+
+    cursor = 0
+    num_rows = 0
+    for i_list in range(num_lists):
+        num_read = _read_terms(
+            postings,
+            posting_starts,
+            entry_counts,
+            np.int64(firsts[i_list]),
+            np.int64(lasts[i_list]),
+            read_docs,
+            read_entries,
+            docs,
+            fields,
+            freqs,
+        )
+        _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
+        needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
+        needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
+        if needed > len(out):
+            larger = np.empty(max(2 * len(out), needed), np.uint8)
+            larger[:cursor] = out[:cursor]
+            out = larger
+        starts[i_list] = cursor
+        skip_starts[i_list] = num_rows
+        row = num_rows
+        num_docs_of_list = 0
+        filled = 0
+        i: Any = np.int64(0)
+        for word in range(len(touched)):
+            bits = touched[word]
+            touched[word] = 0
+            while bits != 0:
+                doc = word * 64 + trailing_zeros(bits)
+                bits &= bits - _ONE
+                end = np.int64(ends[doc])
+                ends[doc] = 0
+                num_docs_of_list += 1
+                _sort_few(entries, i, end)
+                while i < end:
+                    field = entries[i] >> _S32
+                    freq = np.uint64(0)
+                    while i < end and entries[i] >> _S32 == field:
+                        freq += entries[i] & _LOW32
+                        i += 1
+                    if filled == BLOCK_ENTRIES:
+                        skip_docs[row] = docs[0]
+                        skip_postings[row] = cursor - starts[i_list]
+                        row += 1
+                        cursor = encode_block(out, cursor, docs, fields, freqs, filled)
+                        filled = 0
+                    docs[filled] = doc
+                    fields[filled] = field
+                    freqs[filled] = freq
+                    filled += 1
+        counts[i_list] = (row - num_rows) * BLOCK_ENTRIES + filled
+        doc_freqs[i_list] = num_docs_of_list
+        if row > num_rows:
+            skip_docs[row] = docs[0]
+            skip_postings[row] = cursor - starts[i_list]
+            num_rows = row + 1
+        cursor = encode_block(out, cursor, docs, fields, freqs, filled)
+    starts[num_lists] = cursor
+    skip_starts[num_lists] = num_rows
+    out[cursor : cursor + POSTINGS_PADDING] = 0
+    return (
+        out[: cursor + POSTINGS_PADDING].copy(),
+        starts,
+        counts,
+        doc_freqs,
+        skip_starts,
+        skip_docs[:num_rows].copy(),
+        skip_postings[:num_rows].copy(),
+    )
+
+
+def entries_min(num_docs: int) -> int:
+    """Return how many entries the terms that begin alike must have for a list of their own."""
+    if num_docs < LARGE_DOCS:
+        return ENTRIES_MIN
+    return max(LARGE_ENTRIES_MIN, num_docs // LARGE_SHARE)
+
+
+def add_prefix_lists(
+    arrays: dict[str, NDArray[Any]], num_docs: int
+) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a segment's text with those of prefix lists added or lengthened.
+
+    Args:
+        arrays: "text.*" of the vocabulary and of the lists of its terms.
+        num_docs: documents of the segment.
+    """
+    counts = arrays["text.entry_counts"]
+    firsts, lasts = _find_prefixes(
+        arrays["text.term_bytes"],
+        arrays["text.term_starts"],
+        counts,
+        entries_min(num_docs),
+    )
+    arrays = arrays | {"text.prefix_firsts": firsts, "text.prefix_lasts": lasts}
+    if not len(firsts):
+        return arrays
+    postings, starts = arrays["text.postings"], arrays["text.posting_starts"]
+    own, own_starts, own_counts, own_freqs, own_rows, own_docs, own_offsets = _add_up(
+        postings, starts, counts, num_docs, firsts, lasts
+    )
+    rows = arrays["text.skip_starts"]
+    return arrays | {
+        "text.postings": np.concatenate((postings[: starts[-1]], own)),
+        "text.posting_starts": np.concatenate((starts[:-1], starts[-1] + own_starts)),
+        "text.entry_counts": np.concatenate((counts, own_counts)),
+        "text.doc_freqs": np.concatenate((arrays["text.doc_freqs"], own_freqs)),
+        "text.skip_starts": np.concatenate((rows[:-1], rows[-1] + own_rows)),
+        "text.skip_docs": np.concatenate((arrays["text.skip_docs"], own_docs)),
+        "text.skip_postings": np.concatenate((arrays["text.skip_postings"], own_offsets)),
+    }
