@@ -13,6 +13,7 @@
     ├── Unavailable          503  shard_unavailable, overloaded, starting: send again later
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
+    ├── Switched         503  the configuration that the request was read with is being replaced
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     └── InternalError        500  a bug, or a damaged item (item_corrupt)
 
@@ -137,6 +138,18 @@ class DeadlineExceeded(Unavailable):
     default_code = "deadline_exceeded"
 
 
+class Switched(ServiceError):
+    """A shard has, or is about to get, another configuration than the request was read with.
+
+    The coordinator begins such a request anew; a client sees this only if that does not help. It is
+    no `Unavailable`: a shard that has switched is not one that a partial answer may leave out.
+    """
+
+    http_status = 503
+    default_code = "switched"
+    is_retryable = True
+
+
 class StorageFull(ServiceError):
     """No room on disk or in the map; reads go on."""
 
@@ -169,6 +182,7 @@ _BY_CODE: dict[str, type[ServiceError]] = {
         Unavailable,
         TooManyRequests,
         DeadlineExceeded,
+        Switched,
         StorageFull,
         InternalError,
     )

@@ -146,6 +146,7 @@ class Catalog:
         self.indexes: dict[str, Index] = {}
         self.aliases: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._waiting: set[asyncio.Future[None]] = set()
         self.activate()
 
     @classmethod
@@ -240,6 +241,23 @@ class Catalog:
                 )
             self.indexes[stored.name] = index
         self._activate_names()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def switched(self, index: Index, seconds: float) -> None:
+        """Return when an index has another configuration than this one, or after some time."""
+        if self.indexes.get(index.name) is index:
+            await self.next_change(seconds)
+
+    async def next_change(self, seconds: float) -> None:
+        """Return when requests see other indexes or configurations, or after some time."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await asyncio.wait((waiting,), timeout=seconds)
+        finally:
+            self._waiting.discard(waiting)
 
     def _activate_names(self) -> None:
         """Let requests see aliases and sections."""

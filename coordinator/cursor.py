@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +43,13 @@ class Cursor:
         """Return the text that a client sends back."""
         packed = msgspec.msgpack.encode((_VERSION, self.revision, self.horizon, *self.after))
         return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+    def under(self, revision: int) -> Cursor:
+        """Return the same place under another configuration.
+
+        It is the same if the order has no scores in it: they depend on the configuration.
+        """
+        return replace(self, revision=revision)
 
     @classmethod
     def decode(cls, text: str, revision: int, num_sort_keys: int) -> Cursor:

@@ -77,6 +77,7 @@ _ROWS: Final = (
     ("item_corrupt", 500, "a stored item is damaged"),
     ("shard_unavailable", 503, "a shard is away; see Retry-After"),
     ("overloaded", 503, "too much at once; see Retry-After"),
+    ("switched", 503, "the configuration is being replaced, for long; see Retry-After"),
     ("starting", 503, "the service is starting; see Retry-After"),
     ("deadline_exceeded", 504, "the answer did not come within the request's deadline"),
     ("insufficient_storage", 507, "the disk or a limit of storage is full; reads go on"),

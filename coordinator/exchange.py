@@ -79,6 +79,7 @@ class Exchange:
         query_string: as sent.
         caller: who asks.
         index: that the path names, where the route needs one.
+        waited_ms: what has passed before the request was begun anew (see `Middleware`).
         body: of a route that takes a JSON document, inflated.
         is_receiving: whether a JSON body is still on its way.
     """
@@ -101,6 +102,7 @@ class Exchange:
         "started",
         "status",
         "target",
+        "waited_ms",
     )
 
     index: Index
@@ -125,6 +127,7 @@ class Exchange:
         self.caller: Caller = NOBODY
         self.arguments: list[str] = []
         self.query_string = ""
+        self.waited_ms = 0
         self.body = b""
         self.is_receiving = False
         self._payload = payload

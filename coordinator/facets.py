@@ -16,7 +16,7 @@ import numpy as np
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
-from common.errors import Unavailable
+from common.errors import Switched
 from common.protocol.messages import (
     FacetCounts,
     FacetRequest,
@@ -110,7 +110,9 @@ class FacetMemory:
             values = self.values(name)
             values.extend(shard, tail.epoch, tail.start, tail.values)
             if values.missing_from(shard, counts.epoch, counts.num_values) is not None:
-                raise Unavailable(f"facet {name!r} is being rebuilt on shard {shard}; try again")
+                raise Switched(
+                    f"facet {name!r} has just been built anew on shard {shard}; try again"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from common.errors import (
     MethodNotAllowed,
     NotFound,
     ServiceError,
+    Switched,
     Unavailable,
     UnsupportedMediaType,
 )
@@ -45,6 +46,10 @@ _log = Log("http")
 
 UNROUTED: Final = "none"
 """How metrics call requests that found no route."""
+SWITCH_TRIES_MAX: Final = 100
+SWITCH_WAIT_SECONDS: Final = 0.05
+"""Between tries of a request whose index is being switched to another configuration. Shards switch
+within milliseconds of each other; one that takes longer is hung or has gone."""
 _CORS_HEADERS: Final = (
     b"Access-Control-Allow-Methods: GET, HEAD, POST, DELETE, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
@@ -158,7 +163,7 @@ class Middleware:
         metrics = self._metrics
         try:
             if not route.is_admitted:
-                return await route.handler(self._services, exchange)
+                return await self._run(route, exchange)
             if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
                 raise Unavailable(
                     f"{self._limits.shown('requests_in_flight_max')} requests are being answered; "
@@ -167,11 +172,30 @@ class Middleware:
                 )
             metrics.requests_in_flight += 1
             try:
-                return await route.handler(self._services, exchange)
+                return await self._run(route, exchange)
             finally:
                 metrics.requests_in_flight -= 1
         finally:
             self._budget.give_back(num_taken)
+
+    async def _run(self, route: Route, exchange: Exchange) -> Answer:
+        """Run a route; if its index is switched to another configuration meanwhile, run it anew.
+
+        Then everything is: the index is looked up again and the request read as the configuration
+        of that moment has it. Routes that have changed or sent something raise no `Switched`.
+        """
+        begun = time.perf_counter()
+        for _ in range(SWITCH_TRIES_MAX):
+            try:
+                return await route.handler(self._services, exchange)
+            except Switched:
+                if route.needs_index:
+                    await self._catalog.switched(exchange.index, SWITCH_WAIT_SECONDS)
+                    self._find_index(route, exchange)
+                else:
+                    await self._catalog.next_change(SWITCH_WAIT_SECONDS)
+            exchange.waited_ms = int((time.perf_counter() - begun) * 1000)
+        return await route.handler(self._services, exchange)
 
     def _find_index(self, route: Route, exchange: Exchange) -> None:
         """Look up the index that the path names, and whether the caller may use it."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
-from common.errors import InternalError, ServiceError, Unavailable
+from common.errors import InternalError, ServiceError
 from coordinator.results import (
     FacetPage,
     FacetResult,
@@ -163,6 +163,7 @@ RETRY_AFTER_SECONDS: Final[Mapping[str, int]] = {
     "overloaded": 1,
     "starting": 1,
     "shard_unavailable": 2,
+    "switched": 1,
     "too_many_requests": 1,
     "insufficient_storage": 30,
 }
@@ -193,7 +194,7 @@ def error_answer(error: ServiceError, request_id: str) -> Answer:
     allow = error.details.get("allow")
     if allow is not None:
         headers += header("Allow", ", ".join(allow))
-    if isinstance(error, Unavailable) or error.http_status == 507:
+    if error.is_retryable:
         seconds = error.details.get("retry_after", RETRY_AFTER_SECONDS.get(error.code))
         if seconds is not None:
             headers += header("Retry-After", str(seconds))

@@ -111,6 +111,7 @@ class Search:
         Raises:
             InvalidRequest: a filter or sort field has no scalar values anywhere; the cursor ended.
             Unavailable: a shard is away or late (unless a partial answer is allowed).
+            Switched: the index has another configuration by now, or is about to.
         """
         started = time.perf_counter()
         deadline = Deadline.after_ms(parameters.timeout_ms)
@@ -323,6 +324,7 @@ class Search:
                 FetchRequest(
                     index.number,
                     outcome.horizon,
+                    index.revision,
                     records.tobytes(),
                     outcome.scored.query if parameters.marks is not None else None,
                     parameters.marks,

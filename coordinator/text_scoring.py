@@ -156,7 +156,7 @@ class StatisticsMemory:
         answers = await gather(
             self._cluster,
             "statistics",
-            StatisticsRequest(index.number, horizon, tuple(words)),
+            StatisticsRequest(index.number, horizon, index.revision, tuple(words)),
             StatisticsResponse,
             deadline,
             is_partial=is_partial,

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from common.errors import Unavailable
+from common.errors import Switched
 from common.faults import fault
 from common.priority import run_in_background
 from common.protocol.connection import Handler
@@ -104,15 +104,13 @@ class Handlers:
 
     def statistics(self, request: StatisticsRequest) -> StatisticsResponse:
         """Answer what scoring needs to know of all live documents."""
-        return searcher.statistics(self._indexes.snapshot(request.index, request.horizon), request)
+        return searcher.statistics(self._snapshot(request), request)
 
     def search(
         self, request: SearchRequest
     ) -> SearchResponse | Coroutine[None, None, SearchResponse]:
         """Search one state of an index."""
-        snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
-        if snapshot.revision != request.revision:
-            raise Unavailable("the index is being switched to another configuration; try again")
+        snapshot = self._snapshot(request)
         if searcher.is_slow(snapshot, request):
             return self._search_slowly(snapshot, request)
         response = searcher.search(snapshot, request)
@@ -132,8 +130,21 @@ class Handlers:
             self._granting = self._deriver.submit(WISHES.grant_all)
 
     def fetch(self, request: FetchRequest) -> FetchResponse:
-        """Return stored documents."""
+        """Return stored documents; marks are of one configuration, the documents of none."""
+        if request.highlight is not None:
+            return searcher.fetch(self._snapshot(request), request)
         return searcher.fetch(self._indexes.snapshot(request.index, request.horizon), request)
+
+    def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:
+        """Return the state that a request names, as its configuration has it.
+
+        Raises:
+            Switched: there is none.
+        """
+        snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
+        if snapshot.revision != request.revision:
+            raise Switched("the index is being switched to another configuration; try again")
+        return snapshot
 
     def get(self, request: GetRequest) -> GetResponse:
         """Return one document by its id."""

@@ -98,6 +98,7 @@ class StatisticsRequest(Message, frozen=True, array_like=True):
 
     index: int
     horizon: int
+    revision: int
     words: tuple[Word, ...]
 
 
@@ -295,6 +296,8 @@ class FetchRequest(Message, frozen=True, array_like=True):
 
     index: int
     horizon: int
+    revision: int
+    """Matters to marks only."""
     records: bytes
     """uint64."""
     query: TextQuery | None = None

@@ -10,12 +10,13 @@ import orjson
 import xxhash
 
 from common.deadline import Deadline
-from common.errors import Forbidden, InvalidRequest, NotFound
+from common.errors import Forbidden, InvalidRequest, NotFound, Switched, Unavailable
 from common.json_scan import ItemError, canonical_id, scan_item
 from common.operations import Operation
 from common.placement import ID_INTEGER_MAX, shard_of_id
 from common.placement import canonical_id as canonical_id_of
 from common.protocol.messages import GetRequest, GetResponse
+from coordinator.cursor import START, Cursor
 from coordinator.ingest import WriteResult, with_id
 from coordinator.parameter_table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.raw_parameters import decode_object, query_parameters
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from common.limits import Limits
-    from coordinator.catalog import Index
     from coordinator.exchange import Exchange
     from coordinator.services import Services
 
@@ -223,8 +223,7 @@ async def export(services: Services, exchange: Exchange) -> Stream:
     raw = query_parameters(exchange.query_string)
     known = _RESTRICTING | _ORDERING | _PROJECTING
     refuse_unknown(raw, sorted(known))
-    search = narrowed(_whole_search(services, exchange.index, raw), exchange)
-    pages = matching_items(services, exchange.index, search)
+    pages = matching_items(services, exchange, raw)
     # The first page decides between an error and a stream.
     first: list[bytes] = await anext(pages, [])
     if exchange.method == "HEAD":
@@ -250,26 +249,65 @@ def _one_line(item: bytes) -> bytes:
     return item.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
-def _whole_search(services: Services, index: Index, raw: dict[str, Any]) -> SearchParameters:
+def _whole_search(
+    services: Services, exchange: Exchange, raw: dict[str, Any], cursor: str
+) -> SearchParameters:
     """Return a search for all matching items, a page at a time, over one state of the index."""
     search = parse_search(
-        {**raw, "facet_fields": [], "cursor": "*"}, index.configuration, services.settings.limits
+        {**raw, "facet_fields": [], "cursor": cursor},
+        exchange.index.configuration,
+        services.settings.limits,
     )
-    return msgspec.structs.replace(search, per_page=EXPORT_PAGE)
+    return msgspec.structs.replace(narrowed(search, exchange), per_page=EXPORT_PAGE)
 
 
 async def matching_items(
-    services: Services, index: Index, search: SearchParameters
+    services: Services, exchange: Exchange, raw: dict[str, Any]
 ) -> AsyncGenerator[list[bytes], None]:
-    """Yield the items that match, page by page, all of one state of the index."""
-    with services.cluster.reading(index.number) as horizon:  # the shards keep it meanwhile
+    """Yield the items that match, page by page, all of one state of the index.
+
+    A configuration that comes meanwhile is the one that further pages are read with.
+
+    Raises:
+        Switched: it came before the first page.
+        Unavailable: it came between pages in the order of their scores, which it may have changed.
+    """
+    search = _whole_search(services, exchange, raw, START)
+    with services.cluster.reading(exchange.index.number) as horizon:  # the shards keep it meanwhile
         while True:
-            result = await services.search.search(index, search, horizon)
+            try:
+                result = await services.search.search(exchange.index, search, horizon)
+            except Switched:
+                if search.cursor == START:
+                    raise
+                search = await _go_on_switched(services, exchange, raw, search)
+                continue
             if result.items:
                 yield result.items
             if result.cursor is None:
                 return
             search = msgspec.structs.replace(search, cursor=result.cursor)
+
+
+async def _go_on_switched(
+    services: Services, exchange: Exchange, raw: dict[str, Any], search: SearchParameters
+) -> SearchParameters:
+    """Return the search for the next page under the configuration that the index has now."""
+    index = exchange.index
+    now = None
+    if not search.query:
+        await services.catalog.switched(index, search.timeout_ms / 1000)
+        now = services.catalog.indexes.get(index.name)
+    if now is None or now.number != index.number or now is index:
+        raise Unavailable(
+            f"index {index.name!r} was switched to another configuration in the middle; "
+            "send the request again",
+            code="switched",
+        )
+    assert search.cursor is not None
+    cursor = Cursor.decode(search.cursor, index.revision, len(search.sort)).under(now.revision)
+    exchange.index = now
+    return _whole_search(services, exchange, raw, cursor.encode())
 
 
 # --- changes by ids or filter
@@ -344,8 +382,7 @@ async def _chosen_ids(
             raise Forbidden("a key with a filter changes items by filter, not by ids")
         yield _canonical_ids(ids, services.settings.limits)
         return
-    search = narrowed(_whole_search(services, exchange.index, raw), exchange)
-    async with aclosing(matching_items(services, exchange.index, search)) as pages:
+    async with aclosing(matching_items(services, exchange, raw)) as pages:
         async for items in pages:
             found = [canonical_id(item) for item in items]
             result.rejected += sum(canonical is None for canonical in found)

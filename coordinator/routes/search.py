@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from common.errors import InvalidRequest, ServiceError
+from common.errors import DeadlineExceeded, InvalidRequest, ServiceError
 from common.protocol.messages import FilterClause
 from coordinator.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.raw_parameters import decode_object, query_parameters
@@ -84,10 +84,20 @@ def raw_parameters(exchange: Exchange, limits: Limits) -> dict[str, Any]:
 
 
 def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
-    """Return a search with the filter of the caller's key.
+    """Return a search with the filter of the caller's key, and with the time that is left for it.
 
-    Values without hits are not listed then: they would tell what is outside the filter.
+    With a filter, values without hits are not listed: they would tell what is outside of it.
+
+    Raises:
+        DeadlineExceeded: no time is left.
     """
+    if exchange.waited_ms:
+        left_ms = search.timeout_ms - exchange.waited_ms
+        if left_ms <= 0:
+            raise DeadlineExceeded(
+                "the index is being switched to another configuration, longer than the deadline"
+            )
+        search = msgspec.structs.replace(search, timeout_ms=left_ms)
     condition = exchange.caller.filter
     if condition is None:
         return search
@@ -143,11 +153,10 @@ async def facet(services: Services, exchange: Exchange) -> Answer:
     parameters: FacetParameters = parse_facet(
         raw_parameters(exchange, limits), exchange.index.configuration, limits
     )
+    parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, exchange))
     if exchange.caller.filter is not None:
         parameters = msgspec.structs.replace(
-            parameters,
-            search=narrowed(parameters.search, exchange),
-            facet=replace(parameters.facet, hide_zero=True),
+            parameters, facet=replace(parameters.facet, hide_zero=True)
         )
     page = await services.search.facet(exchange.index, parameters)
     total_us = exchange.micros

@@ -15,7 +15,6 @@ import os
 import random
 import socket
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -66,18 +65,10 @@ def expect(reply: Reply, *statuses: int) -> Reply:
 
 
 def _ask(path: str, document: Any) -> Request:
-    """Return a request that must be answered with success.
-
-    While a configuration is being switched a search may have to be sent again.
-    """
+    """Return a request that must be answered with success."""
 
     def send(client: Client) -> None:
         reply = client.post(path, document)
-        for _ in range(3):
-            if reply.status != 503 or "switched" not in reply.json["error"]["message"]:
-                break
-            time.sleep(0.05)
-            reply = client.post(path, document)
         try:
             expect(reply, 200)
         except UnexpectedAnswer as error:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from typing import Any
 
+import msgspec
 import pytest
 
-from common.errors import Unavailable
+from common.errors import Switched, Unavailable
+from coordinator import middleware
+from coordinator.cursor import Cursor
 from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
 
@@ -257,6 +261,86 @@ async def test_shard_that_is_away_gives_503_with_retry_after(web: Web) -> None:
 
     assert (reply.status, reply.code) == (503, "shard_unavailable")
     assert reply.headers["retry-after"] == "2"
+
+
+class _SwitchedFor:
+    """A search that meets the switch of a configuration some times, then answers."""
+
+    def __init__(self, web: Web, num_times: int) -> None:
+        self.num_times = num_times
+        self.is_asked = asyncio.Event()
+        self.indexes: list[Any] = []
+        self.parameters: list[Any] = []
+        self._search = web.search.search
+        web.search.search = self.search  # type: ignore[method-assign]
+
+    async def search(self, index: Any, parameters: Any, held: int | None = None) -> Any:
+        self.indexes.append(index)
+        self.parameters.append(parameters)
+        self.is_asked.set()
+        if len(self.indexes) <= self.num_times:
+            raise Switched("the index is being switched")
+        return await self._search(index, parameters)
+
+
+async def test_search_that_meets_a_switch_is_begun_anew(web: Web) -> None:
+    fake = _SwitchedFor(web, 1)
+    asking = asyncio.ensure_future(web.post("/films/search", {"facet_fields": ["country"]}))
+    await fake.is_asked.wait()
+    await web.services.ingest.configure("films", {"aggregations": {"country": {"size": 3}}})
+
+    reply = await asking
+
+    assert reply.status == 200
+    former, present = fake.indexes
+    assert (former.revision + 1, present.configuration.facets["country"].size) == (
+        present.revision,
+        3,
+    )
+    assert fake.parameters[1].facets[0].configuration.size == 3, "read anew"
+    assert fake.parameters[1].timeout_ms < fake.parameters[0].timeout_ms, "of one deadline"
+
+
+async def test_index_that_went_away_in_its_switch_is_no_503(web: Web) -> None:
+    fake = _SwitchedFor(web, 1)
+    asking = asyncio.ensure_future(web.post("/films/search", {}))
+    await fake.is_asked.wait()
+    await web.services.ingest.delete_index("films")
+
+    assert (await asking).code == "index_not_found"
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "answer"), [(1_000, (503, "switched")), (20, (504, "deadline_exceeded"))]
+)
+async def test_switch_that_does_not_end_is_told(
+    web: Web, monkeypatch: pytest.MonkeyPatch, timeout_ms: int, answer: tuple[int, str]
+) -> None:
+    monkeypatch.setattr(middleware, "SWITCH_TRIES_MAX", 4)
+    monkeypatch.setattr(middleware, "SWITCH_WAIT_SECONDS", 0.01)
+    fake = _SwitchedFor(web, 1_000)
+
+    reply = await web.post("/films/search", {"timeout_ms": timeout_ms})
+
+    assert (reply.status, reply.code) == answer
+    assert reply.headers.get("retry-after") == ("1" if reply.status == 503 else None)
+    assert len(fake.indexes) <= 5
+
+
+async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: Web) -> None:
+    """What the order of the former configuration has still to come, nobody can say."""
+    answer = web.search.search
+
+    async def search(index: Any, parameters: Any, held: int) -> Any:
+        if parameters.cursor != "*":
+            raise Switched("the index is being switched")
+        cursor = Cursor(index.revision, held, (1.0, 5)).encode()
+        return msgspec.structs.replace(await answer(index, parameters), cursor=cursor)
+
+    web.search.search = search  # type: ignore[method-assign]
+    reply = await web.post("/films/items/delete", {"query": "sea"})
+
+    assert (reply.status, reply.code) == (503, "switched")
 
 
 async def test_export_is_a_stream_of_lines(web: Web) -> None:

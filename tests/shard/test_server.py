@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from common.errors import InternalError, ServiceError, Unauthorized, Unavailable
+from common.errors import InternalError, ServiceError, Switched, Unauthorized, Unavailable
 from common.lifeline import EXIT_CANNOT_START
 from common.protocol.messages import (
     BackupRequest,
@@ -158,7 +158,7 @@ async def test_configuration_is_prepared_then_switched(shard: ShardProcess) -> N
     entry = make_entry(2, aggregations={"color": {}})
     await shard.call("prepare", PrepareConfiguration(entry))
     await shard.put(2, {"id": 2, "color": "blue"})
-    with pytest.raises(Unavailable, match="switched"):
+    with pytest.raises(Switched, match="switched"):
         await shard.search(revision=2)
     await shard.take_catalog(entry, revision=2)
 
