@@ -403,5 +403,5 @@ def read_coordinator_endpoint(data: Path) -> Endpoint | None:
 def _read_endpoint(path: Path) -> Endpoint | None:
     try:
         return _decode_endpoint(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -320,7 +320,7 @@ def _decode(path: Path, content: bytes) -> CatalogState:
                 "install a newer version"
             )
         return msgspec.json.decode(file.state, type=CatalogState)
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise DataDirectoryError(
             f"{path} is damaged ({error}); restore it from a backup"
         ) from error

@@ -63,7 +63,7 @@ class Cursor:
         try:
             padded = text.encode("ascii") + b"=" * (-len(text) % 4)
             parts = msgspec.msgpack.decode(base64.b64decode(padded, b"-_", validate=True))
-        except (UnicodeEncodeError, binascii.Error, msgspec.DecodeError):
+        except (UnicodeError, binascii.Error, msgspec.DecodeError, RecursionError):
             raise _invalid("is none that an answer gave") from None
         if (
             not isinstance(parts, list)

@@ -308,7 +308,7 @@ def read_snapshot(folder: Path) -> Snapshot:
         ) from None
     except OSError as error:
         raise SnapshotError(f"{path} cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, KeyError, TypeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise SnapshotError(f"{path} is damaged: {error}") from error
     for listed in snapshot.files:
         if not _FILE.fullmatch(listed.path):

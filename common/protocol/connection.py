@@ -303,7 +303,7 @@ class ServerConnection(asyncio.Protocol):
         self._is_greeting = True
         try:
             hello = msgspec.msgpack.decode(request.params, type=Hello)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise FrameError(f"undecodable hello: {error}") from error
         server = self._server
         try:

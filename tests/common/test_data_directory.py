@@ -111,6 +111,9 @@ def test_an_endpoint_is_found_until_it_is_forgotten(tmp_path: Path) -> None:
     shard_folder(tmp_path, 0).mkdir()
     write_endpoint(tmp_path, 0, Endpoint("127.0.0.1", 4711, 12))
     assert read_endpoint(tmp_path, 0) == Endpoint("127.0.0.1", 4711, 12)
+    path = data_directory.endpoint_path(tmp_path, 0)
+    path.write_bytes(path.read_bytes().replace(b"127", b"\xff27"))
+    assert read_endpoint(tmp_path, 0) is None
     data_directory.forget_endpoints(tmp_path, 2)
     assert read_endpoint(tmp_path, 0) is None
 

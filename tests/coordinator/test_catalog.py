@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -129,9 +130,9 @@ async def test_any_flipped_byte_of_the_catalog_is_noticed(tmp_path: Path) -> Non
     await catalog.change(lambda state: _with_index(state, "films", {"language": "english"}))
     path = catalog_path(tmp_path)
     content = path.read_bytes()
-    for position in range(len(content) - 1):
+    for position, bit in itertools.product(range(len(content) - 1), (0x01, 0x80)):
         damaged = bytearray(content)
-        damaged[position] ^= 0x01
+        damaged[position] ^= bit
         path.write_bytes(damaged)
         try:
             state = Catalog.open(tmp_path, 2).state

@@ -24,7 +24,9 @@ def test_a_star_begins() -> None:
     assert Cursor.decode("*", 3, 0).is_start
 
 
-@pytest.mark.parametrize("text", ["", "x", "é", "AAAA", "lQE", "=" * 9, "*a"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "é", "AAAA", "lQE", "=" * 9, "*a", "o0000000000000", "kZGR" * 2_000]
+)
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Cursor.decode(text, 3, 0)

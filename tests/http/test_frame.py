@@ -337,7 +337,7 @@ async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: 
         cursor = Cursor(index.revision, held, (1.0, 5)).encode()
         return msgspec.structs.replace(await answer(index, parameters), cursor=cursor)
 
-    web.search.search = search  # type: ignore[method-assign]
+    web.search.search = search  # type: ignore[method-assign,assignment]
     reply = await web.post("/films/items/delete", {"query": "sea"})
 
     assert (reply.status, reply.code) == (503, "switched")

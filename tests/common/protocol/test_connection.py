@@ -189,6 +189,15 @@ async def test_a_large_frame_before_the_handshake_ends_the_connection() -> None:
         await client.call("hello", [PROTOCOL_VERSION, "x" * 5_000, 0, 2], Welcome)
 
 
+async def test_a_greeting_that_is_no_text_ends_the_connection() -> None:
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    _, link = open_link(Shard().server, on_close=ended.set_result)
+    body = b"\x95\x00\x00\xa5hello\x94\x03\xa1\xff\x00\x02\x90"
+    link.near.write(struct.pack("<I", len(body)) + body)
+    async with asyncio.timeout(5):
+        await ended
+
+
 async def test_calls_in_flight_fail_at_once_when_the_peer_goes_away() -> None:
     reasons: list[str] = []
     shard = Shard()
