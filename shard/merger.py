@@ -37,12 +37,7 @@ from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
 from shard.snapshot import SegmentView
-from shard.storage.residency import (
-    SEGMENT_BYTES_MAX,
-    SEGMENT_SECONDS,
-    PageBudget,
-    release_pages,
-)
+from shard.storage.residency import PageBudget, release_pages
 from shard.writer import Writer, has_room
 
 RETRY_SECONDS = 10.0
@@ -113,15 +108,7 @@ class Merger:
 
     def __init__(self, resident_bytes_max: int) -> None:
         self._jobs: dict[int, Job] = {}
-        self._budgets = (
-            PageBudget(resident_bytes_max, self._release_documents),
-            PageBudget(
-                SEGMENT_BYTES_MAX,
-                self._release_segments,
-                pause_min=SEGMENT_SECONDS,
-                pause_max=SEGMENT_SECONDS,
-            ),
-        )
+        self._budget = PageBudget(resident_bytes_max, self._release_pages)
         self._wakes = threading.Condition()
         self._is_stopping = False
         self._busy: int | None = None
@@ -185,7 +172,9 @@ class Merger:
             try:
                 if job is not None:
                     self._work(job)
-                self._release_pages()
+                now = time.monotonic()
+                if now >= self._budget.due_at:
+                    self._budget.keep(now)
             finally:
                 with self._wakes:
                     self._busy = None
@@ -199,7 +188,7 @@ class Merger:
 
     def _seconds_to_wait(self) -> float:
         now = time.monotonic()
-        times = [max(0.0, budget.due_at - now) for budget in self._budgets]
+        times = [max(0.0, self._budget.due_at - now)]
         times += [
             max(0.0, job.retry_at - now, job.idle_at - now)
             for job in self._jobs.values()
@@ -258,18 +247,11 @@ class Merger:
         return False
 
     def _release_pages(self) -> None:
-        now = time.monotonic()
-        for budget in self._budgets:
-            if now >= budget.due_at:
-                budget.keep(now)
-
-    def _release_documents(self) -> None:
+        jobs = list(self._jobs.values())
         # Held until the pages are given back: what has no owner is unmapped.
-        environments = [job.partition.environment for job in list(self._jobs.values())]
+        environments = [job.partition.environment for job in jobs]
         release_pages([environment.data_path for environment in environments])
-
-    def _release_segments(self) -> None:
-        for job in list(self._jobs.values()):
+        for job in jobs:
             for view in job.partition.history.newest.views:
                 view.segment.release_pages()
 

@@ -42,7 +42,7 @@ class ShardSettings:
         64 << 20, "bytes", "of the disk (but at most 3 % of it) that writes leave free"
     )
     resident_bytes_max: int = _setting(
-        96 << 20, "bytes", "of data.mdb per shard that stay mapped after they were read"
+        96 << 20, "bytes", "of its files that stay mapped per shard after they were read"
     )
     flush_docs: int = _setting(
         4_096, "documents", "of segments in memory from which they are written to files"

@@ -6,22 +6,18 @@ surroundings along: 64 KiB at least, and what it has in one piece up to 2 MiB (t
 the file was written). So some hundred searches have the whole of data.mdb there, and a day of them
 every column of every segment. When more than a budget is mapped, the mapping is told
 `MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache, and the next read
-of one costs a minor fault (1 µs for 16 pages or more) instead of disk.
-
-                 budget         looked at      because
-    data.mdb     a setting      often          each read is somewhere else
-    segments     a constant     seldom         what is used is used again, and is back at once
+of one costs a minor fault (1 µs for 16 pages or more) instead of disk. data.mdb and segments have
+one budget together: their sum is what the kernel tells for nothing.
 
 It is safe at any moment while the file is mapped: nobody writes through these mappings, so the
 entries hold nothing that the file does not.
 
 How much is mapped of one file is expensive to ask (3 ms: the kernel walks the page tables of all
-mappings), of all files together it costs 10 µs. So that sum is watched: it grows by reads of
-both, which is no harm: pages go back a little early then. When it has become less, something else
-was unmapped and hides what was read; then they go back too.
+mappings), of all files together it costs 10 µs. When that sum has become less, something was
+unmapped and hides what was read since; then pages go back too.
 
-Looks at data.mdb follow each other quickly while pages are read, and slowly while nothing happens.
-What can be read between two looks may be resident beyond the budget.
+Looks follow each other quickly while pages are read, and slowly while nothing happens. What can be
+read between two looks may be resident beyond the budget.
 """
 
 from __future__ import annotations
@@ -44,11 +40,6 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LOOK_SECONDS_MIN = 0.2
 LOOK_SECONDS_MAX = 1.6
 
-SEGMENT_BYTES_MAX = 16 << 20
-SEGMENT_SECONDS = 10.0
-"""Pages of segments are counted anew, if they are more than so many bytes, so often: what was not
-read since the last time is not resident. Costs some hundred minor faults each time."""
-
 
 class PageBudget:
     """Keeps the resident pages of some files near a budget.
@@ -56,8 +47,6 @@ class PageBudget:
     Args:
         resident_bytes_max: of all the files together.
         release: gives all their pages back.
-        pause_min: seconds between looks while pages are read.
-        pause_max: while nothing happens.
 
     Attributes:
         pause: seconds between the last look and the next.
@@ -68,14 +57,10 @@ class PageBudget:
         self,
         resident_bytes_max: int,
         release: Callable[[], None],
-        *,
-        pause_min: float = LOOK_SECONDS_MIN,
-        pause_max: float = LOOK_SECONDS_MAX,
     ) -> None:
         self._resident_bytes_max = resident_bytes_max
         self._release = release
-        self._pause_min, self._pause_max = pause_min, pause_max
-        self.pause = pause_min
+        self.pause = LOOK_SECONDS_MIN
         self.due_at = 0.0
         self._after_release = self._most = _shared_bytes()
 
@@ -83,7 +68,7 @@ class PageBudget:
         """Give the pages of the files back if need be; returns whether that was so."""
         shared = _shared_bytes()
         has_grown = shared > self._most
-        self.pause = self._pause_min if has_grown else min(2 * self.pause, self._pause_max)
+        self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
         self.due_at = now + self.pause
         self._most = max(self._most, shared)
         is_within = shared - self._after_release <= self._resident_bytes_max
