@@ -26,9 +26,10 @@ import click
 
 from common import logs
 from common.data_directory import DataDirectoryError
+from common.settings import SettingError, environment_name
 from coordinator import settings as settings_module
 from coordinator.client import Client, ClientError, default_key, find_url, index_path
-from coordinator.settings import SettingError, Settings
+from coordinator.settings import Settings
 from coordinator.snapshots import SnapshotError
 
 READ_BYTES = 256 * 1024
@@ -46,7 +47,7 @@ def with_settings(*names: str) -> Callable[[F], F]:
         for name in reversed(names):
             default, unit, doc = described[name]
             flag = "--" + ("shard" if name == "shard_addresses" else name.replace("_", "-"))
-            variable = settings_module.environment_name(name)
+            variable = environment_name(name)
             text = f"{doc[0].upper()}{doc[1:]}. [{variable}; default: {default or 'none'}]"
             if isinstance(default, bool):
                 option = click.option(flag, name, is_flag=True, default=None, help=text)
@@ -55,6 +56,13 @@ def with_settings(*names: str) -> Callable[[F], F]:
             else:
                 option = click.option(flag, name, default=None, metavar=unit.upper(), help=text)
             command = option(command)
+        command = click.option(
+            "--set",
+            "assignments",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Any setting of the service, as facetd config calls it.",
+        )(command)
         return click.option(
             "--config-file",
             type=click.Path(path_type=Path, dir_okay=False),
@@ -73,7 +81,7 @@ def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
         if origin.origin != "default":
             value = origin.value
             text = ",".join(value) if isinstance(value, tuple) else str(value)
-            os.environ[settings_module.environment_name(origin.name)] = text
+            os.environ[environment_name(origin.name)] = text
     if config_file is not None:
         os.environ["FACETD_CONFIG_FILE"] = str(config_file.absolute())
     return settings
@@ -173,7 +181,7 @@ def demo(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
     from coordinator.demo import load_films
     from coordinator.supervisor import Supervisor
 
-    if not flags["data_dir"] and not os.environ.get("FACETD_DATA_DIR"):
+    if not _is_given(flags, "data_dir") and not os.environ.get("FACETD_DATA_DIR"):
         flags["data_dir"] = "facetd-demo-data"
     settings = load_settings(config_file, flags)
     logs.configure("supervisor", level=settings.log_level, style=settings.log_style)
@@ -199,7 +207,7 @@ def make_client(
     """Find the service."""
     settings, _ = settings_module.load(flags, file=config_file)
     url = url or os.environ.get("FACETD_URL")
-    if not url and flags.get("port"):
+    if not url and _is_given(flags, "port"):
         url = f"http://{settings.host}:{settings.port}"
     return Client(
         find_url(url, settings.data_dir, settings.host, settings.port), key or default_key()
@@ -541,9 +549,14 @@ def remove_key(
 
 
 def _data_dir(config_file: Path | None, flags: dict[str, Any]) -> Path:
-    """Return the data directory that is meant."""
-    settings, _ = settings_module.load(flags, file=config_file)
-    return settings.data_dir
+    """Return the data directory that is meant; settings of shards go on by the environment."""
+    return load_settings(config_file, flags).data_dir
+
+
+def _is_given(flags: dict[str, Any], name: str) -> bool:
+    """Return whether the command line has a setting."""
+    assignments = flags.get("assignments", ())
+    return bool(flags.get(name)) or any(one.startswith(f"{name}=") for one in assignments)
 
 
 def _is_running(settings: Settings) -> bool:

@@ -31,8 +31,9 @@ from common.errors import ServiceError, Unavailable
 from common.logs import Log
 from common.protocol.messages import Catalog as CatalogMessage
 from common.protocol.messages import Welcome
+from common.settings import SettingError
 from coordinator.catalog import Catalog
-from coordinator.settings import SettingError, Settings
+from coordinator.settings import Settings
 from coordinator.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 
 _log = Log("cluster")

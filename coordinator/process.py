@@ -22,6 +22,7 @@ from common.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watc
 from common.logs import Log
 from common.memory import configure_allocator, keep_small
 from common.priority import run_in_background
+from common.settings import SettingError
 from coordinator.app import HttpApp, create_app
 from coordinator.catalog import Catalog
 from coordinator.cluster import Cluster
@@ -31,7 +32,7 @@ from coordinator.result_cache import ResultCache
 from coordinator.search import Search
 from coordinator.security import Guard, UnsafeAddress
 from coordinator.services import Services
-from coordinator.settings import SettingError, Settings
+from coordinator.settings import Settings
 from coordinator.supervisor import raise_descriptor_limit
 
 PORT_WAIT_SECONDS: Final = 5.0

@@ -1,7 +1,7 @@
 """`python -m shard`, also `facetd shard`: one shard process.
 
-The supervisor starts it with these flags; what concerns storage only comes from the environment
-(FACETD_SHARD_<NAME>, see `shard.settings`).
+The supervisor starts it with these flags; the settings of a shard come from the environment, or
+the file that it names (`common.shard_settings`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 
 from common import logs
+from common.settings import LogSettings, SettingError, Sources
+from common.shard_settings import ShardSettings
 from shard.server import Identity, run
-from shard.settings import SettingError, ShardSettings
 
 
 @click.command(name="facetd shard")
@@ -42,16 +43,14 @@ def main(
     """Run one shard in the foreground."""
     if shard_id >= shards:
         raise click.BadParameter(f"must be below {shards}", param_hint="--shard-id")
-    logs.configure(
-        f"shard-{shard_id}",
-        level=os.environ.get("FACETD_LOG_LEVEL", "info"),
-        style=os.environ.get("FACETD_LOG_STYLE", "text"),
-    )
     try:
-        settings = ShardSettings.from_environment()
+        sources = Sources.collect(os.environ)
+        log_settings = LogSettings.of(sources)
+        settings = ShardSettings.of(sources)
     except SettingError as error:
         print(f"facetd: {error}", file=sys.stderr)
         sys.exit(2)
+    logs.configure(f"shard-{shard_id}", level=log_settings.log_level, style=log_settings.log_style)
     sys.exit(run(Identity(data_dir, shard_id, shards, host, port, parent_pipe), settings))
 
 

@@ -15,6 +15,7 @@ Cost: that of indexing all items again (10 µs each).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,12 +29,13 @@ from pyroaring import BitMap64
 from common import data_directory, logs
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError
+from common.settings import SettingError, Sources
+from common.shard_settings import ShardSettings
 from shard.derived_files import DerivedFiles
 from shard.index.field_registry import FieldRegistry
 from shard.index.segment import DamagedSegment, Segment, verify_segment
 from shard.merger import flush, work
 from shard.partition import Generation, Partition, make_batch, manifest_entry
-from shard.settings import ShardSettings
 from shard.storage.documents import DocumentStore, StoredItem
 from shard.storage.environment import (
     DamagedEnvironment,
@@ -252,6 +254,11 @@ def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = No
 def main(data_dir: Path, rebuild: bool) -> None:
     """Check all indexes of a data directory that is not in use."""
     logs.configure("check", level="warning")
+    try:
+        settings = ShardSettings.of(Sources.collect(os.environ))
+    except SettingError as error:
+        print(f"facetd: {error}", file=sys.stderr)
+        sys.exit(2)
     num_problems = 0
     for folder in sorted(data_dir.glob("shard-*")):
         try:
@@ -261,20 +268,20 @@ def main(data_dir: Path, rebuild: bool) -> None:
             print(f"facetd: {error}", file=sys.stderr)
             sys.exit(2)
         for number in () if manifest is None else manifest.indexes:
-            num_problems += _check_one(folder / f"index-{number}", number, rebuild)
+            num_problems += _check_one(folder / f"index-{number}", number, settings, rebuild)
     sys.exit(1 if num_problems else 0)
 
 
-def _check_one(folder: Path, number: int, rebuild: bool) -> int:
+def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool) -> int:
     """Check one index, print what was found, return the number of problems."""
     where = f"{folder.parent.name}/{folder.name}"
     if rebuild:
         try:
-            rebuild_index(folder, number)
+            rebuild_index(folder, number, settings)
         except (DamagedEnvironment, StorageFailure, InternalError) as error:
             print(f"{where}: {error}")
             return 1
-    report = check_index(folder)
+    report = check_index(folder, settings)
     for problem in report.problems:
         print(f"{where}: PROBLEM {problem}")
     for note in report.notes:

@@ -26,10 +26,10 @@ from common.logs import Log
 from common.priority import run_in_background
 from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
 from common.request_ids import carried
+from common.shard_settings import ShardSettings
 from shard.merger import Job, Merger, flush
 from shard.partition import Partition
 from shard.rebuild import Rebuild
-from shard.settings import ShardSettings
 from shard.snapshot import Snapshot
 from shard.storage.environment import (
     DamagedEnvironment,

@@ -40,13 +40,13 @@ from common.data_directory import sync_folder
 from common.errors import InvalidRequest
 from common.logs import Log
 from common.protocol.messages import IndexEntry
+from common.shard_settings import ShardSettings
 from shard.derived_files import DerivedFiles
 from shard.history import SnapshotHistory
 from shard.index.facet_dictionary import FacetDictionary
 from shard.index.field_registry import FieldRegistry
 from shard.index.segment import Segment
 from shard.index.segment_builder import SegmentBuilder
-from shard.settings import ShardSettings
 from shard.snapshot import SegmentView, Snapshot
 from shard.storage.codecs import as_bytes_array, decode_value, encode_value
 from shard.storage.documents import DocumentStore

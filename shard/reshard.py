@@ -17,6 +17,7 @@ Cost: 16 bytes of memory an item; 10 µs an item to write, as much again to inde
 
 from __future__ import annotations
 
+import os
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -35,9 +36,10 @@ from common.faults import fault
 from common.json_scan import STORED_LIMITS, ItemScanner
 from common.placement import shards_of
 from common.protocol.messages import IndexEntry
+from common.settings import SettingError, Sources
+from common.shard_settings import ShardSettings
 from shard.check import rebuild_index
 from shard.partition import BATCH_BYTES_MAX, BATCH_ITEMS_MAX, read_entry, write_entry
-from shard.settings import SettingError, ShardSettings
 from shard.storage.codecs import as_bytes_array, item_place, key_number, number_keys
 from shard.storage.documents import (
     TRAINING_ITEMS_MAX,
@@ -264,7 +266,7 @@ def main(source: Path, target: Path, shards: int) -> None:
     """Write the items of the data directory SOURCE as SHARDS shards below TARGET."""
     logs.configure("reshard", level="warning")
     try:
-        num_items = reshard(source, target, shards, ShardSettings.from_environment())
+        num_items = reshard(source, target, shards, ShardSettings.of(Sources.collect(os.environ)))
     except (StorageFull, InternalError) as error:
         reason = error.message
     except (

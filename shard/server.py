@@ -27,9 +27,9 @@ from common.logs import Log
 from common.memory import configure_allocator, keep_small
 from common.protocol.connection import RpcServer, authenticator
 from common.protocol.messages import Welcome
+from common.shard_settings import ShardSettings
 from shard.handlers import Handlers
 from shard.indexes import Indexes
-from shard.settings import ShardSettings
 from shard.storage.environment import DamagedEnvironment, StorageFailure
 
 EXIT_STORAGE_FAILED = 70

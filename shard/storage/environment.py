@@ -47,8 +47,8 @@ import lmdb
 
 from common.data_directory import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
+from common.shard_settings import MAP_BYTES_DEFAULT
 
-MAP_BYTES_DEFAULT = 64 << 30
 DATA_FILE = "data.mdb"
 READERS_MAX = 126
 

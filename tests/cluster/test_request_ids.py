@@ -18,8 +18,8 @@ NUM_ITEMS = 4_000
 ENVIRONMENT = {
     # Each shard fails its first group, as a bug would, and is slow to commit the others.
     "FACETD_FAULTS": "writer.receive=error@1,writer.commit=delay:15",
-    "FACETD_SHARD_SLOW_CALL_MS": "1",
 }
+ARGUMENTS = ("--set", "shard.slow_call_ms=1")
 
 
 def shard_lines(service: Service, style: str) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def send(client: Client, path: str, document: Any, request_id: str) -> int:
 def test_request_is_found_in_the_lines_of_the_shards(tmp_path: Path, style: str) -> None:
     environment = {**ENVIRONMENT, "FACETD_LOG_STYLE": style}
     with (
-        Service(tmp_path / "data", 2, environment=environment) as service,
+        Service(tmp_path / "data", 2, environment=environment, arguments=ARGUMENTS) as service,
         closing(service.client()) as client,
     ):
         assert client.post("/things/configuration", {"aggregations": {"k": {}}}).status == 200

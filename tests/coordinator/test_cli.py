@@ -159,6 +159,7 @@ class TestWithoutService:
             "doc": rows["port"]["doc"],
         }
         assert "limits.per_page_max" in rows
+        assert rows["shard.idle_ms"]["origin"] == "default"
         assert "4000" in CliRunner(env={"FACETD_PORT": "4000"}).invoke(main, ["config"]).stdout
 
     @pytest.mark.parametrize(
@@ -167,6 +168,8 @@ class TestWithoutService:
             (["serve", "--port", "x"], "from 0 to 65535"),
             (["serve", "--shards", "0"], "from 1 to 64"),
             (["serve", "--config-file", "none.toml"], "cannot read"),
+            (["serve", "--set", "shard.idle_ms=0"], "shard.idle_ms must be an integer of at lea"),
+            (["check", "--set", "shard.idle=1"], "did you mean shard.idle_ms?"),
             (["dance"], "No such command"),
             (["load"], "Missing argument"),
         ],

@@ -9,10 +9,10 @@ from common.data_directory import Endpoint
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
 from common.protocol.messages import GetRequest, GetResponse
+from common.settings import SettingError
 from coordinator import shard_client
 from coordinator.cluster import parse_address
 from coordinator.fan_out import call_all, gather, gather_each
-from coordinator.settings import SettingError
 from coordinator.shard_client import ShardState
 from tests.coordinator.conftest import MakeService, soon, until
 

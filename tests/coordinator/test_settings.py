@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from common.settings import SettingError
 from coordinator import settings as settings_module
-from coordinator.settings import SettingError, load, unknown_variables
+from coordinator.settings import all_names, load, unknown_variables
 
 
 def test_defaults_need_nothing() -> None:
@@ -52,10 +55,13 @@ def test_the_environment_may_name_the_file_and_set_limits(tmp_path: Path) -> Non
         ({"FACETD_LIMIT_PER_PAGE_MAX": "0"}, "positive integer"),
         ({"FACETD_LIMIT_PER_PAGE_MAX": "x"}, "positive integer"),
         ({"FACETD_LIMIT_NONSENSE": "1"}, "unknown limit 'nonsense'"),
+        ({"FACETD_SHARD_IDLE_MS": "0"}, "shard.idle_ms must be an integer of at least 1 (ms)"),
+        ({"FACETD_SHARD_MAP_WATERMARK_PERCENT": "101"}, "an integer from 1 to 100 (%)"),
+        ({"FACETD_SHARD_MAP_BYTES_MAX": "4k"}, "an integer of at least 1048576 (bytes)"),
     ],
 )
 def test_a_wrong_value_says_what_would_be_valid(environment: dict[str, str], message: str) -> None:
-    with pytest.raises(SettingError, match=message.replace("(", r"\(")):
+    with pytest.raises(SettingError, match=re.escape(message)):
         load({}, environment)
 
 
@@ -66,6 +72,10 @@ def test_a_wrong_value_says_what_would_be_valid(environment: dict[str, str], mes
         ("port = true", "integer"),
         ("port =", "not valid TOML"),
         ("limits = 1", "must be a table"),
+        ("shard = 1", "shard must be a table"),
+        ("[shard]\nidle = 1", "unknown setting 'shard.idle'; did you mean shard.idle_ms?"),
+        ("[shard]\nidle_ms = 0", "shard.idle_ms must be an integer of at least 1"),
+        ("[limits]\nper_page = 1", "unknown setting 'limits.per_page'; did you mean limits.per_pa"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -81,6 +91,40 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         load({}, {}, tmp_path / "none.toml")
 
 
+def test_one_table_has_the_settings_of_all_processes(tmp_path: Path) -> None:
+    file = tmp_path / "facetd.toml"
+    file.write_text("[shard]\nidle_ms = 1\nflush_docs = 2\nflush_bytes = 3\n")
+    environment = {"FACETD_SHARD_FLUSH_DOCS": "4", "FACETD_SHARD_FLUSH_BYTES": "5"}
+    flags = {"assignments": ("shard.flush_bytes=6", "limits.per_page_max=7", "port=8")}
+    settings, origins = load(flags, environment, file)
+    said = {one.name: (one.value, one.origin) for one in origins if one.origin != "default"}
+    assert said == {
+        "port": (8, "--set port"),
+        "shard.idle_ms": (1, str(file)),
+        "shard.flush_docs": (4, "FACETD_SHARD_FLUSH_DOCS"),
+        "shard.flush_bytes": (6, "--set shard.flush_bytes"),
+        "limits.per_page_max": (7, "--set limits.per_page_max"),
+    }
+    assert (settings.port, settings.limits.per_page_max) == (8, 7)
+    assert [one.name for one in origins] == all_names()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"assignments": ("port",)}, "--set takes NAME=VALUE, not 'port'"),
+        ({"assignments": ("prot=1",)}, "--set: unknown setting 'prot'; did you mean port?"),
+        ({"assignments": ("port=1",), "port": "2"}, "port is given twice"),
+        ({"assignments": ("port=1", "port=1")}, "port is given twice"),
+        ({"assignments": ("shard.idle_ms=",)}, "--set shard.idle_ms: shard.idle_ms must be"),
+        ({"assignments": ("limits.keys_max=0",)}, "positive integer"),
+    ],
+)
+def test_a_wrong_assignment_is_refused(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        load(flags, {})
+
+
 def test_lists_are_split_at_commas() -> None:
     settings, _ = load({}, {"FACETD_ALLOWED_HOSTS": "a.org, b.org"})
     assert settings.allowed_hosts == ("a.org", "b.org")
@@ -94,12 +138,14 @@ def test_misspelt_variables_are_told() -> None:
         "FACETD_PORT": "1",
         "FACETD_LIMIT_PER_PAGE_MAX": "3",
         "FACETD_SHARD_IDLE_MS": "5",
+        "FACETD_SHARD_IDLE_SM": "5",
         "FACETD_KEY": "fk_1",
     }
 
     assert unknown_variables(environment) == [
         "FACETD_PROT is no setting and has no effect; did you mean FACETD_PORT?",
         "FACETD_SERVICE_HOST is no setting and has no effect",
+        "FACETD_SHARD_IDLE_SM is no setting and has no effect; did you mean FACETD_SHARD_IDLE_MS?",
     ]
 
 

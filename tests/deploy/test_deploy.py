@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from common.settings import environment_name
 from coordinator import settings as settings_module
 from tests.service import ROOT, Service, free_port, is_running, process_tree
 
@@ -171,6 +172,6 @@ def test_every_file_has_its_line_in_the_page() -> None:
 
 def _check_variables(text: str) -> None:
     """Every FACETD_ variable that a file names is one."""
-    known = {settings_module.environment_name(name) for name in settings_module.names()}
-    known |= {"FACETD_KERNEL_CACHE", "FACETD_LIMIT_", "FACETD_SHARD_"}
+    known = {environment_name(name) for name in settings_module.all_names()}
+    known |= {"FACETD_CONFIG_FILE", "FACETD_KERNEL_CACHE"}
     assert set(re.findall(r"FACETD_[A-Z_]+", text)) <= known

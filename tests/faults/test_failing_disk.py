@@ -47,10 +47,10 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
+from common.shard_settings import ShardSettings
 from shard.check import check_index
 from shard.partition import Partition
 from shard.server import EXIT_STORAGE_FAILED
-from shard.settings import ShardSettings
 from tests.common.protocol.packed_model import unpack
 from tests.faults.failing_disk import COMPILER, FailingDisk, ShardMaker
 

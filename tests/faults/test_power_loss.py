@@ -39,13 +39,13 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
+from common.shard_settings import ShardSettings
 from common.values import facet_key
 from coordinator.catalog import Catalog, Index
 from coordinator.snapshots import list_snapshots, verify
 from shard import searcher
 from shard.check import check_index
 from shard.indexes import Indexes, OpenIndex
-from shard.settings import ShardSettings
 from tests.common.protocol.packed_model import unpack
 from tests.faults.disk_states import Chance, History, Tree
 from tests.faults.disk_trace import IGNORED_NAMES, Change, Trace, join

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import data_directory
+from common.shard_settings import ShardSettings
 from coordinator.app import create_app
 from coordinator.catalog import Catalog
 from coordinator.cluster import Cluster
@@ -19,7 +20,6 @@ from coordinator.process import make_services
 from coordinator.settings import Settings
 from shard.indexes import Indexes
 from shard.server import Identity, _make_server
-from shard.settings import ShardSettings
 from tests.service import Client
 
 NUM_SHARDS = 2

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from common import data_directory
 from common.operations import Operation
 from common.protocol.messages import ApplyRequest, IndexEntry
+from common.shard_settings import ShardSettings
 from shard.check import check_index, main, rebuild_index
 from shard.index.segment import Segment
 from shard.merger import flush, work
 from shard.partition import Partition
-from shard.settings import ShardSettings
 from shard.storage.codecs import number_key
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.group_log import State, read_state, write_state

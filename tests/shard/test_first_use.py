@@ -18,7 +18,7 @@ from common.data_directory import Endpoint
 from common.protocol.messages import IndexEntry
 from coordinator import snapshots
 from shard import partition
-from shard.settings import ShardSettings
+from common.shard_settings import ShardSettings
 from shard.storage import manifest
 
 folder = Path(sys.argv[1])

@@ -16,9 +16,9 @@ import pytest
 from common import faults
 from common.operations import Operation
 from common.protocol.messages import ApplyRequest, IndexEntry
+from common.shard_settings import ShardSettings
 from shard.merger import Job, Merger, flush
 from shard.partition import Partition
-from shard.settings import ShardSettings
 from shard.snapshot import Snapshot
 from shard.storage.environment import SubDatabase
 from shard.writer import Writer

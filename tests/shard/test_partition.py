@@ -30,12 +30,12 @@ from common import faults
 from common.errors import InternalError, InvalidRequest, StorageFull, Unavailable
 from common.operations import Operation, Outcome
 from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
+from common.shard_settings import ShardSettings
 from shard.backup import copy_truth
 from shard.collect.facet_counts import facet_counter
 from shard.merger import flush, work
 from shard.partition import Partition
 from shard.rebuild import Rebuild
-from shard.settings import ShardSettings
 from shard.snapshot import Snapshot
 from shard.storage.codecs import number_key
 from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase

@@ -26,8 +26,8 @@ import coordinator.process
 import coordinator.routes.search
 import shard.server
 from common import data_directory
+from common.shard_settings import ShardSettings
 from coordinator.settings import Settings
-from shard.settings import ShardSettings
 from tests.simulation.event_loop import EventLoop
 from tests.simulation.network import Network
 from tests.simulation.seams import standing_in

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from shard.settings import ShardSettings
+from common.shard_settings import ShardSettings
 from tests.simulation.history import History
 from tests.simulation.service import Machine
 from tests.simulation.workload import Actor, Misfortune

@@ -1,0 +1,365 @@
+"""Settings: how they are declared, and where their values come from.
+
+Each process has a table: a frozen dataclass whose fields are declared by `setting` with default,
+unit, meaning and what would be valid. A value comes from, in this order:
+
+    a flag                --port 4000, --set shard.idle_ms=500     (coordinator and supervisor)
+    the environment       FACETD_PORT=4000, FACETD_SHARD_IDLE_MS=500, FACETD_LIMIT_PER_PAGE_MAX=50
+    a TOML file           port = 4000, [shard] idle_ms = 500, [limits] per_page_max = 50
+    its default
+
+The file is named by `--config-file` or `FACETD_CONFIG_FILE`. An empty variable counts as absent. A
+wrong value refuses the start and says what would be valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+from common.limits import Limits
+
+ENVIRONMENT_PREFIX = "FACETD_"
+SECTIONS = {"limits": "LIMIT", "shard": "SHARD"}
+"""Tables of the file beside the settings of the coordinator, and how variables call them."""
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+class SettingError(Exception):
+    """A setting has a value that it cannot have. Ends with status 2."""
+
+
+def setting(
+    default: Any,
+    unit: str,
+    doc: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Declare one setting: a dataclass field that carries unit, meaning and valid range."""
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "unit": unit,
+            "doc": doc,
+            "at_least": at_least,
+            "at_most": at_most,
+            "choices": choices,
+        },
+    )
+
+
+def log_level_setting() -> Any:
+    """Declare the setting `log_level`, which all processes have."""
+    return setting(
+        "info", "level", "least that is logged", choices=("debug", "info", "warning", "error")
+    )
+
+
+def log_style_setting() -> Any:
+    """Declare the setting `log_style`, which all processes have."""
+    return setting("text", "style", "of log lines", choices=("text", "json"))
+
+
+class Origin(NamedTuple):
+    """One effective setting, as `facetd config` shows it."""
+
+    name: str
+    value: Any
+    unit: str
+    origin: str
+    doc: str
+
+
+def environment_name(name: str) -> str:
+    """Return the environment variable of a setting; of a section they are `section.name`."""
+    section, _, rest = name.rpartition(".")
+    return ENVIRONMENT_PREFIX + (f"{SECTIONS[section]}_" if section else "") + rest.upper()
+
+
+def field_names(table: type, section: str = "") -> list[str]:
+    """Return the names of the settings of a table; limits are a table of their own."""
+    prefix = f"{section}." if section else ""
+    return [prefix + field.name for field in dataclasses.fields(table) if field.metadata]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Everything that was said about settings.
+
+    Attributes:
+        flags: by name; what was not given is not there.
+        assigned: names in `flags` that `--set` gave.
+        environment: variables.
+        file: that `table` was read from, if there is one.
+        table: its content.
+    """
+
+    flags: Mapping[str, Any]
+    assigned: frozenset[str]
+    environment: Mapping[str, str]
+    file: Path | None
+    table: Mapping[str, Any]
+
+    @classmethod
+    def collect(
+        cls,
+        environment: Mapping[str, str],
+        flags: Mapping[str, Any] | None = None,
+        assignments: Iterable[str] = (),
+        file: Path | None = None,
+    ) -> Sources:
+        """Take everything together.
+
+        Args:
+            environment: usually `os.environ`.
+            flags: by name; None stands for "not given".
+            assignments: `name=value`, as `--set` takes them.
+            file: TOML file; None looks at FACETD_CONFIG_FILE.
+
+        Raises:
+            SettingError: the file cannot be read, an assignment is none, or a flag stands twice.
+        """
+        given = {name: value for name, value in (flags or {}).items() if value not in (None, ())}
+        assigned = {}
+        for text in assignments:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise SettingError(f"--set takes NAME=VALUE, not {text!r}")
+            if name in given or name in assigned:
+                raise SettingError(f"{name} is given twice")
+            assigned[name] = value
+        if file is None and environment.get("FACETD_CONFIG_FILE"):
+            file = Path(environment["FACETD_CONFIG_FILE"])
+        table = _read_file(file) if file is not None else {}
+        for section in SECTIONS:
+            if not isinstance(table.get(section, {}), dict):
+                raise SettingError(f"{file}: {section} must be a table")
+        return cls({**given, **assigned}, frozenset(assigned), environment, file, table)
+
+    def find(self, name: str) -> tuple[Any, str] | None:
+        """Return what was said about a setting, and where; None if nothing was."""
+        if name in self.flags:
+            flag = f"--set {name}" if name in self.assigned else f"--{name.replace('_', '-')}"
+            return self.flags[name], flag
+        variable = environment_name(name)
+        if self.environment.get(variable, "") != "":
+            return self.environment[variable], variable
+        section, _, key = name.rpartition(".")
+        table = self.table.get(section, {}) if section else self.table
+        return (table[key], str(self.file)) if key in table else None
+
+    def refuse_unknown(self, known: Iterable[str]) -> None:
+        """Refuse names that are no settings, with the nearest one that is.
+
+        Raises:
+            SettingError: in the file, or after `--set`.
+        """
+        known = list(known)
+        for name in sorted(self.assigned - set(known)):
+            raise SettingError(f"--set: unknown setting {name!r}{nearest(name, known)}")
+        for name in self._names_in_file():
+            if name not in known:
+                raise SettingError(f"{self.file}: unknown setting {name!r}{nearest(name, known)}")
+
+    def _names_in_file(self) -> list[str]:
+        """Return the names of all settings in the file."""
+        names = []
+        for name, value in self.table.items():
+            if name in SECTIONS:
+                names += [f"{name}.{key}" for key in value]
+            else:
+                names.append(name)
+        return names
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """Return "; did you mean …?", or nothing."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=likeness)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def read(table: type, sources: Sources, section: str = "") -> tuple[dict[str, Any], list[Origin]]:
+    """Return the values of a table by field, and where each came from.
+
+    Raises:
+        SettingError: a value is wrong; says what would be valid.
+    """
+    values = {}
+    origins = []
+    types = get_type_hints(table)
+    for field in dataclasses.fields(table):
+        if not field.metadata:
+            continue  # the limits
+        name = f"{section}.{field.name}" if section else field.name
+        value, origin = field.default, "default"
+        found = sources.find(name)
+        if found is not None:
+            value = _convert(name, field, types[field.name], *found)
+            origin = found[1]
+        values[field.name] = value
+        metadata = field.metadata
+        origins.append(Origin(name, value, metadata["unit"], origin, metadata["doc"]))
+    return values, origins
+
+
+def read_limits(sources: Sources) -> tuple[Limits, list[Origin]]:
+    """Return the limits, and where each came from.
+
+    Raises:
+        SettingError: a value is wrong, or there is no such limit.
+    """
+    prefix = environment_name("limits.")
+    named = {
+        variable.removeprefix(prefix).lower(): variable
+        for variable, text in sources.environment.items()
+        if variable.startswith(prefix) and text
+    }
+    origins: dict[str, str] = {}
+    overrides: dict[str, int] = {}
+    for name in {**named, **{limit.name: "" for limit in Limits.describe()}}:
+        found = sources.find(f"limits.{name}")
+        if found is None:
+            continue
+        try:
+            overrides[name] = _integer(found[0])
+        except (ValueError, TypeError) as error:
+            raise SettingError(f"{found[1]}: the limit must be a positive integer") from error
+        origins[name] = found[1]
+    try:
+        limits = Limits.from_overrides(overrides)
+    except ValueError as error:
+        raise SettingError(str(error)) from error
+    return limits, [
+        Origin(
+            f"limits.{limit.name}",
+            getattr(limits, limit.name),
+            limit.unit,
+            origins.get(limit.name, "default"),
+            limit.reason,
+        )
+        for limit in Limits.describe()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What a process that is no coordinator needs of the service's own settings."""
+
+    log_level: str = log_level_setting()
+    log_style: str = log_style_setting()
+
+    @classmethod
+    def of(cls, sources: Sources) -> LogSettings:
+        """Return what the sources say.
+
+        Raises:
+            SettingError: a value is wrong.
+        """
+        return cls(**read(cls, sources)[0])
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    """Parse the TOML file."""
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read the settings file {file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{file} is not valid TOML: {error}") from error
+
+
+def _convert(name: str, field: dataclasses.Field[Any], kind: Any, value: Any, origin: str) -> Any:
+    """Turn what was written into the setting's type and check its range."""
+    try:
+        converted = _CONVERTERS[kind](value)
+    except (ValueError, TypeError) as error:
+        raise SettingError(f"{origin}: {name} must be {_wanted(field, kind)}") from error
+    low, high = field.metadata["at_least"], field.metadata["at_most"]
+    choices = field.metadata["choices"]
+    if (
+        (low is not None and converted < low)
+        or (high is not None and converted > high)
+        or (choices and converted not in choices)
+    ):
+        raise SettingError(f"{origin}: {name} must be {_wanted(field, kind)}, not {converted!r}")
+    return converted
+
+
+def _wanted(field: dataclasses.Field[Any], kind: Any) -> str:
+    """Say what a setting may be."""
+    low, high = field.metadata["at_least"], field.metadata["at_most"]
+    if field.metadata["choices"]:
+        return "one of " + ", ".join(field.metadata["choices"])
+    if kind is bool:
+        return "true or false"
+    if kind not in (int, float):
+        return f"a text ({field.metadata['unit']})"
+    what = "an integer" if kind is int else "a number"
+    if low is not None and high is not None:
+        what += f" from {low} to {high}"
+    elif low is not None:
+        what += f" of at least {low}"
+    return f"{what} ({field.metadata['unit']})"
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError
+    if isinstance(value, str) and not (value.isascii() and value.removeprefix("-").isdigit()):
+        raise ValueError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError
+    return number
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(_text(part) for part in value)
+
+
+_CONVERTERS: dict[Any, Any] = {
+    int: _integer,
+    float: _number,
+    bool: _boolean,
+    str: _text,
+    Path: lambda value: Path(value).expanduser(),
+    tuple[str, ...]: _texts,
+}

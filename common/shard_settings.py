@@ -1,0 +1,82 @@
+"""Every setting of a shard process: name, default, unit, and what it is for.
+
+They concern storage, and are called `shard.<name>` (how values are given stands in
+`common.settings`). The supervisor checks them before it starts anything, and hands them on in
+variables FACETD_SHARD_<NAME>; a shard that is started alone reads these, or the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Final
+
+from common.limits import Limits
+from common.settings import Sources, read, read_limits, setting
+
+SECTION: Final = "shard"
+MAP_BYTES_DEFAULT: Final = 64 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """The settings of a shard."""
+
+    map_bytes_max: int = setting(
+        MAP_BYTES_DEFAULT,
+        "bytes",
+        "greatest size of data.mdb per index; address space only",
+        at_least=1 << 20,
+    )
+    map_watermark_percent: int = setting(
+        90,
+        "%",
+        "of map_bytes_max in use from which items are refused; deletes go on",
+        at_least=1,
+        at_most=100,
+    )
+    free_bytes_min: int = setting(
+        64 << 20,
+        "bytes",
+        "of the disk (but at most 3 % of it) that writes leave free",
+        at_least=1,
+    )
+    resident_bytes_max: int = setting(
+        96 << 20,
+        "bytes",
+        "of its files that stay mapped per shard after they were read",
+        at_least=1,
+    )
+    flush_docs: int = setting(
+        4_096,
+        "documents",
+        "of segments in memory from which they are written to files",
+        at_least=1,
+    )
+    flush_bytes: int = setting(
+        32 << 20, "bytes", "of segments in memory from which they are written to files", at_least=1
+    )
+    idle_ms: int = setting(
+        1_000, "ms", "without a write after which an index is merged further", at_least=1
+    )
+    switch_interval_us: int = setting(
+        100,
+        "µs",
+        "for which a thread may hold the interpreter while another one waits",
+        at_least=1,
+    )
+    slow_call_ms: int = setting(
+        0, "ms", "calls of the coordinator that take longer are logged; 0: none", at_least=0
+    )
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    """Those of the whole service; an item that is made of two by an update must keep them too."""
+
+    @classmethod
+    def of(cls, sources: Sources) -> ShardSettings:
+        """Return the defaults, changed by what the sources say.
+
+        Raises:
+            SettingError: a value is wrong, or there is no such limit.
+        """
+        values, _ = read(cls, sources, SECTION)
+        return cls(**values, limits=read_limits(sources)[0])
