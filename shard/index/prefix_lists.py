@@ -21,10 +21,11 @@ list. Elasticsearch's `index_prefixes` is of the same idea, by numbers of letter
 
 Finding the ranges is one walk over the sorted terms with a stack of the prefixes that are open
 (Kasai et al.: Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the
-traversal in its section 5). Adding up is a counting sort by document.
+traversal in its section 5). Adding up is a counting sort by document, longest prefixes
+first: shorter ones add up the lists of these.
 
-Costs: 20 ns an entry of a term for every list that it is in, which are two to four: that makes a
-merge of text twice as long. 1.2 bytes an entry on disk; of it only what is searched is read.
+Costs: 20 ns an entry of a list; a term is in three of them, so a merge of text takes three times as
+long. 1.2 bytes an entry on disk; of it only what is searched is read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
 title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
@@ -51,9 +52,9 @@ from shard.index.postings import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ENTRIES_MIN: Final = 8_192
-"""Terms with fewer entries together are read one by one: in 70 µs."""
-LARGE_DOCS: Final = 1 << 17
+ENTRIES_MIN: Final = 16_384
+"""Terms with fewer entries together are read one by one: in 150 µs."""
+LARGE_DOCS: Final = 1 << 18
 """In segments from this size on, each entry's document is a miss in the cache, at 60 ns:"""
 LARGE_ENTRIES_MIN: Final = 2_048
 """So this is their least number,"""
@@ -81,7 +82,10 @@ def _count_shared(term_bytes: Any, term_starts: Any, term: Any) -> Any:
 
 @kernel("(uint8[::1], int64[::1], uint32[::1], int64)")
 def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries_min: Any) -> Any:
-    """Return the ranges of terms (firsts, lasts) that share a prefix and have enough entries."""
+    """Return the ranges of terms (firsts, lasts) that share a prefix and have enough entries.
+
+    A range comes behind those that it contains.
+    """
     num_terms = len(entry_counts)
     firsts = np.empty(num_terms, np.uint32)
     lasts = np.empty(num_terms, np.uint32)
@@ -114,35 +118,32 @@ def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries
 
 
 @kernel(
-    "int64(uint8[::1], int64[::1], uint32[::1], int64, int64, uint32[::1], uint64[::1],"
-    " uint32[::1], uint16[::1], uint32[::1])",
+    "int64(uint8[::1], int64, int64, int64, uint32[::1], uint64[::1], uint32[::1], uint16[::1],"
+    " uint32[::1])",
     allocates=False,
 )
-def _read_terms(
+def _read_list(
     postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    first: Any,
-    last: Any,
+    start: Any,
+    num_entries: Any,
+    num_read: Any,
     docs: Any,
     entries: Any,
     block_docs: Any,
     block_fields: Any,
     block_freqs: Any,
 ) -> Any:
-    """Write document and ``field << 32 | frequency`` of all entries of terms; return how many."""
-    num_read = 0
-    for term in range(first, last):
-        at = posting_starts[term]
-        left: Any = np.int64(entry_counts[term])
-        while left > 0:
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            at = decode_block(postings, at, count, block_docs, block_fields, block_freqs)
-            for i in range(count):
-                docs[num_read] = block_docs[i]
-                entries[num_read] = np.uint64(block_fields[i]) << _S32 | np.uint64(block_freqs[i])
-                num_read += 1
+    """Write document and ``field << 32 | frequency`` of a list's entries behind what was read."""
+    at = start
+    left: Any = num_entries
+    while left > 0:
+        count = min(left, BLOCK_ENTRIES)
+        left -= count
+        at = decode_block(postings, at, count, block_docs, block_fields, block_freqs)
+        for i in range(count):
+            docs[num_read] = block_docs[i]
+            entries[num_read] = np.uint64(block_fields[i]) << _S32 | np.uint64(block_freqs[i])
+            num_read += 1
     return num_read
 
 
@@ -206,9 +207,9 @@ def _add_up(
     """Make the lists of ranges of terms.
 
     Returns:
-        (postings uint8 with padding; per list where it begins int64 with a sentinel, entries
-        uint32, documents uint32, first skip row uint32 with a sentinel; per row first document
-        uint32 and offset from the list's start uint32).
+        (postings uint8 of the terms and then of these lists, with padding; per list where it begins
+        int64 with a sentinel, entries uint32, documents uint32, first skip row uint32 with a
+        sentinel; per row first document uint32 and offset from the list's start uint32).
     """
     num_lists = len(firsts)
     num_all = np.int64(0)
@@ -219,7 +220,9 @@ def _add_up(
             num_entries += np.int64(entry_counts[term])
         num_all += num_entries
         num_most = max(num_most, num_entries)
-    out = np.empty(POSTINGS_PADDING + 2 * num_all, np.uint8)
+    cursor = posting_starts[len(posting_starts) - 1]
+    out = np.empty(cursor + 2 * num_all + POSTINGS_PADDING, np.uint8)
+    out[:cursor] = postings[:cursor]
     starts = np.empty(num_lists + 1, np.int64)
     counts = np.empty(num_lists, np.uint32)
     doc_freqs = np.empty(num_lists, np.uint32)
@@ -228,6 +231,7 @@ def _add_up(
     skip_docs = np.empty(rows_max, np.uint32)
     skip_postings = np.empty(rows_max, np.uint32)
 
+    list_at = np.full(len(entry_counts), -1, np.int64)
     ends = np.zeros(num_docs, np.uint32)
     touched = np.zeros((num_docs + 63) >> 6, np.uint64)
     read_docs = np.empty(num_most, np.uint32)
@@ -237,21 +241,24 @@ def _add_up(
     fields = np.empty(BLOCK_ENTRIES, np.uint16)
     freqs = np.empty(BLOCK_ENTRIES, np.uint32)
 
-    cursor = 0
     num_rows = 0
     for i_list in range(num_lists):
-        num_read = _read_terms(
-            postings,
-            posting_starts,
-            entry_counts,
-            np.int64(firsts[i_list]),
-            np.int64(lasts[i_list]),
-            read_docs,
-            read_entries,
-            docs,
-            fields,
-            freqs,
-        )
+        # Longer prefixes have been added up already: fewer lists to read, with fewer gaps.
+        num_read: Any = np.int64(0)
+        term = np.int64(firsts[i_list])
+        while term < lasts[i_list]:
+            longer = list_at[term]
+            start = posting_starts[term]
+            num_entries = np.int64(entry_counts[term])
+            term += 1
+            if longer >= 0:
+                start = starts[longer]
+                num_entries = np.int64(counts[longer])
+                term = np.int64(lasts[longer])
+            num_read = _read_list(
+                out, start, num_entries, num_read, read_docs, read_entries, docs, fields, freqs
+            )
+        list_at[firsts[i_list]] = i_list
         _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
         needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
         needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
@@ -302,7 +309,7 @@ def _add_up(
     skip_starts[num_lists] = num_rows
     out[cursor : cursor + POSTINGS_PADDING] = 0
     return (
-        out[: cursor + POSTINGS_PADDING].copy(),
+        out[: cursor + POSTINGS_PADDING],  # what lies behind was never touched, so it is no memory
         starts,
         counts,
         doc_freqs,
@@ -339,13 +346,13 @@ def add_prefix_lists(
     if not len(firsts):
         return arrays
     postings, starts = arrays["text.postings"], arrays["text.posting_starts"]
-    own, own_starts, own_counts, own_freqs, own_rows, own_docs, own_offsets = _add_up(
+    all_postings, own_starts, own_counts, own_freqs, own_rows, own_docs, own_offsets = _add_up(
         postings, starts, counts, num_docs, firsts, lasts
     )
     rows = arrays["text.skip_starts"]
     return arrays | {
-        "text.postings": np.concatenate((postings[: starts[-1]], own)),
-        "text.posting_starts": np.concatenate((starts[:-1], starts[-1] + own_starts)),
+        "text.postings": all_postings,
+        "text.posting_starts": np.concatenate((starts[:-1], own_starts)),
         "text.entry_counts": np.concatenate((counts, own_counts)),
         "text.doc_freqs": np.concatenate((arrays["text.doc_freqs"], own_freqs)),
         "text.skip_starts": np.concatenate((rows[:-1], rows[-1] + own_rows)),
