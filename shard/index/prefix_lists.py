@@ -245,16 +245,16 @@ def _add_up(
     for i_list in range(num_lists):
         # Longer prefixes have been added up already: fewer lists to read, with fewer gaps.
         num_read: Any = np.int64(0)
-        term = np.int64(firsts[i_list])
-        while term < lasts[i_list]:
-            longer = list_at[term]
-            start = posting_starts[term]
-            num_entries = np.int64(entry_counts[term])
-            term += 1
+        head: Any = np.int64(firsts[i_list])
+        while head < lasts[i_list]:
+            longer = list_at[head]
+            start = posting_starts[head]
+            num_entries = np.int64(entry_counts[head])
+            head += 1
             if longer >= 0:
                 start = starts[longer]
                 num_entries = np.int64(counts[longer])
-                term = np.int64(lasts[longer])
+                head = np.int64(lasts[longer])
             num_read = _read_list(
                 out, start, num_entries, num_read, read_docs, read_entries, docs, fields, freqs
             )
