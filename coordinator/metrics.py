@@ -337,7 +337,9 @@ def _shard_families(
         for cache, num_bytes in process.cache_bytes.items():
             caches.add_metric((cache, str(shard)), num_bytes)
         for number, index in process.indexes:
-            where = (index_names.get(number, str(number)), str(shard))
+            if number not in index_names:
+                continue  # being made or dropped; its number may be another one's name
+            where = (index_names[number], str(shard))
             values: dict[str, Any] = {
                 name: getattr(index, name) for name in index_families if name != "num_segments"
             }
