@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchmarks.peers.base import Peer
@@ -24,9 +24,15 @@ PEERS = {
 
 
 def make(name: str, num_items: int) -> Peer:
-    """Return the adapter of a peer for a corpus of some size; "facetd:4" has four shards."""
+    """Return the adapter of a peer for a corpus of some size.
+
+    "facetd:4" has four shards, "facetd+cache" and "facetd:4+cache" have a result cache.
+    """
+    name, _, cache = name.partition("+")
     name, _, num_shards = name.partition(":")
     module = import_module(f"benchmarks.peers.{name}")
-    settings = {"num_shards": int(num_shards)} if num_shards else {}
+    settings: dict[str, Any] = {"num_shards": int(num_shards)} if num_shards else {}
+    if cache:
+        settings["caches_results"] = True
     peer: Peer = getattr(module, PEERS[name])(num_items, **settings)
     return peer

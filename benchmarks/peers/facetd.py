@@ -23,17 +23,26 @@ CONFIGURATION: Mapping[str, Any] = {
 }
 
 READ_BYTES = 1 << 20
+RESULT_CACHE_BYTES = 64 << 20
 
 
 class Facetd(Peer):
-    """facetd with as many shards as asked for."""
+    """facetd with as many shards as asked for, with or without its result cache."""
 
     name: ClassVar[str] = "facetd"
     title: ClassVar[str] = "facetd, its own HTTP server"
 
-    def __init__(self, num_items: int, home: Path | None = None, *, num_shards: int = 2) -> None:
+    def __init__(
+        self,
+        num_items: int,
+        home: Path | None = None,
+        *,
+        num_shards: int = 2,
+        caches_results: bool = False,
+    ) -> None:
         super().__init__(num_items, home)
         self.num_shards = num_shards
+        self.result_cache_bytes = RESULT_CACHE_BYTES if caches_results else 0
         self.folder = self.folder.with_name(f"{self.folder.name}-{num_shards}")
 
     def start_service(self) -> None:
@@ -44,6 +53,7 @@ class Facetd(Peer):
                 *(processes.python(), "-m", "coordinator", "serve"),
                 *("--port", str(self.port), "--shards", str(self.num_shards)),
                 *("--data-dir", self.folder),
+                *("--result-cache-bytes", str(self.result_cache_bytes)),
             ],
             self.answers("/_ready"),
         )
