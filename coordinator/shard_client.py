@@ -32,6 +32,7 @@ from common.data_directory import Endpoint
 from common.errors import ServiceError, Unavailable
 from common.logs import Log
 from common.protocol.connection import DEFAULT_TIMEOUT_MS, RpcClient
+from common.protocol.framing import Attachment
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
 
 RETRY_MIN_SECONDS: Final = 0.02
@@ -140,6 +141,7 @@ class ShardClient:
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         *,
         is_write: bool = False,
+        attachment: Attachment = (),
     ) -> asyncio.Future[T]:
         """Call a method; see `RpcClient.call`.
 
@@ -149,7 +151,9 @@ class ShardClient:
         client = self._client
         if client is None or self.state is not ShardState.SERVING:
             raise self._not_serving()
-        return client.call(method, params, result_type, timeout_ms, is_write=is_write)
+        return client.call(
+            method, params, result_type, timeout_ms, is_write=is_write, attachment=attachment
+        )
 
     def call_opening(
         self, method: str, params: Any, result_type: type[T] | None, timeout_ms: int

@@ -22,7 +22,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InternalError, ServiceError, Unavailable
 from common.logs import Log
 from common.placement import shards_of
+from common.protocol.framing import JOIN_MAX_BYTES
 from common.protocol.messages import ApplyRequest, ApplyResponse
 from common.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
 from coordinator.cluster import Cluster
@@ -333,10 +334,15 @@ class WriteQueue:
         touched = sorted({shard for batch in group.batches for shard in batch.parts})
         group.num_shards = group.num_unanswered = len(touched)
         for shard in touched:
-            request = self._request(group, shard, horizon)
+            request, attachment = self._request(group, shard, horizon)
             try:
                 call = self._cluster.shards[shard].call(
-                    "apply", request, ApplyResponse, self._timeout_ms, is_write=True
+                    "apply",
+                    request,
+                    ApplyResponse,
+                    self._timeout_ms,
+                    is_write=True,
+                    attachment=attachment,
                 )
             except ServiceError as error:
                 self._take_answer(group, shard, None, error)
@@ -345,8 +351,10 @@ class WriteQueue:
         if not touched:  # only empty batches
             self._settle()
 
-    def _request(self, group: _Group, shard: int, horizon: int) -> ApplyRequest:
-        """Join the parts of one shard."""
+    def _request(
+        self, group: _Group, shard: int, horizon: int
+    ) -> tuple[ApplyRequest, list[bytes | memoryview]]:
+        """Join the parts of one shard; a large payload comes apart from the request."""
         payloads: list[bytes | memoryview] = []
         lengths: list[NDArray[np.uint32]] = []
         operations: list[NDArray[np.uint8]] = []
@@ -365,17 +373,18 @@ class WriteQueue:
                 num_operations += len(part.lengths)
             first_position += batch.num_operations
         is_single = len(payloads) == 1
-        payload: Any = payloads[0] if is_single else b"".join(payloads)  # encoded alike
-        return ApplyRequest(
+        is_large = sum(map(len, payloads)) > JOIN_MAX_BYTES
+        request = ApplyRequest(
             index=self._index,
             seq=group.seq,
             horizon=horizon,
-            payload=payload,
+            payload=b"" if is_large else b"".join(payloads),
             lengths=(lengths[0] if is_single else np.concatenate(lengths)).tobytes(),
             operations=(operations[0] if is_single else np.concatenate(operations)).tobytes(),
             places=(places[0] if is_single else np.concatenate(places)).tobytes(),
             versions=versions,
         )
+        return request, payloads if is_large else []
 
     # --- answers
 

@@ -82,7 +82,7 @@ class Handlers:
             "search": Handler(SearchRequest, self.search),
             "fetch": Handler(FetchRequest, self.fetch),
             "get": Handler(GetRequest, self.get),
-            "apply": Handler(ApplyRequest, self.apply),
+            "apply": Handler(ApplyRequest, self.apply, ApplyRequest.with_payload),
             "facet_values": Handler(FacetValuesRequest, self.facet_values),
             "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
             "process_statistics": Handler(None, self.process_statistics),

@@ -292,7 +292,7 @@ class Writer:
         """Plan operations one after the other."""
         spans = zip(additions.starts.tolist(), additions.ends.tolist(), strict=True)
         changes = [
-            Change(Operation(operation), request.payload[start:end], place, version)
+            Change(Operation(operation), bytes(request.payload[start:end]), place, version)
             for operation, (start, end), place, version in zip(
                 request.operations,
                 spans,

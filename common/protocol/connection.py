@@ -36,7 +36,8 @@ import hmac
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
@@ -61,8 +62,10 @@ from common.logs import Log
 from common.protocol.framing import (
     MAX_FRAME_BYTES,
     MAX_HELLO_BYTES,
+    Attachment,
     FrameError,
     FrameReader,
+    attach,
     decode_challenge,
     decode_request,
     decode_response,
@@ -107,10 +110,13 @@ class Handler:
             result, or a coroutine or future of it. What returns directly is answered without a
             task: the cheapest way for work of less than a millisecond. Raise `ServiceError` to
             answer with an error.
+        attach: returns the params with the attachment that came with them; None for methods that
+            take none.
     """
 
     params_type: Any
     function: Callable[[Any], Any]
+    attach: Callable[[Any, memoryview], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,7 @@ class RpcServer:
             )
             for method, handler in handlers.items()
         }
+        self.attachers = {method: handler.attach for method, handler in handlers.items()}
         self.connections: set[ServerConnection] = set()
         self.num_in_flight = 0
         self._idle: list[asyncio.Future[None]] = []
@@ -284,9 +291,9 @@ class ServerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer every call that is complete."""
         try:
-            for body in self._reader.feed(data):
+            for body, attachment in self._reader.feed(data):
                 if self.is_known:
-                    self._dispatch(body)
+                    self._dispatch(body, attachment)
                 else:
                     self._greet(body)
         except FrameError as error:
@@ -336,7 +343,7 @@ class ServerConnection(asyncio.Protocol):
         self._write(encode_response(msgid, encode_error(error), None))
         self.close()
 
-    def _dispatch(self, body: memoryview) -> None:
+    def _dispatch(self, body: memoryview, attachment: memoryview | None) -> None:
         """Call the handler of one request; answer now or when its future is done.
 
         What is logged meanwhile names the HTTP requests that the call is for: a task that is made
@@ -356,6 +363,11 @@ class ServerConnection(asyncio.Protocol):
             params = None if decode is None else decode(request.params)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise FrameError(f"undecodable params of {request.method}: {error}") from error
+        if attachment is not None:
+            attach_to = server.attachers.get(request.method)
+            if attach_to is None:
+                raise FrameError(f"{request.method} takes no attachment")
+            params = attach_to(params, attachment)
         try:
             result = function(params)
         except Exception as error:
@@ -488,6 +500,8 @@ class RpcClient(asyncio.Protocol):
         self._has_challenge = False
         self._challenge: asyncio.Future[bytes] = self._loop.create_future()
         self._is_congested = False
+        self._outgoing: deque[Iterator[tuple[Any, ...]]] = deque()
+        self._is_pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._close_reason = "the connection was lost"
@@ -560,6 +574,7 @@ class RpcClient(asyncio.Protocol):
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         *,
         is_write: bool = False,
+        attachment: Attachment = (),
     ) -> asyncio.Future[T]:
         """Send a call, with the ids of the requests it is for; returns the future of its result.
 
@@ -568,7 +583,10 @@ class RpcClient(asyncio.Protocol):
             params: its struct, or None.
             result_type: struct of the result, or None for methods without one.
             timeout_ms: how long to wait for the answer.
-            is_write: whether to close the connection if time runs out.
+            is_write: whether to close the connection if time runs out; writes arrive in the order
+                of their calls, reading calls may overtake one with an attachment.
+            attachment: bytes that go with the params of a write; must not change until it is
+                answered.
 
         Raises:
             Unavailable: not connected, or too much is in flight already (`overloaded`).
@@ -586,6 +604,7 @@ class RpcClient(asyncio.Protocol):
         self._next_msgid = msgid + 1
         try:
             pieces = encode_request(msgid, method, params, REQUEST_IDS.get())
+            portions = attach(pieces, attachment) if attachment else None
         except FrameError as error:
             raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error
         future: asyncio.Future[T] = self._loop.create_future()
@@ -593,9 +612,30 @@ class RpcClient(asyncio.Protocol):
         self._calls[msgid] = _Call(future, _decoder(result_type), expires_at, method, is_write)
         if self._timer is None or expires_at < self._timer_at:
             self._set_timer(expires_at)
-        for piece in pieces:
-            transport.write(piece)
+        if attachment or (is_write and self._outgoing):
+            self._outgoing.append(iter((pieces,)) if portions is None else portions)
+            if not self._is_pumping:
+                self._pump()
+        else:
+            for piece in pieces:
+                transport.write(piece)
         return future
+
+    def _pump(self) -> None:
+        """Send the next portion of what goes out in order; the rest in later turns of the loop."""
+        self._is_pumping = False
+        transport = self._transport
+        while self._outgoing and transport is not None and not self._is_congested:
+            portion = next(self._outgoing[0], None)
+            if portion is None:
+                self._outgoing.popleft()
+                continue
+            for piece in portion:
+                transport.write(piece)
+            # In a context of its own: what is sent then is for other requests too.
+            self._loop.call_soon(self._pump, context=Context())
+            self._is_pumping = True
+            return
 
     @property
     def num_in_flight(self) -> int:
@@ -630,14 +670,16 @@ class RpcClient(asyncio.Protocol):
         self._is_congested = True
 
     def resume_writing(self) -> None:
-        """Note that the socket takes bytes again."""
+        """Note that the socket takes bytes again, and go on."""
         self._is_congested = False
+        if not self._is_pumping:
+            self._pump()
 
     def data_received(self, data: bytes) -> None:
         """Give every answer that is complete to its call."""
         self.last_heard_at = self._loop.time()
         try:
-            for body in self._reader.feed(data):
+            for body, _ in self._reader.feed(data):
                 if self._has_challenge:
                     self._take_answer(body)
                 else:
@@ -724,6 +766,7 @@ class RpcClient(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+        self._outgoing.clear()
         if not self._challenge.done():
             self._challenge.set_exception(Unavailable(f"{self.name} went away: {reason}"))
             self._challenge.exception()  # perhaps nobody waits for it

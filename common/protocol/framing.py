@@ -3,7 +3,12 @@
 Questions answered here: where does one message end and the next begin; how large may a message be;
 what is in it.
 
-    stream   | length u32 LE | body (length bytes) | length u32 LE | body | ...
+    stream   | word u32 LE | bytes | word u32 LE | bytes | ...
+    word     kind << 30 | length; the kinds are
+             0  length bytes follow: the body of a frame
+             1  an attachment of this length begins; no bytes follow
+             2  length bytes follow: the next ones of the attachment
+             3  length bytes follow: the body of a frame to which the attachment belongs
     body     MessagePack array, one of
              [0, msgid, method, params, request ids]
                                              request
@@ -16,8 +21,12 @@ decodes it straight into the struct that the method names. `params` and `result`
 (`msgspec.Raw`) until the method or the waiting call has told their type. The request ids say for
 which HTTP requests the call is made (`common.request_ids`), so that a shard's log can name them.
 
+Megabytes (the items of a bulk) travel as an attachment: they are neither copied into a message nor
+out of one, and since other frames may stand between its pieces, a search need not wait until they
+are over.
+
 Costs: a frame that arrives whole in one read (nearly all do) is a slice of what the event loop has
-read, no copy. A larger one is collected in one growing buffer: each byte is copied once.
+read, no copy. A larger one is collected in memory of its size: each byte is copied once.
 
 Worked example: the request `ping` with msgid 7, no params and no request id is 14 bytes,
 
@@ -28,6 +37,7 @@ Worked example: the request `ping` with msgid 7, no params and no request id is 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -39,6 +49,9 @@ MAX_FRAME_BYTES = 512 * 1024 * 1024
 """Greatest body of a frame after the handshake. Bounds what a defective peer can make us keep;
 the largest real ones are the sort keys of a very deep page (24 bytes a hit: 22 million hits)."""
 
+PIECE_BYTES = 256 * 1024
+"""Of an attachment that are sent in one go: about 50 µs of both processes."""
+
 MAX_HELLO_BYTES = 4096
 """Greatest body of the first frame, which comes from someone who has not proven anything yet."""
 
@@ -47,6 +60,18 @@ JOIN_MAX_BYTES = 64 * 1024
 
 _HEADER = struct.Struct("<I")
 HEADER_BYTES = _HEADER.size
+
+_LENGTH_MASK = (1 << 30) - 1
+_WHOLE = 0
+_ATTACHMENT = 1 << 30
+_PIECE = 2 << 30
+_WITH_ATTACHMENT = 3 << 30
+
+Attachment = Sequence[bytes | memoryview]
+"""Bytes that go with a call, one part behind the other."""
+
+Frame = tuple[memoryview, memoryview | None]
+"""What arrived: a body, and its attachment if it has one."""
 
 
 class FrameError(Exception):
@@ -145,6 +170,35 @@ def _frame(body: bytes) -> tuple[bytes, ...]:
     return (header, body)
 
 
+def attach(pieces: tuple[bytes, ...], attachment: Attachment) -> Iterator[tuple[Any, ...]]:
+    """Yield what a frame with an attachment is on the wire, in portions of `PIECE_BYTES`.
+
+    Args:
+        pieces: of the frame.
+        attachment: not empty.
+
+    Raises:
+        FrameError: it is over the limit; nothing was yielded.
+    """
+    parts = [memoryview(part).cast("B") for part in attachment]
+    length = sum(map(len, parts))
+    if length > MAX_FRAME_BYTES:
+        raise FrameError(f"{length} bytes are over the limit of {MAX_FRAME_BYTES}")
+    return _portions(b"".join(pieces), parts, length)
+
+
+def _portions(
+    frame: bytes, parts: Sequence[memoryview], length: int
+) -> Iterator[tuple[bytes | memoryview, ...]]:
+    yield (_HEADER.pack(_ATTACHMENT | length),)
+    for part in parts:
+        for at in range(0, len(part), PIECE_BYTES):
+            piece = part[at : at + PIECE_BYTES]
+            yield _HEADER.pack(_PIECE | len(piece)), piece
+    body = frame[HEADER_BYTES:]
+    yield _HEADER.pack(_WITH_ATTACHMENT | len(body)), body
+
+
 class FrameReader:
     """Cuts what arrives into frames; one per connection.
 
@@ -152,46 +206,103 @@ class FrameReader:
         max_bytes: the limit in force; a server raises it when the peer has proven itself.
     """
 
-    __slots__ = ("_needed", "_rest", "max_bytes")
+    __slots__ = (
+        "_attachment",
+        "_head",
+        "_is_attached",
+        "_is_piece",
+        "_num_attached",
+        "_num_missing",
+        "_target",
+        "max_bytes",
+    )
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self.max_bytes = max_bytes
-        self._rest: bytearray | None = None
-        self._needed = 0  # bytes that `_rest` must have before looking at it can be of use
+        self._head = b""  # of a header that was cut
+        self._target: memoryview | None = None  # what the next bytes belong into
+        self._num_missing = 0  # there
+        self._is_piece = False  # whether that is the attachment
+        self._is_attached = False  # or the body of the frame to which it belongs
+        self._attachment: memoryview | None = None
+        self._num_attached = 0
 
-    def feed(self, data: bytes) -> list[memoryview]:
-        """Take the next bytes of the stream and return the bodies of the frames that they complete.
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take the next bytes of the stream and return the frames that they complete.
 
         Raises:
-            FrameError: a frame announces more than the limit.
+            FrameError: a frame announces more than the limit, or a piece belongs nowhere.
         """
-        buffer: bytes | bytearray = data
-        if self._rest is not None:
-            self._rest += data
-            if len(self._rest) < self._needed:
-                return []
-            buffer, self._rest = self._rest, None
-        bodies: list[memoryview] = []
-        view = memoryview(buffer)
-        start, end = 0, len(buffer)
-        needed = HEADER_BYTES
+        frames: list[Frame] = []
+        if self._head:
+            data, self._head = self._head + data, b""
+        view = memoryview(data)
+        start, end = 0, len(data)
+        if self._target is not None:
+            start = self._fill(view, frames)
         while end - start >= HEADER_BYTES:
-            (length,) = _HEADER.unpack_from(buffer, start)
+            (word,) = _HEADER.unpack_from(data, start)
+            length = word & _LENGTH_MASK
             if length > self.max_bytes:
                 raise FrameError(f"a frame of {length} bytes is over the limit of {self.max_bytes}")
-            needed = HEADER_BYTES + length
-            if end - start < needed:
-                break
-            bodies.append(view[start + HEADER_BYTES : start + needed])
-            start += needed
-            needed = HEADER_BYTES
+            start += HEADER_BYTES
+            if word == length and end - start >= length:
+                frames.append((view[start : start + length], None))
+                start += length
+            else:
+                self._begin(word & ~_LENGTH_MASK, length)
+                start += self._fill(view[start:], frames)
         if start < end:
-            # A new buffer: `bodies` still looks into the old one, which must not be resized.
-            self._rest = bytearray(view[start:])
-            self._needed = needed
-        return bodies
+            self._head = data[start:]
+        return frames
+
+    def _begin(self, kind: int, length: int) -> None:
+        """Make room for the bytes that a header announces."""
+        if kind == _WHOLE:
+            self._target = memoryview(bytearray(length))
+        elif kind == _ATTACHMENT:
+            if self._attachment is not None:
+                raise FrameError("an attachment begins inside another one")
+            self._attachment, self._num_attached = memoryview(bytearray(length)), 0
+            return
+        elif self._attachment is None:
+            raise FrameError("a piece belongs to no attachment")
+        elif kind == _PIECE:
+            self._target = self._attachment[self._num_attached : self._num_attached + length]
+            self._num_attached += length
+            if len(self._target) < length:
+                raise FrameError("an attachment is longer than announced")
+        else:
+            if self._num_attached < len(self._attachment):
+                raise FrameError("an attachment is shorter than announced")
+            self._target = memoryview(bytearray(length))
+            self._is_attached = True
+        self._is_piece = kind == _PIECE
+        self._num_missing = length
+
+    def _fill(self, data: memoryview, frames: list[Frame]) -> int:
+        """Put bytes where they belong, and a frame that is complete to the others.
+
+        Returns:
+            How many it took.
+        """
+        target = self._target
+        if target is None:
+            return 0
+        num_taken = min(self._num_missing, len(data))
+        at = len(target) - self._num_missing
+        target[at : at + num_taken] = data[:num_taken]
+        self._num_missing -= num_taken
+        if not self._num_missing:
+            self._target = None
+            if self._is_attached:
+                frames.append((target, self._attachment))
+                self._attachment, self._is_attached = None, False
+            elif not self._is_piece:
+                frames.append((target, None))
+        return num_taken
 
     @property
     def is_between_frames(self) -> bool:
         """Whether the stream may end here without cutting a frame."""
-        return self._rest is None
+        return self._target is None and self._attachment is None and not self._head

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from common.query import Clause, Filter, Word
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 
 class Message(Struct, frozen=True, array_like=True):
@@ -351,6 +351,10 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     """uint64 per operation: the place of the item if it is new."""
     versions: dict[int, bytes] = {}
     """Precondition by operation: 8-byte xxh64 of the stored bytes that must be there."""
+
+    def with_payload(self, payload: memoryview) -> ApplyRequest:
+        """Return the request with a payload that came as an attachment (writable memory)."""
+        return structs.replace(self, payload=payload)
 
 
 class ApplyResponse(Message, frozen=True, array_like=True):

@@ -69,7 +69,7 @@ class ModelShard:
                 "ping": Handler(None, self._ping),
                 "catalog": Handler(Catalog, self._catalog),
                 "prepare": Handler(PrepareConfiguration, self._prepare),
-                "apply": Handler(ApplyRequest, self._apply),
+                "apply": Handler(ApplyRequest, self._apply, ApplyRequest.with_payload),
                 "get": Handler(GetRequest, self._get),
             },
             authenticator(
@@ -143,7 +143,7 @@ class ModelShard:
         outcomes: list[int] = []
         start = 0
         for length, operation, place in zip(lengths, operations, places, strict=True):
-            payload = request.payload[start : start + length]
+            payload = bytes(request.payload[start : start + length])
             start += length
             item_id = payload if operation == Operation.DELETE else canonical_id(payload)
             key = item_id or b"place %d" % place

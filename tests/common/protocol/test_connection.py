@@ -14,7 +14,7 @@ from common.errors import (
     Unauthorized,
     Unavailable,
 )
-from common.protocol import connection
+from common.protocol import connection, framing
 from common.protocol.connection import Authenticator, Handler, RpcClient, RpcServer, authenticator
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -259,6 +259,94 @@ async def test_after_a_pause_of_the_process_answers_are_read_before_calls_expire
     shard.gate.set_result(GetResponse(b"in time"))
     assert (await call).document == b"in time"
     assert client.is_open
+
+
+class Taker:
+    """A server that notes what it gets, in order."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.server = RpcServer(
+            {
+                "take": Handler(GetRequest, self.take, self.attach),
+                "get": Handler(GetRequest, lambda request: GetResponse(request.id)),
+            },
+            authenticator(secret="secret", shard=0, num_shards=2, welcome=lambda: Welcome(7, 0)),
+        )
+
+    @staticmethod
+    def attach(request: GetRequest, attachment: memoryview) -> GetRequest:
+        return msgspec.structs.replace(request, id=request.id + bytes(attachment))
+
+    def take(self, request: GetRequest) -> GetResponse:
+        self.taken.append(request.id)
+        return GetResponse(request.id)
+
+
+@pytest.mark.parametrize("piece_bytes", [0, 3])
+async def test_reading_overtakes_an_attachment_and_writes_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    monkeypatch.setattr(framing, "PIECE_BYTES", 10)
+    taker = Taker()
+    client, _ = await connect(taker.server, HELLO, piece_bytes=piece_bytes)
+    done: list[bytes | None] = []
+
+    async def ask(method: str, text: bytes, *attachment: bytes) -> None:
+        is_write = method == "take"
+        answer = await client.call(
+            method, _get(text), GetResponse, is_write=is_write, attachment=attachment
+        )
+        done.append(answer.document)
+
+    large = [b"x" * 150, b"", b"y" * 151]
+    await asyncio.gather(
+        ask("take", b"1", *large),
+        ask("take", b"2"),
+        ask("take", b"3", b"z" * 200),
+        ask("get", b"soon"),
+    )
+    assert taker.taken == [b"1" + b"".join(large), b"2", b"3" + b"z" * 200]
+    assert done == [b"soon", *taker.taken]
+    assert client.num_in_flight == 0
+
+
+async def test_a_full_socket_gets_no_further_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "PIECE_BYTES", 10)
+    taker = Taker()
+    client, link = await connect(taker.server, HELLO)
+    sent = _tap(link)
+    client.pause_writing()
+    call = client.call("take", _get(b"1"), GetResponse, is_write=True, attachment=[b"x" * 100])
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert sent == []
+    client.resume_writing()
+    assert (await call).document == b"1" + b"x" * 100
+    assert len(sent) > 10
+
+
+async def test_a_connection_that_ends_inside_an_attachment_fails_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(framing, "PIECE_BYTES", 10)
+    taker = Taker()
+    client, link = await connect(taker.server, HELLO)
+    call = client.call("take", _get(b"1"), GetResponse, is_write=True, attachment=[b"x" * 1000])
+    await asyncio.sleep(0)
+    link.cut()
+    with pytest.raises(Unavailable):
+        await call
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert taker.taken == []
+
+
+async def test_an_attachment_that_nobody_takes_closes_the_connection() -> None:
+    client, _ = await connect(Taker().server, HELLO)
+    with pytest.raises(Unavailable):
+        await client.call("get", _get(b"1"), GetResponse, attachment=[b"x"])
+    assert not client.is_open
 
 
 async def test_too_many_calls_are_overload_not_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:

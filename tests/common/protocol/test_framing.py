@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.protocol import framing
 from common.protocol.framing import (
     JOIN_MAX_BYTES,
+    MAX_FRAME_BYTES,
     FrameError,
     FrameReader,
+    attach,
     decode_request,
     decode_response,
     encode_request,
@@ -35,14 +38,80 @@ def test_frames_come_out_whole_wherever_the_stream_was_cut(
     reader = FrameReader()
     found: list[bytes] = []
     for start, end in itertools.pairwise(borders):
-        found += [bytes(body) for body in reader.feed(stream[start:end])]
+        found += [bytes(body) for body, _ in reader.feed(stream[start:end])]
     assert found == bodies
     assert reader.is_between_frames
 
 
+@given(
+    parts=st.lists(st.binary(max_size=40), min_size=1, max_size=3),
+    between=st.lists(st.binary(max_size=10)),
+    cuts=st.lists(st.integers(0, 500), max_size=20),
+)
+def test_an_attachment_arrives_with_its_frame_whatever_stands_between(
+    parts: list[bytes], between: list[bytes], cuts: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "PIECE_BYTES", 7)
+        portions = [b"".join(pieces) for pieces in attach((_stream([b"body"]),), parts)]
+    assert max(map(len, portions)) <= 4 + 7
+    stream = b"".join(
+        one + other
+        for one, other in itertools.zip_longest(
+            portions, map(_stream, ([body] for body in between)), fillvalue=b""
+        )
+    )
+    borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    reader = FrameReader()
+    found = []
+    for start, end in itertools.pairwise(borders):
+        found += reader.feed(stream[start:end])
+    ((body, attachment),) = [frame for frame in found if frame[1] is not None]
+    assert attachment is not None
+    assert (bytes(body), bytes(attachment)) == (b"body", b"".join(parts))
+    assert not attachment.readonly
+    assert [bytes(body) for body, none in found if none is None] == between
+    assert reader.is_between_frames
+
+
+def _words(*words: tuple[int, int]) -> bytes:
+    """Headers of kinds and lengths, each with the bytes that it announces."""
+    return b"".join(
+        struct.pack("<I", kind << 30 | length) + bytes(0 if kind == 1 else length)
+        for kind, length in words
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([(1, 5), (1, 5)], "inside another one"),
+        ([(2, 5)], "belongs to no attachment"),
+        ([(3, 5)], "belongs to no attachment"),
+        ([(1, 5), (2, 6)], "longer than announced"),
+        ([(1, 5), (2, 3), (2, 3)], "longer than announced"),
+        ([(1, 5), (2, 4), (3, 1)], "shorter than announced"),
+        ([(1, 101)], "over the limit of 100"),
+    ],
+)
+def test_an_attachment_that_is_not_as_announced_ends_the_stream(
+    words: list[tuple[int, int]], message: str
+) -> None:
+    with pytest.raises(FrameError, match=message):
+        FrameReader(max_bytes=100).feed(_words(*words))
+
+
+def test_an_attachment_over_the_limit_is_not_sent() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "MAX_FRAME_BYTES", 10)
+        with pytest.raises(FrameError, match="over the limit"):
+            attach((b"",), [b"x" * 6, b"y" * 5])
+    assert MAX_FRAME_BYTES < 1 << 30
+
+
 def test_a_frame_over_the_limit_is_refused_before_its_body_arrives() -> None:
     reader = FrameReader(max_bytes=10)
-    assert [bytes(body) for body in reader.feed(_stream([b"x" * 10]))] == [b"x" * 10]
+    assert [bytes(body) for body, _ in reader.feed(_stream([b"x" * 10]))] == [b"x" * 10]
     with pytest.raises(FrameError, match="over the limit of 10"):
         reader.feed(struct.pack("<I", 11))
 
@@ -56,13 +125,13 @@ def test_an_unfinished_frame_is_told_from_a_finished_one() -> None:
 @pytest.mark.parametrize("size", [0, 10, JOIN_MAX_BYTES + 1])
 def test_request_and_response_survive_the_way(size: int) -> None:
     payload = b"x" * size
-    (body,) = FrameReader().feed(b"".join(encode_request(7, "put", [payload], ("a", "é"))))
+    ((body, _),) = FrameReader().feed(b"".join(encode_request(7, "put", [payload], ("a", "é"))))
     request = decode_request(body)
     assert (request.msgid, request.method) == (7, "put")
     assert request.request_ids == ("a", "é")
     assert msgspec.msgpack.decode(request.params) == [payload]
 
-    (body,) = FrameReader().feed(b"".join(encode_response(7, None, payload)))
+    ((body, _),) = FrameReader().feed(b"".join(encode_response(7, None, payload)))
     response = decode_response(body)
     assert (response.msgid, response.error) == (7, None)
     assert msgspec.msgpack.decode(response.result) == payload
