@@ -8,6 +8,9 @@ rest has few places to be torn. What is free between the pieces that are used (a
 that is most of an arena) is given back when an index has come to rest, and whenever the process has
 grown by a few megabytes since: searches put their pieces here and there into that space.
 
+What is resident is therefore no measure of what is kept: it moves by megabytes with the load. What
+was asked for and not given back does not (`allocated`): where that grows, something is kept.
+
 Elsewhere than on glibc nothing is done.
 """
 
@@ -17,7 +20,9 @@ import asyncio
 import ctypes
 import functools
 import os
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -51,6 +56,40 @@ def trim() -> None:
     libc = _libc()
     if libc is not None:
         libc.malloc_trim(0)
+
+
+class Allocated(NamedTuple):
+    """What this process has asked its allocators for, and not given back.
+
+    Attributes:
+        num_bytes: of arrays, of LMDB's pages and of whatever else is not small; 0 where the C
+            library does not tell.
+        num_blocks: small objects of Python (up to 512 bytes), which have an allocator of their own.
+    """
+
+    num_bytes: int
+    num_blocks: int
+
+
+_COUNTS = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _COUNTS)
+
+
+def allocated() -> Allocated:
+    """Return what is in use; looks at everything that is free, about a millisecond."""
+    libc = _libc()
+    num_bytes = 0
+    if libc is not None and hasattr(libc, "mallinfo2"):
+        libc.mallinfo2.restype = _Mallinfo2
+        info = libc.mallinfo2()
+        num_bytes = int(info.uordblks) + int(info.hblkhd)
+    return Allocated(num_bytes, sys.getallocatedblocks())
 
 
 async def keep_small() -> None:

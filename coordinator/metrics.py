@@ -6,8 +6,10 @@
     facetd_slow_queries_total                          counter
     facetd_result_cache_bytes, facetd_result_cache_lookups_total{outcome}
     facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
+    facetd_allocated_bytes, facetd_python_blocks       where they grow, something is kept
     facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
     facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
+    facetd_shard_allocated_bytes{shard} …_python_blocks
     facetd_shard_cache_bytes{cache,shard}
     facetd_index_items{index,shard} …_bytes …_segments …_merging …_merges_total
     facetd_index_merge_seconds_total{index,shard}
@@ -39,12 +41,16 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from common.logs import Log
+from common.memory import allocated
 from coordinator.catalog import program_version
 
 if TYPE_CHECKING:
     from common.protocol.messages import ProcessStatistics
     from coordinator.result_cache import ResultCache
     from coordinator.results import SearchResult
+
+_ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
+_PYTHON_BLOCKS: Final = "Small Python objects in use."
 
 SECONDS: Final = (
     0.0002,
@@ -225,6 +231,7 @@ class Metrics:
         for phase, histogram in zip(PHASES, self.phases, strict=True):
             phases.add_metric((phase,), histogram.cumulative(), histogram.total)
         yield phases
+        in_use = allocated()
         for name, text, value in (
             ("facetd_requests_in_flight", "Requests being answered.", self.requests_in_flight),
             ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", self.body_bytes()),
@@ -236,6 +243,8 @@ class Metrics:
                 waiting.states,
             ),
             ("facetd_start_time_seconds", "When the coordinator started.", self.started),
+            ("facetd_allocated_bytes", _ALLOCATED_BYTES, in_use.num_bytes),
+            ("facetd_python_blocks", _PYTHON_BLOCKS, in_use.num_blocks),
         ):
             yield GaugeMetricFamily(name, text, value=value)
         yield GaugeMetricFamily(
@@ -294,6 +303,12 @@ def _shard_families(
         ),
         "resident_bytes": GaugeMetricFamily(
             "facetd_shard_resident_bytes", "Memory of the shard process.", labels=("shard",)
+        ),
+        "allocated_bytes": GaugeMetricFamily(
+            "facetd_shard_allocated_bytes", _ALLOCATED_BYTES, labels=("shard",)
+        ),
+        "python_blocks": GaugeMetricFamily(
+            "facetd_shard_python_blocks", _PYTHON_BLOCKS, labels=("shard",)
         ),
         "num_corrupt": GaugeMetricFamily(
             "facetd_shard_corrupt_items", "Items found damaged.", labels=("shard",)

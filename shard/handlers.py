@@ -18,6 +18,7 @@ from pathlib import Path
 
 from common.errors import Switched
 from common.faults import fault
+from common.memory import allocated
 from common.priority import run_in_background
 from common.protocol.connection import Handler
 from common.protocol.messages import (
@@ -169,6 +170,7 @@ class Handlers:
     def process_statistics(self, _: None) -> ProcessStatistics:
         """Return what the process says of itself."""
         merger = self._indexes.merger
+        in_use = allocated()
         return ProcessStatistics(
             pid=os.getpid(),
             resident_bytes=_resident_bytes(),
@@ -185,6 +187,8 @@ class Handlers:
                 for one in self._indexes.all_open()
             ),
             cache_bytes={"filters": FILTER_MEMO.size, "columns": COLUMN_MEMO.size},
+            allocated_bytes=in_use.num_bytes,
+            python_blocks=in_use.num_blocks,
         )
 
     def pin(self, request: Pin) -> None:

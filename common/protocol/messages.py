@@ -420,6 +420,8 @@ class ProcessStatistics(Message, frozen=True, array_like=True):
     indexes: tuple[tuple[int, IndexStatisticsResponse], ...]
     cache_bytes: dict[str, int] = {}
     """What searches keep of what they derived, by kind."""
+    allocated_bytes: int = 0
+    python_blocks: int = 0
 
 
 class Pin(Message, frozen=True, array_like=True):

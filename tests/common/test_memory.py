@@ -9,10 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from common import memory
-from common.memory import GROWTH_BYTES, Trimmer, keep_small
+from common.memory import GROWTH_BYTES, Trimmer, allocated, keep_small
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,21 @@ def test_giving_back_leaves_nothing_to_the_collector() -> None:
     gc.collect()
     memory.trim()
     assert gc.collect() == 0
+
+
+def test_what_is_kept_is_counted_and_what_is_free_is_not() -> None:
+    before = allocated()
+    arrays = [np.ones(64 * 1024, np.uint8) for _ in range(256)]
+    large = np.ones(32 * MIB, np.uint8)
+    texts = [f"text {number}" for number in range(10_000)]
+    kept = allocated()
+    assert len(arrays) + len(large) + len(texts) > 0
+    assert 48 * MIB <= kept.num_bytes - before.num_bytes < 50 * MIB
+    assert 10_000 <= kept.num_blocks - before.num_blocks < 11_000
+    del arrays, large, texts
+    after = allocated()
+    assert abs(after.num_bytes - before.num_bytes) < 256 * 1024
+    assert abs(after.num_blocks - before.num_blocks) < 500
 
 
 def test_nothing_is_done_without_growth() -> None:

@@ -41,7 +41,7 @@ def test_exposition_has_what_the_shards_say() -> None:
     metrics.num_slow = 2
     index = IndexStatisticsResponse(5, 6, 700, ({}, {}), (), True, 10, 20, 3, 4, 2_500_000)
     shard = ProcessStatistics(
-        1, 2_000, 3, 4, True, ((7, index), (8, index), (9, index)), {"filters": 9}
+        1, 2_000, 3, 4, True, ((7, index), (8, index), (9, index)), {"filters": 9}, 5, 6
     )
 
     text = metrics.exposition(
@@ -56,6 +56,8 @@ def test_exposition_has_what_the_shards_say() -> None:
         'facetd_shard_up{shard="1"} 0.0',
         'facetd_shard_queue_length{shard="0"} 3.0',
         'facetd_shard_corrupt_items{shard="0"} 4.0',
+        'facetd_shard_allocated_bytes{shard="0"} 5.0',
+        'facetd_shard_python_blocks{shard="0"} 6.0',
         'facetd_index_items{index="fi\\"lms\\n",shard="0"} 5.0',
         'facetd_index_segments{index="9",shard="0"} 2.0',
         'facetd_index_merging{index="9",shard="0"} 1.0',
