@@ -230,25 +230,36 @@ class FacetValues:
         self.derived["numeric_values"] = numbers
         return numbers
 
-    def alive(self, answers: Answers, position: int) -> NDArray[np.bool_] | None:
+    def alive(self, answers: Answers, position: int) -> Alive | None:
         """Return which values belong to a live document, by those shards that say so, if any.
+
+        Made anew only when a shard says something else than before: it depends on the state of the
+        index, not on what is searched.
 
         Args:
             answers: the dictionaries are known as far as they refer to them.
             position: of the facet among those of each answer.
         """
-        alive: NDArray[np.bool_] | None = None
-        for shard, answer in answers:
-            part = answer.facets[position]
-            if part.alive is None:
-                continue
-            if alive is None:
-                alive = np.zeros(len(self.values), np.bool_)
-            bits = np.frombuffer(part.alive, np.uint8)
-            living = np.unpackbits(bits, count=part.num_values, bitorder="little")
-            ours = self.to_number[shard, : part.num_values]
-            alive[ours[living.view(np.bool_)]] = True
-        return alive
+        said = tuple(
+            [
+                (shard, part.epoch, part.num_values, part.alive)
+                for shard, answer in answers
+                if (part := answer.facets[position]).alive is not None
+            ]
+        )
+        if not said:
+            return None
+        known = self.derived.get("alive")
+        if isinstance(known, Alive) and known.said == said:
+            return known
+        mask = np.zeros(len(self.values), np.bool_)
+        for shard, _, num_values, alive in said:
+            assert alive is not None
+            bits = np.frombuffer(alive, np.uint8)
+            living = np.unpackbits(bits, count=num_values, bitorder="little")
+            mask[self.to_number[shard, :num_values][living.view(np.bool_)]] = True
+        made = self.derived["alive"] = Alive(said, mask)
+        return made
 
     def top(self, merged: MergedCounts, counts: NDArray[np.int64], k: int) -> list[tuple[int, int]]:
         """Return number and count of the k values with the greatest counts, best first.
@@ -286,6 +297,32 @@ class FacetValues:
         return len(self.values) <= _RANKED_MAX and num_unranked > max(
             _UNRANKED_MIN, num_ranked >> 4
         )
+
+
+class Alive:
+    """The values of a facet that belong to a live document.
+
+    Attributes:
+        said: by which shards that was said, and how (shard, epoch, number of values, bit set).
+        mask: by number.
+    """
+
+    __slots__ = ("_by_key", "mask", "said")
+
+    def __init__(
+        self, said: tuple[tuple[int, int, int, bytes | None], ...], mask: NDArray[np.bool_]
+    ) -> None:
+        self.said = said
+        self.mask = mask
+        self._by_key: NDArray[np.int64] | None = None
+
+    def first_by_key(self, values: FacetValues, num: int) -> list[int]:
+        """Return the first numbers in the order of their texts; all are ordered once."""
+        if self._by_key is None:
+            numbers = np.flatnonzero(self.mask)
+            self._by_key = numbers[np.argsort(values.ranks()[numbers])]
+        first: list[int] = self._by_key[:num].tolist()
+        return first
 
 
 class _Sums:
@@ -335,16 +372,16 @@ class MergedCounts:
         counts: NDArray[np.int64],
         touched: NDArray[np.uint32],
         num_touched: int,
-        find_alive: Callable[[], NDArray[np.bool_] | None],
+        find_alive: Callable[[], Alive | None],
     ) -> None:
         self.counts = counts
         self.touched = touched
         self.num_touched = num_touched
-        self._find_alive: Callable[[], NDArray[np.bool_] | None] | None = find_alive
-        self._alive: NDArray[np.bool_] | None = None
+        self._find_alive: Callable[[], Alive | None] | None = find_alive
+        self._alive: Alive | None = None
 
     @property
-    def alive(self) -> NDArray[np.bool_] | None:
+    def alive(self) -> Alive | None:
         """Which values belong to a live document; None if no shard found it worth sending.
 
         It does whenever a value without hits could be listed.
@@ -358,7 +395,7 @@ class MergedCounts:
         """Return whether any live document has the value."""
         if number >= len(self.counts):
             return False  # became known after these counts were made
-        return bool(self.counts[number] > 0 or (self.alive is not None and self.alive[number]))
+        return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.mask[number]))
 
     def kept(self) -> MergedCounts:
         """Return the same counts in an array of their own."""
@@ -530,7 +567,7 @@ def _listed(
     """Return which values are buckets."""
     listed = counts > 0
     if merged.alive is not None and not order.hides_zero:
-        listed |= merged.alive
+        listed |= merged.alive.mask
         if accepts is not None:
             listed &= accepts[: len(counts)]
     listed[list(chosen)] = True
@@ -555,26 +592,33 @@ def _numbered_by_count(
         first = [(n, int(counts[n])) for n in on_top]
         first.sort(key=lambda row: (-row[1], texts[row[0]]))
         best = first + [row for row in best if row[0] not in on_top]
-    if len(best) < num_wanted:
-        zeros: list[int] | NDArray[np.int64] = []
-        if order.hides_zero:
-            zeros = [n for n in chosen - on_top if counts[n] == 0]
-        elif merged.alive is not None:
-            silent = merged.alive & (counts == 0)
-            if accepts is not None:
-                silent &= accepts[: len(counts)]
-            silent[list(on_top)] = False
-            zeros = np.flatnonzero(silent)
-        if len(zeros):
-            silent_first = _first_by_key(values, zeros, num_wanted - len(best))
-            best = best + [(n, 0) for n in silent_first]
-    return best
+    if len(best) >= num_wanted:
+        return best
+    # All values with a count are among the best now.
+    num_missing = num_wanted - len(best)
+    zeros: list[int] = []
+    if order.hides_zero:
+        zeros = _first_by_key(values, [n for n in chosen - on_top if counts[n] == 0], num_missing)
+    elif (alive := merged.alive) is None:
+        return best
+    elif accepts is None and len(values) <= _RANKED_MAX:
+        listed = {n for n, _ in best}
+        zeros = [n for n in alive.first_by_key(values, num_wanted) if n not in listed]
+    else:
+        silent = alive.mask & (counts == 0)
+        if accepts is not None:
+            silent &= accepts[: len(counts)]
+        silent[list(on_top)] = False
+        zeros = _first_by_key(values, np.flatnonzero(silent), num_missing)
+    return best + [(n, 0) for n in zeros[:num_missing]]
 
 
 def _first_by_key(
     values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int
 ) -> list[int]:
     """Return the first of the numbers in the order of their texts."""
+    if not len(numbers):
+        return []
     if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
         texts = values.values
         return heapq.nsmallest(num_wanted, map(int, numbers), key=texts.__getitem__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,6 +141,45 @@ def test_very_many_ties_are_ordered_by_rank(monkeypatch: pytest.MonkeyPatch) -> 
             buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 5000, 3)
             assert num_buckets(values, merged, frozenset(), BucketOrder()) == 20000
         assert [b.key for b in buckets] == ["05000", "05001", "05002"]
+
+
+def zeros_of(values: FacetValues, *alive: tuple[list[str], set[str]]) -> list[str]:
+    """Keys of the buckets of a search without hits, given what each shard says is alive."""
+    answers = [
+        (shard, answer(dictionary, Counter(), living, 2))
+        for shard, (dictionary, living) in enumerate(alive)
+    ]
+    with CountsReader(answers).next(values) as merged:
+        return [b.key for b in page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)]
+
+
+def test_what_is_alive_is_remembered_as_long_as_all_shards_say_the_same() -> None:
+    values = FacetValues(2)
+    first, second = ["d", "b", "c"], ["a", "c"]
+    values.extend(0, 7, 0, first)
+    values.extend(1, 7, 0, second)
+    assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
+    remembered = values.derived["alive"]
+    assert zeros_of(values, (first, {"d", "c"}), (second, {"a"})) == ["a", "c", "d"]
+    assert values.derived["alive"] is remembered
+    assert zeros_of(values, (first, {"d"}), (second, {"a"})) == ["a", "d"]
+    assert zeros_of(values, (first, {"d"}), (second, {"c"})) == ["c", "d"]
+    longer = [*second, "e"]
+    values.extend(1, 7, 2, ["e"])
+    assert zeros_of(values, (first, {"d"}), (longer, {"c"})) == ["c", "d"]
+    assert zeros_of(values, (first, set()), (longer, {"e"})) == ["e"]
+
+
+def test_what_is_alive_is_told_apart_by_the_epoch_of_a_dictionary() -> None:
+    values = FacetValues(1)
+    for epoch, dictionary in ((1, ["a", "b"]), (2, ["b", "a"])):
+        values.extend(0, epoch, 0, dictionary)
+        part = answer(dictionary, Counter(), {dictionary[0]}, 2)
+        facets = tuple(msgspec.structs.replace(one, epoch=epoch) for one in part.facets)
+        answers = [(0, msgspec.structs.replace(part, facets=facets))]
+        with CountsReader(answers).next(values) as merged:
+            buckets = page_of_buckets(values, merged, frozenset(), BucketOrder(), 0, 3)
+        assert [bucket.key for bucket in buckets] == [dictionary[0]]
 
 
 def test_a_new_epoch_starts_the_map_anew() -> None:
