@@ -162,10 +162,26 @@ def decode_docs(postings: Any, cursor: Any, count: Any, docs: Any) -> Any:
     delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
     first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
     bit = first_bit + low_bits
-    for i in range(count):
+    i = np.int64(0)
+    if 3 * width + delta_bits <= 57:  # four documents in what eight bytes have behind any bit
+        second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
+        while i + 4 <= count:
+            four = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            doc += np.uint32(four & delta_mask)
+            docs[i] = doc
+            doc += np.uint32(four >> second & delta_mask)
+            docs[i + 1] = doc
+            doc += np.uint32(four >> third & delta_mask)
+            docs[i + 2] = doc
+            doc += np.uint32(four >> fourth & delta_mask)
+            docs[i + 3] = doc
+            bit += 4 * width
+            i += 4
+    while i < count:
         doc += np.uint32(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & delta_mask)
         docs[i] = doc
         bit += width
+        i += 1
     return first_bit, width, low_bits, freq_bits
 
 

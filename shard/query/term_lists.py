@@ -134,16 +134,19 @@ def _scan(
         count = count_block_entries(entry_counts, term, block)
         block += 1
         bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+        if not is_scored and not checks_rows:
+            for i in range(count):
+                doc = np.int64(docs[i])
+                is_new = doc != current
+                if has_wanted:
+                    is_new &= wanted[doc >> 6] >> np.uint64(doc & 63) & _ONE != 0
+                out_docs[found] = doc
+                found += is_new
+                current = doc
+            continue
         num_picked = count
         if has_wanted:
             num_picked = pick_wanted(docs, count, wanted, picked)
-        if not is_scored and not checks_rows:
-            for p in range(num_picked):
-                doc = np.int64(docs[picked[p] if has_wanted else p])
-                out_docs[found] = doc
-                found += doc != current
-                current = doc
-            continue
         for p in range(num_picked):
             i = picked[p] if has_wanted else p
             doc = np.int64(docs[i])
