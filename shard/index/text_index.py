@@ -837,6 +837,8 @@ class TextIndex:
         "positions",
         "posting_starts",
         "postings",
+        "prefix_firsts",
+        "prefix_lasts",
         "prefix_lists",
         "skip_docs",
         "skip_positions",
@@ -872,13 +874,13 @@ class TextIndex:
         self.length_docs: NDArray[np.uint32] = segment["text.length_docs"]
         self.field_num_docs: NDArray[np.int64] = segment["text.field_num_docs"]
         self.field_totals: NDArray[np.int64] = segment["text.field_totals"]
-        firsts, lasts = (
-            segment["text.prefix_firsts"].tolist(),
-            segment["text.prefix_lasts"].tolist(),
-        )
+        self.prefix_firsts: NDArray[np.uint32] = segment["text.prefix_firsts"]
+        self.prefix_lasts: NDArray[np.uint32] = segment["text.prefix_lasts"]
         self.prefix_lists: dict[tuple[int, int], int] = {
             terms: len(self.vocabulary) + i
-            for i, terms in enumerate(zip(firsts, lasts, strict=True))
+            for i, terms in enumerate(
+                zip(self.prefix_firsts.tolist(), self.prefix_lasts.tolist(), strict=True)
+            )
         }
         self.lists = (
             self.postings,

@@ -40,7 +40,7 @@ from shard.index.postings import (
     seek,
     sum_freqs,
 )
-from shard.query.bm25f import FieldGains
+from shard.query.bm25f import POSTINGS, FieldGains
 from shard.query.phrase import _LISTS, lists_of
 
 if TYPE_CHECKING:
@@ -63,11 +63,257 @@ WORDS_MAX: Final = 64
 _POSITION_MAX: Final = (1 << 22) - 1
 _DOCS_MAX: Final = 1 << 20
 """Documents looked at in one go (twenty bits of an occurrence)."""
+_DEPTH_MAX: Final = 8
+"""Prefixes, each longer than the one before, by which terms are looked for."""
 
 
 @kernel(
-    f"uint64[::1]({_LISTS}, uint32[::1], uint64[::1], int64[::1], uint32[::1], uint64[::1],"
-    " int32[::1], float64[:, ::1])"
+    f"int64({POSTINGS}, int64, uint32[::1], int64[::1], uint32[::1], uint32[::1], int64[::1])",
+    allocates=False,
+)
+def _select_listed(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    term: Any,
+    wanted: Any,
+    numbers: Any,
+    docs: Any,
+    out_wanted: Any,
+    out_numbers: Any,
+) -> Any:
+    """Write those of the wanted documents that a list has, and their numbers; return how many."""
+    num_wanted = len(wanted)
+    num_blocks = count_blocks(skip_starts, term)
+    place = np.int64(0)
+    block = np.int64(0)
+    num_found = 0
+    while place < num_wanted:
+        block, place = next_block(skip_starts, skip_docs, term, block, wanted, place)
+        if block == num_blocks:
+            break
+        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+        count = count_block_entries(entry_counts, term, block)
+        block += 1
+        decode_docs(postings, at, count, docs)
+        i = np.int64(0)
+        while place < num_wanted:
+            i = seek(docs, i, count, wanted[place])
+            if i == count:
+                break
+            if docs[i] == wanted[place]:
+                out_wanted[num_found] = wanted[place]
+                out_numbers[num_found] = numbers[place]
+                num_found += 1
+            place += 1
+    return num_found
+
+
+@kernel("void(int64[:, ::1], int64, int64, int64, int64, int64)", inline=True, allocates=False)
+def _put_row(rows: Any, row: Any, first: Any, second: Any, third: Any, fourth: Any) -> None:
+    """Write a row of four numbers."""
+    rows[row, 0] = first
+    rows[row, 1] = second
+    rows[row, 2] = third
+    rows[row, 3] = fourth
+
+
+@kernel(f"({POSTINGS}, int64, uint32[::1], uint32[::1], uint32[::1], uint32[::1])")
+def _narrow(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    num_terms: Any,
+    prefix_firsts: Any,
+    prefix_lasts: Any,
+    terms: Any,
+    wanted: Any,
+) -> Any:
+    """Say which terms to read in which documents, for terms and prefix lists.
+
+    A prefix has thousands of terms, so they are looked for from prefix to longer prefix, each among
+    those documents only that the list of the shorter one has. What is left is a few documents for
+    the terms of each of the longest, and nothing for most.
+
+    Returns:
+        (per reading: the term, its place in `terms`, its documents [start, end) in the next arrays;
+        documents, and the number of each in `wanted`).
+    """
+    capacity = 0
+    for term in terms:
+        if term < num_terms:
+            capacity += 1
+        else:
+            capacity += prefix_lasts[term - num_terms] - prefix_firsts[term - num_terms]
+    readings = np.empty((capacity, 4), np.int64)
+    num_readings = 0
+    num_wanted = len(wanted)
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    listed = np.empty(max(4 * num_wanted, 256), np.uint32)
+    numbers = np.empty(len(listed), np.int64)
+    for i in range(num_wanted):
+        listed[i] = wanted[i]
+        numbers[i] = i
+    num_listed = num_wanted
+    # The prefix lists that are open, shortest prefix first: its number, the end of those of its
+    # terms that no reading has yet, its documents.
+    opened = np.empty((_DEPTH_MAX, 4), np.int64)
+    for i_term in range(len(terms)):
+        if terms[i_term] < num_terms:
+            _put_row(readings, num_readings, terms[i_term], i_term, 0, num_wanted)
+            num_readings += 1
+            continue
+        number: Any = np.int64(terms[i_term]) - num_terms
+        first = prefix_firsts[number]
+        depth = -1
+        # A list stands behind those of longer prefixes, so downwards it comes before them.
+        while True:
+            is_inside = number >= 0 and prefix_firsts[number] >= first
+            while depth >= 0 and (
+                not is_inside or prefix_firsts[number] < prefix_firsts[opened[depth, 0]]
+            ):
+                for term in range(prefix_firsts[opened[depth, 0]], opened[depth, 1]):
+                    _put_row(
+                        readings, num_readings, term, i_term, opened[depth, 2], opened[depth, 3]
+                    )
+                    num_readings += 1
+                depth -= 1
+            if not is_inside:
+                break
+            if depth + 1 == _DEPTH_MAX:
+                number -= 1  # its terms stay those of the shorter prefix
+                continue
+            start = np.int64(0)
+            end = np.int64(num_wanted)
+            if depth >= 0:
+                start = opened[depth, 2]
+                end = opened[depth, 3]
+                for term in range(prefix_lasts[number], opened[depth, 1]):
+                    _put_row(readings, num_readings, term, i_term, start, end)
+                    num_readings += 1
+                opened[depth, 1] = prefix_firsts[number]
+            if num_listed + end - start > len(listed):
+                more_listed = np.empty(2 * len(listed) + end - start, np.uint32)
+                more_numbers = np.empty(len(more_listed), np.int64)
+                more_listed[:num_listed] = listed[:num_listed]
+                more_numbers[:num_listed] = numbers[:num_listed]
+                listed = more_listed
+                numbers = more_numbers
+            count = _select_listed(
+                postings,
+                posting_starts,
+                entry_counts,
+                skip_starts,
+                skip_docs,
+                skip_postings,
+                num_terms + number,
+                listed[start:end],
+                numbers[start:end],
+                docs,
+                listed[num_listed:],
+                numbers[num_listed:],
+            )
+            longer = number - 1
+            if count > 0:
+                depth += 1
+                _put_row(
+                    opened, depth, number, prefix_lasts[number], num_listed, num_listed + count
+                )
+                num_listed += count
+            else:
+                while longer >= 0 and prefix_firsts[longer] >= prefix_firsts[number]:
+                    longer -= 1
+            number = longer
+    return readings[:num_readings].copy(), listed, numbers
+
+
+@kernel(
+    f"int64({_LISTS}, int64, uint64, int64, uint32[::1], int64[::1], uint64[::1], int32[::1],"
+    " float64[:, ::1], uint32[::1], uint64[::1], int64)",
+    allocates=False,
+)
+def _add_occurrences(
+    postings: Any,
+    posting_starts: Any,
+    entry_counts: Any,
+    skip_starts: Any,
+    skip_docs: Any,
+    skip_postings: Any,
+    positions: Any,
+    position_starts: Any,
+    skip_positions: Any,
+    term: Any,
+    languages: Any,
+    word: Any,
+    wanted: Any,
+    numbers: Any,
+    row_languages: Any,
+    field_rows: Any,
+    gains: Any,
+    docs: Any,
+    found: Any,
+    num_found: Any,
+) -> Any:
+    """Write the occurrences of a term behind those found before; return how many there are then.
+
+    A negative number says how long `found` must be at least, to be called again.
+    """
+    num_wanted = len(wanted)
+    num_blocks = count_blocks(skip_starts, term)
+    place = np.int64(0)
+    block = np.int64(0)
+    while place < num_wanted:
+        block, place = next_block(skip_starts, skip_docs, term, block, wanted, place)
+        if block == num_blocks:
+            break
+        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
+        cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
+        count = count_block_entries(entry_counts, term, block)
+        block += 1
+        bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+        i = np.int64(0)
+        num_read = np.int64(0)  # entries whose positions are behind the cursor
+        while place < num_wanted:
+            i = seek(docs, i, count, wanted[place])
+            if i == count:
+                break
+            if docs[i] != wanted[place]:
+                place += 1
+                continue
+            field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+            field_row = field_rows[field]
+            i += 1
+            if gains[field_row, 1] == 0.0 or not row_languages[field_row] & languages:
+                continue
+            num_skipped = sum_freqs(postings, bit, width, freq_bits, num_read, i - 1)
+            cursor = skip_varints(positions, cursor, num_skipped)
+            num_read = i
+            if num_found + freq > len(found):
+                return -(num_found + freq)
+            upper = (
+                np.uint64(numbers[place]) << np.uint64(44)
+                | np.uint64(field) << np.uint64(28)
+                | np.uint64(63 - word)
+            )
+            position = np.int64(0)
+            for _ in range(freq):
+                delta, cursor = decode_varint(positions, cursor)
+                position += delta
+                place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
+                found[num_found] = upper | place_bits
+                num_found += 1
+    return num_found
+
+
+@kernel(
+    f"uint64[::1]({_LISTS}, int64[:, ::1], uint32[::1], int64[::1], uint64[::1], int64[::1],"
+    " uint64[::1], int32[::1], float64[:, ::1])"
 )
 def _list_occurrences(
     postings: Any,
@@ -79,75 +325,57 @@ def _list_occurrences(
     positions: Any,
     position_starts: Any,
     skip_positions: Any,
-    terms: Any,
+    readings: Any,
+    listed: Any,
+    numbers: Any,
     languages: Any,
     words: Any,
-    wanted: Any,
     row_languages: Any,
     field_rows: Any,
     gains: Any,
 ) -> Any:
-    """Return the places of terms, each of a word, in the wanted documents.
+    """Return the places of terms, each of a word, in documents; the readings are `_narrow`'s.
 
-    An occurrence is: number in `wanted` (20 bits), field (16), position (22), 63 - word (6): where
-    one place is two words of the query, the later word is looked at first, so that it meets the
-    earlier one at the place before, not at its own.
+    An occurrence is: number of the document (20 bits), field (16), position (22), 63 - word (6):
+    where one place is two words of the query, the later word is looked at first, so that it meets
+    the earlier one at the place before, not at its own.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    size = np.int64(256)
-    found = np.empty(size, np.uint64)
-    num_found = 0
-    num_wanted = len(wanted)
-    for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
-        num_blocks = count_blocks(skip_starts, term)
-        place = np.int64(0)
-        block = np.int64(0)
+    found = np.empty(256, np.uint64)
+    num_found = np.int64(0)
+    for reading in range(len(readings)):
+        i_term = readings[reading, 1]
+        start = readings[reading, 2]
+        end = readings[reading, 3]
         while True:
-            block, place = next_block(skip_starts, skip_docs, term, block, wanted, place)
-            if block == num_blocks:
+            count = _add_occurrences(
+                postings,
+                posting_starts,
+                entry_counts,
+                skip_starts,
+                skip_docs,
+                skip_postings,
+                positions,
+                position_starts,
+                skip_positions,
+                readings[reading, 0],
+                languages[i_term],
+                words[i_term],
+                listed[start:end],
+                numbers[start:end],
+                row_languages,
+                field_rows,
+                gains,
+                docs,
+                found,
+                num_found,
+            )
+            if count >= 0:
                 break
-            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-            cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
-            count = count_block_entries(entry_counts, term, block)
-            block += 1
-            bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
-            i = np.int64(0)
-            num_read = np.int64(0)  # entries whose positions are behind the cursor
-            while place < num_wanted:
-                i = seek(docs, i, count, wanted[place])
-                if i == count:
-                    break
-                if docs[i] != wanted[place]:
-                    place += 1
-                    continue
-                field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
-                field_row = field_rows[field]
-                i += 1
-                if gains[field_row, 1] == 0.0 or not row_languages[field_row] & languages[i_term]:
-                    continue
-                num_skipped = sum_freqs(postings, bit, width, freq_bits, num_read, i - 1)
-                cursor = skip_varints(positions, cursor, num_skipped)
-                num_read = i
-                if num_found + freq > size:
-                    size = 2 * (num_found + freq)
-                    more_found = np.empty(size, np.uint64)
-                    more_found[:num_found] = found[:num_found]
-                    found = more_found
-                upper = (
-                    np.uint64(place) << np.uint64(44)
-                    | np.uint64(field) << np.uint64(28)
-                    | np.uint64(63 - words[i_term])
-                )
-                position = np.int64(0)
-                for _ in range(freq):
-                    delta, cursor = decode_varint(positions, cursor)
-                    position += delta
-                    place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
-                    found[num_found] = upper | place_bits
-                    num_found += 1
-            if place == num_wanted:
-                break
+            more_found = np.empty(-2 * count, np.uint64)
+            more_found[:num_found] = found[:num_found]
+            found = more_found
+        num_found = count
     return found[:num_found]
 
 
@@ -213,18 +441,29 @@ def sum_closeness(
         docs: ascending documents.
         fields: which are searched, and their languages.
     """
-    terms = np.concatenate([one.terms for one in expansions])
-    languages = np.concatenate([one.languages for one in expansions])
-    words = np.repeat(np.arange(len(expansions)), [len(one) for one in expansions])
+    # A prefix list also has what is a better match of its word: another occurrence of the same.
+    read = [one.joined or one for one in expansions]
+    terms = np.concatenate([one.terms for one in read])
+    languages = np.concatenate([one.languages for one in read])
+    words = np.repeat(np.arange(len(read)), [len(one) for one in read])
     sums = np.zeros(len(docs))
     for start in range(0, len(docs), _DOCS_MAX):
         wanted = docs[start : start + _DOCS_MAX]
+        readings, listed, numbers = _narrow(
+            *index.lists,
+            len(index.vocabulary),
+            index.prefix_firsts,
+            index.prefix_lasts,
+            terms,
+            wanted,
+        )
         occurrences = _list_occurrences(
             *lists_of(index),
-            terms,
+            readings,
+            listed,
+            numbers,
             languages,
             words,
-            wanted,
             fields.row_languages,
             index.field_rows,
             fields.gains,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -494,3 +496,44 @@ def test_frequencies_count_live_documents_with_any_form_once(text: str) -> None:
         "x": ([1, 0], [0, 0]),
     }
     assert (counts[:2], without[:2]) == expected[text]
+
+
+def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
+    """Words that stand near each other, begun with one letter to four, among nested prefixes."""
+    choice = random.Random(7)
+    vocabulary = sorted(
+        {"".join(choices) for size in range(1, 6) for choices in product("abé", repeat=size)}
+    )
+    items = [
+        {
+            "a": " ".join(choice.sample(vocabulary, 4)),
+            "b": " ".join(choice.choices(vocabulary, k=9)),
+        }
+        for _ in range(500)
+    ]
+    registry = FieldRegistry()
+    views = [SegmentView(make_segment(items, registry, least)) for least in (1, 40, 16_384)]
+    for prefix in ("a", "b", "é", "ab", "ba", "éé", "aba", "bbb", "abéa"):
+        for first in ("a", "bé", "abb", "ééba"):
+            shape = {
+                "clauses": [Word(first), Word(prefix, is_prefix=True)],
+                "excluded": [],
+                "required": 2,
+                "is_leading": False,
+                "paths": ("a", "b"),
+                "proximity": 0.2,
+            }
+            found = []
+            for view in views:
+                query = make_query(shape, [view], [registry], len(items))
+                whole = match_text(view, query, registry, ENGLISH, None, None)
+                best = match_text(view, query, registry, ENGLISH, None, 5)
+                found.append(
+                    (
+                        whole.found.docs.tolist(),
+                        scores_of(whole),
+                        sorted(best.ranked.scores.tolist())[-5:],
+                    )
+                )
+            assert found[0] == found[1] == found[2]
+            assert found[0][2] == sorted(found[0][1])[-5:]
