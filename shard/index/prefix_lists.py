@@ -13,7 +13,7 @@ vocabulary:
     text.prefix_firsts   uint32[P]   the terms that begin with the prefix are [first, last): what
     text.prefix_lasts    uint32[P]   `Vocabulary.prefix_range` answers; the prefix is not stored
 
-Prefix lists have no positions: phrases and proximity read the terms.
+Prefix lists have no positions: phrases read the terms, proximity those that prefix lists lead to.
 
 A list is worth its place if reading the terms one by one would cost too much: see `entries_min`.
 "s" and "se" have one, "search" rarely; where "q" and "qu" begin the same terms, they have the same

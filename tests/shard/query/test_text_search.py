@@ -532,7 +532,7 @@ def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None
                     (
                         whole.found.docs.tolist(),
                         scores_of(whole),
-                        sorted(best.ranked.scores.tolist())[-5:],
+                        sorted(scores_of(best))[-5:],
                     )
                 )
             assert found[0] == found[1] == found[2]
