@@ -18,8 +18,8 @@ As the bonus is bounded, most documents need not be looked at: of the k best by 
 the worst has at least that score with it; whoever cannot reach this even with the whole bonus stays
 below. Only the others' positions are read, and the order of the k best is exact.
 
-A word half typed stands for thousands of terms, of which a document has few. Which ones these are is
-looked for by its prefix lists, from prefix to longer prefix (`_narrow`); then they are read.
+A word half typed stands for thousands of terms, of which a document has few. These are looked for
+by prefix lists, from prefix to longer prefix (`_narrow`), and then read.
 
 Costs: reading the positions of the documents that can still get there, 50-100 ns each and word.
 """
