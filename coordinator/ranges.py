@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -33,8 +34,11 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
     if request.interval is not None:
         step = request.interval
         return [
-            ({"key": key * step, "from": key * step, "to": (key + 1) * step}, count)
-            for key, count in sorted(counts.items())
+            ({"key": low, "from": low, "to": high}, count)
+            for low, high, count in (
+                (_finite(key * step), _finite((key + 1) * step), count)
+                for key, count in sorted(counts.items())
+            )
         ]
     if request.calendar is not None:
         return [({"key": key}, count) for key, count in sorted(counts.items())]
@@ -48,3 +52,8 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
             bucket["to"] = upper
         buckets.append((bucket, counts[position]))
     return buckets
+
+
+def _finite(bound: float) -> float:
+    """Return a bound that JSON can have: that of the last bucket may lie behind all numbers."""
+    return max(-sys.float_info.max, min(bound, sys.float_info.max))

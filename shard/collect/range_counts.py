@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from common.errors import InvalidRequest
 from common.protocol.messages import RangeCounts, RangeRequest
 from common.query import Range
 from shard.index.doc_sets import count_docs
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from shard.index.segment import Segment
     from shard.snapshot import Snapshot
 
+_Counts: TypeAlias = dict[int | float | str, int]
+"""By position of the bounds, number of the bucket, or date."""
+_INTEGER_END: Final = 2.0**63
+"""Bucket numbers from here on travel as floats, which they are exactly."""
 _CALENDAR: Final = {
     "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
     "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
@@ -55,8 +60,11 @@ def count_ranges(
     Returns:
         For given bounds a count for each, by position; otherwise the buckets that have documents,
         ascending.
+
+    Raises:
+        InvalidRequest: an interval is too small for the values.
     """
-    counts: dict[int | str, int] = {}
+    counts: _Counts = {}
     if request.interval is None and request.calendar is None:
         counts = dict.fromkeys(range(len(request.bounds)), 0)
     field = snapshot.registry.number(request.field)
@@ -65,7 +73,7 @@ def count_ranges(
             if not part.count:
                 continue
             if request.interval is not None:
-                found = _count_intervals(part, field, request.interval)
+                found = _count_intervals(part, field, request)
             elif request.calendar is not None:
                 found = _count_dates(snapshot, part, field, request.calendar)
             else:
@@ -76,8 +84,8 @@ def count_ranges(
     return RangeCounts(request.field, tuple(keys), tuple(counts[key] for key in keys))
 
 
-def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> dict[int | str, int]:
-    counts: dict[int | str, int] = {}
+def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _Counts:
+    counts: _Counts = {}
     for position, (lower, upper) in enumerate(request.bounds):
         condition = Range(request.field, lower, False, upper, True)
         words = resolve(snapshot, part.view, condition)
@@ -85,7 +93,7 @@ def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> d
     return counts
 
 
-def _count_intervals(part: Matches, field: int, interval: float) -> dict[int | str, int]:
+def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Counts:
     column = number_column(part.view.segment, field)
     if column is None:
         return {}
@@ -95,19 +103,33 @@ def _count_intervals(part: Matches, field: int, interval: float) -> dict[int | s
             values = values[~np.isnan(values)]
         else:
             values = values[values != np.iinfo(values.dtype).min]
-        buckets = np.floor(values.astype(np.float64) / interval)
+        buckets = _buckets(values.astype(np.float64), request)
     else:
         docs, values, _ = column.pairs()
         is_match = _among(part, docs)
-        buckets = np.floor(values[is_match] / interval)
+        buckets = _buckets(values[is_match], request)
         buckets = _distinct_pairs(docs[is_match], buckets)
     keys, counts = np.unique(buckets, return_counts=True)
-    return {int(key): count for key, count in zip(keys.tolist(), counts.tolist(), strict=True)}
+    return {
+        int(key) if abs(key) < _INTEGER_END else key: count
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True)
+    }
 
 
-def _count_dates(
-    snapshot: Snapshot, part: Matches, field: int, calendar: str
-) -> dict[int | str, int]:
+def _buckets(values: NDArray[Any], request: RangeRequest) -> NDArray[np.float64]:
+    """Return the number of each value's bucket."""
+    with np.errstate(over="ignore"):
+        buckets: NDArray[np.float64] = np.floor(values / request.interval)
+    if not np.isfinite(buckets).all():
+        raise InvalidRequest(
+            f"the interval {request.interval:g} is too small for the values of {request.field!r}",
+            code="invalid_facet_ranges",
+            param=f"facet_ranges.{request.field}.interval",
+        )
+    return buckets
+
+
+def _count_dates(snapshot: Snapshot, part: Matches, field: int, calendar: str) -> _Counts:
     texts = text_column(snapshot, part.view, field)
     if texts is None:
         return {}

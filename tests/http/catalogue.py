@@ -261,6 +261,13 @@ def parameters() -> Iterator[Case]:
         yield case(
             f"ranges {ranges!r:.30}", post("/films/search", {"facet_ranges": {"year": ranges}})
         )
+    for interval in (5e-324, 1e-320, 1e-18, 1e-3, 9e299):
+        ranges = {"interval": interval}
+        yield case(
+            f"interval {interval}",
+            post("/films/search", {"facet_ranges": {"year": ranges}}),
+            OK_OR_BAD,  # as the values are
+        )
 
 
 BROKEN_JSON = [

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.errors import InvalidRequest
 from common.protocol.messages import (
     Distinct,
     FacetRequest,
@@ -149,6 +150,16 @@ def test_histograms_count_items_once_per_bucket(world: World, interval: float) -
         )
         assert dict(zip(counts.keys, counts.counts, strict=True)) == dict(expected)
         assert list(counts.keys) == sorted(expected)
+
+
+@pytest.mark.parametrize("values", [(1990, 7), (1e300, 2.5), ([1990, 2], [7])])
+@pytest.mark.parametrize("interval", [5e-324, 1e-320])
+def test_interval_that_is_too_small_is_refused(values: tuple[Any, ...], interval: float) -> None:
+    world = World([{"year": value} for value in values])
+    asked = request(ranges=(RangeRequest("year", interval=interval),))
+
+    with pytest.raises(InvalidRequest, match="too small"):
+        searcher.search(world.snapshot, asked)
 
 
 @pytest.mark.parametrize(
