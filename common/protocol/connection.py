@@ -23,7 +23,8 @@ to a call when time runs out, the peer dies, or one of both sends nonsense.
   an answer can never reach a call of another epoch.
 
 Costs: no task, no lock and no timer per call. A call is a future in a dictionary; one timer stands
-at the earliest deadline; uvloop joins the writes of a loop iteration into one system call. A round
+at the earliest deadline; each call is one write, which joining those of a turn would not make
+cheaper (half the system calls, 0.99 of the processor time). A round
 trip over loopback with one call in flight takes about 5 µs more than that of bare uvloop protocols
 that echo (58 µs on the 2-core virtual machine where this was written: waking the other process is
 nearly all of it); with many in flight, a call costs 8 µs in all.

@@ -95,32 +95,53 @@ def _split_at(keys: Any, threshold: Any, below: Any, equal: Any) -> Any:
     return num_below, num_equal
 
 
-@kernel("int64(uint32[::1], boolean[::1], uint64[::1], int64, boolean, int64, uint32[::1])")
+@kernel(
+    "int64(uint32[::1], boolean[::1], uint64[::1], int64, boolean, boolean, int64, uint32[::1])"
+)
 def _walk(
-    docs: Any, is_first: Any, words: Any, k: Any, is_backward: Any, steps_max: Any, found: Any
+    docs: Any,
+    is_first: Any,
+    words: Any,
+    k: Any,
+    is_backward: Any,
+    takes_first: Any,
+    steps_max: Any,
+    found: Any,
 ) -> Any:
     """Write the matching documents among the first of a permutation, at least k of them.
 
-    The run of equal keys in which the k-th stands is walked to its end, so that whatever orders
-    equal keys can choose among all of them.
+    Runs of equal keys are taken from the first to the last, or from the last to the first; within
+    a run documents ascend. If `takes_first`, nothing but that orders equal keys; else the run in
+    which the k-th stands is walked to its end, so that whatever orders them can choose.
 
     Returns:
         How many were found, or -1 if the steps or the room did not suffice.
     """
     count = 0
-    num_docs = len(docs)
-    for step in range(num_docs):
-        at = num_docs - 1 - step if is_backward else step
-        if count >= k:
-            is_new_run = is_first[at + 1] if is_backward else is_first[at]
-            if is_new_run:
+    num_steps = 0
+    at = len(docs) if is_backward else 0
+    while count < k and (at > 0 if is_backward else at < len(docs)):
+        start = at
+        if is_backward:
+            start -= 1
+            while not is_first[start]:
+                start -= 1
+            at = start
+        while True:
+            if count == k and takes_first:
                 return count
-        if step >= steps_max or count == len(found):
-            return -1
-        doc = docs[at]
-        if (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
-            found[count] = doc
-            count += 1
+            if num_steps >= steps_max or count == len(found):
+                return -1
+            doc = docs[at]
+            if (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
+                found[count] = doc
+                count += 1
+            num_steps += 1
+            at += 1
+            if at == len(docs) or is_first[at]:
+                break
+        if is_backward:
+            at = start
     return count if count >= k else -1
 
 
@@ -459,6 +480,13 @@ class _Order:
         permutation: Permutation | None = column.permutation()
         if permutation is None:
             return matches
+        is_ordered_within = (
+            len(request.sort) == 1
+            and not self._has_minors[0]
+            and _are_places_ascending(matches.view)
+        )
+        if not len(permutation.docs) and is_ordered_within:
+            return self._first_by_place(matches, k)
         found = np.empty(matches.count // 4, np.uint32)
         count = _walk(
             permutation.docs,
@@ -466,6 +494,7 @@ class _Order:
             matches.words,
             k,
             key.is_descending,
+            is_ordered_within,
             matches.count,
             found,
         )

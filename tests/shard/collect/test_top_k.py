@@ -177,7 +177,7 @@ def test_cursors_visit_every_hit_once_in_order(
 def large_world() -> World:
     rng = np.random.default_rng(9)
     rows: list[Item] = [
-        {"year": int(year), "price": float(price) if price else None}
+        {"year": int(year), "price": float(price) if price else None, "flag": bool(year % 3)}
         for year, price in zip(
             rng.integers(1900, 1990, 20_000), rng.integers(0, 5_000, 20_000) / 4, strict=True
         )
@@ -187,17 +187,34 @@ def large_world() -> World:
 
 def test_large_segments_give_the_same_with_and_without_their_permutation() -> None:
     world = large_world()
-    for field in ("year", "price"):
+    for fields in (["year"], ["price"], ["flag"], ["nowhere"], ["flag", "price"]):
         for is_descending in (False, True):
-            key = SortKey(field, is_descending)
-            expected = [row[1] for row in expected_order(world, (key,), None, False)]
+            keys = tuple(SortKey(field, is_descending) for field in fields)
+            expected = [row[1] for row in expected_order(world, keys, None, False)]
             for _ in range(PERMUTATION_USES_MIN + 2):
                 for num_hits in (1, 10, 200, 5_000):
                     hits = select_hits(
-                        world.snapshot, all_matches(world, None), request((key,)), num_hits
+                        world.snapshot, all_matches(world, None), request(keys), num_hits
                     )
                     assert records(hits) == expected[:num_hits]
                 WISHES.grant_all()
+
+
+@pytest.mark.parametrize("field", ["year", "flag", "tags"])
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
+    monkeypatch: pytest.MonkeyPatch, field: str, is_descending: bool
+) -> None:
+    world = large_world()
+    key = SortKey(field, is_descending)
+    world.snapshot.registry.register(field)
+    for _ in range(PERMUTATION_USES_MIN):
+        select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
+    WISHES.grant_all()
+    expected = [row[1] for row in expected_order(world, (key,), None, False)]
+    monkeypatch.setattr(top_k, "_kth_smallest_heap", None)
+    hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
+    assert records(hits) == expected[:10]
 
 
 def test_a_permutation_is_made_behind_the_searches_that_wish_for_it() -> None:
@@ -214,6 +231,8 @@ def test_a_permutation_is_made_behind_the_searches_that_wish_for_it() -> None:
     assert len(prices) > 10_000
     assert prices == sorted(prices)
     assert None not in prices
+    ordered = list(zip(prices, permutation.docs.tolist(), strict=True))
+    assert ordered == sorted(ordered)
     firsts = [i == 0 or prices[i - 1] != price for i, price in enumerate(prices)]
     assert permutation.is_first.tolist() == firsts
 
