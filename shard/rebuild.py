@@ -5,7 +5,9 @@
     catalog   Rebuild.finish, on the writer's thread: what was written since, then the switch
 
 If only what acts at query time has changed (weights, language, synonyms, sizes), nothing is built:
-the new generation shares dictionaries and segments with the running one.
+the new generation shares dictionaries and segments with the running one. Unless a dictionary is
+full of values that no item has any more: numbers are never given back, so only building anew lets
+go of them.
 
 Before the switch nothing durable names the new files, so a crash, or a catalog that does not name
 the revision, leaves the index as it was. The switch is the manifest that names them.
@@ -20,11 +22,15 @@ from pyroaring import BitMap64
 
 from common.logs import Log
 from common.protocol.messages import IndexEntry
+from shard.collect.facet_counts import facet_counter
 from shard.index.segment import Segment
 from shard.partition import Generation, Partition, delete_records
-from shard.snapshot import SegmentView
+from shard.snapshot import SegmentView, Snapshot
 from shard.storage.group_log import read_groups, read_tombstones
 from shard.writer import has_room
+
+DEAD_VALUES_MIN = 65_536
+"""Of a facet, from which it may be worth to build an index again."""
 
 _log = Log("shard")
 
@@ -42,7 +48,9 @@ class Rebuild:
         self._partition = partition
         running = partition.generation
         self._generation = Generation.make(entry, running.registry, running.dictionaries)
-        self._is_shared = not running.needs_rebuild(self._generation.configuration)
+        self._is_shared = not running.needs_rebuild(
+            self._generation.configuration
+        ) and not _has_many_dead_values(partition.history.newest)
         if not self._is_shared:
             # New numbers for all: a value that no item has any more is left behind.
             self._generation = Generation.make(entry, running.registry)
@@ -114,3 +122,13 @@ class Rebuild:
             if not self._is_over:
                 self._is_over = True
                 self._partition.num_rebuilds -= 1
+
+
+def _has_many_dead_values(snapshot: Snapshot) -> bool:
+    """Return whether most values of some facet, and not just a few, are no item's any more."""
+    for path, num_values in snapshot.dictionary_lengths.items():
+        if num_values > DEAD_VALUES_MIN:
+            num_alive = facet_counter(snapshot, path).totals.num_present
+            if num_values - num_alive >= max(DEAD_VALUES_MIN, num_alive):
+                return True
+    return False

@@ -17,6 +17,7 @@ from coordinator.app import create_app
 from coordinator.catalog import Catalog
 from coordinator.cluster import Cluster
 from coordinator.process import make_services
+from coordinator.services import Services
 from coordinator.settings import Settings
 from shard.indexes import Indexes
 from shard.server import Identity, _make_server
@@ -28,8 +29,9 @@ NUM_SHARDS = 2
 class LocalService:
     """A service in this process."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, services: Services) -> None:
         self.port = port
+        self.services = services
 
     def client(self, timeout: float = 30.0) -> Client:
         """Return a new client, for another thread than the event loop's."""
@@ -70,8 +72,9 @@ async def local_service(data: Path, **limits: int) -> AsyncIterator[LocalService
             )
         cluster = Cluster.from_settings(settings, catalog)
         stack.push_async_callback(cluster.stop)
-        app = create_app(make_services(settings, catalog, cluster))
+        services = make_services(settings, catalog, cluster)
+        app = create_app(services)
         stack.push_async_callback(app.stop, 1.0)
         cluster.start()
         await cluster.wait_ready()
-        yield LocalService(await app.start("127.0.0.1", 0))
+        yield LocalService(await app.start("127.0.0.1", 0), services)

@@ -31,6 +31,7 @@ from common.errors import InternalError, InvalidRequest, StorageFull, Unavailabl
 from common.operations import Operation, Outcome
 from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
 from common.shard_settings import ShardSettings
+from shard import rebuild as rebuild_module
 from shard.backup import copy_truth
 from shard.collect.facet_counts import facet_counter
 from shard.merger import flush, work
@@ -584,6 +585,36 @@ def test_dead_records_leave_lmdb_also_after_a_configuration(shard: Shard) -> Non
     shard.crash()
     shard.open()
     assert set(shard.live()) == {"0", "1", "last"}
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2, 5])
+def test_same_configuration_lets_go_of_dead_facet_values(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch, num_rounds: int
+) -> None:
+    monkeypatch.setattr(rebuild_module, "DEAD_VALUES_MIN", 25)
+    for number in range(num_rounds):
+        shard.put(*[{"id": key, "color": f"{number} {key}"} for key in range(20)])
+    shard.put({"id": 20, "color": "late"})
+    shard.partition.history.advance(shard.seq)
+    shard.writer.fold()  # what died lately is built too, hidden: it may still be asked for
+    former = shard.partition.history.newest
+    expected = _facet_counts(former, "color")
+    rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}}))
+    rebuild.run()
+    rebuild.finish()
+
+    snapshot = shard.partition.history.newest
+    assert _facet_counts(snapshot, "color") == expected
+    is_built_anew = snapshot.dictionaries["color"] is not former.dictionaries["color"]
+    assert is_built_anew == (num_rounds > 2)  # 21 live, 20 or 80 dead
+    assert len(snapshot.dictionaries["color"]) == (21 if is_built_anew else 20 * num_rounds + 1)
+    shard.put({"id": 0, "color": "later"})
+    shard.close()
+    shard.open()
+    assert _facet_counts(shard.partition.history.newest, "color") == {
+        **{key: 1 for key in expected if not key.endswith(" 0")},
+        "later": 1,
+    }
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
