@@ -40,8 +40,11 @@ CPU_SHARE = 0.15
 """Of one core, that service and clients together take in the long form."""
 
 REST_TICKS_MAX = 1
-"""Of processor time in `REST_SECONDS`: looks at the clock, and nothing else."""
+"""Of processor time in the time of rest: looks at the clock, and nothing else."""
 REST_SECONDS = 0.3
+LONG_REST_SECONDS = 2.5
+"""A shard with default settings merges and tidies when nothing was written for a second, and looks
+at its memory every two."""
 REST_SECONDS_MAX = 10.0
 
 
@@ -115,12 +118,12 @@ def cpu_seconds(service: Service) -> float:
     return own.user + own.system + cpu_ticks(service) / os.sysconf("SC_CLK_TCK")
 
 
-def come_to_rest(service: Service) -> None:
+def come_to_rest(service: Service, seconds: float = REST_SECONDS) -> None:
     """Return when the service does nothing any more: what the load has left to do is done."""
     give_up_at = time.monotonic() + REST_SECONDS_MAX
     ticks = cpu_ticks(service)
     while time.monotonic() < give_up_at:
-        time.sleep(REST_SECONDS)
+        time.sleep(seconds)
         former, ticks = ticks, cpu_ticks(service)
         if ticks - former <= REST_TICKS_MAX:
             return
@@ -191,7 +194,7 @@ def test_an_hour_of_mixed_load_leaves_all_flat(tmp_path: Path) -> None:
                 load.round()
                 due = started + (cpu_seconds(service) - cpu_started) / CPU_SHARE
                 time.sleep(max(0.0, due - time.monotonic()))
-            come_to_rest(service)
+            come_to_rest(service, LONG_REST_SECONDS)
             samples.append(take_sample(service, load.num_requests))
             print(json.dumps(samples[-1]), flush=True)
         assert_ends_well(service)
