@@ -631,8 +631,7 @@ class RpcClient(asyncio.Protocol):
             if portion is None:
                 self._outgoing.popleft()
                 continue
-            for piece in portion:
-                transport.write(piece)
+            transport.writelines(portion)
             # In a context of its own: what is sent then is for other requests too.
             self._loop.call_soon(self._pump, context=Context())
             self._is_pumping = True
