@@ -295,6 +295,18 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def all_of(*clauses: Clause, paths: tuple[str, ...]) -> dict[str, Any]:
+    """Return what `queries` draws, for clauses that must all match."""
+    return {
+        "clauses": list(clauses),
+        "excluded": [],
+        "required": len(clauses),
+        "is_leading": False,
+        "paths": paths,
+        "proximity": 0.2,
+    }
+
+
 def make_query(
     shape: dict[str, Any],
     views: Sequence[SegmentView],
@@ -393,14 +405,7 @@ def test_another_form_is_found_where_the_word_itself_is_in_another_field(entries
     items = [{"a": "stars", "c": "star"}, {"a": "starship"}]
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry, entries_min))
-    shape = {
-        "clauses": [Word("star", is_prefix=True)],
-        "excluded": [],
-        "required": 1,
-        "is_leading": False,
-        "paths": ("a",),
-        "proximity": 0.2,
-    }
+    shape = all_of(Word("star", is_prefix=True), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, query, registry, ENGLISH, None, None)
 
@@ -413,14 +418,7 @@ def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:
     items += [{"a": "star filler"}] * 5
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
-    shape = {
-        "clauses": [Word("star", is_prefix=True, typos=1)],
-        "excluded": [],
-        "required": 1,
-        "is_leading": False,
-        "paths": ("a",),
-        "proximity": 0.2,
-    }
+    shape = all_of(Word("star", is_prefix=True, typos=1), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, query, registry, ENGLISH, None, None)
     scores = dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True))
@@ -434,14 +432,7 @@ def test_words_together_beat_the_same_words_apart() -> None:
     items += [{"a": f"{filler} green mile"}]
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
-    shape = {
-        "clauses": [Word("green"), Word("mile")],
-        "excluded": [],
-        "required": 2,
-        "is_leading": False,
-        "paths": ("a",),
-        "proximity": 0.2,
-    }
+    shape = all_of(Word("green"), Word("mile"), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, query, registry, ENGLISH, None, None)
     assert np.argsort(scores_of(match)).tolist() == [0, 1, 2]
@@ -451,14 +442,7 @@ def test_phrases_and_proximity_do_not_reach_across_values() -> None:
     items = [{"a": ["green", "mile"]}, {"a": ["green mile"]}]
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry))
-    shape = {
-        "clauses": [Phrase(("green", "mile"))],
-        "excluded": [],
-        "required": 1,
-        "is_leading": False,
-        "paths": ("a",),
-        "proximity": 0.2,
-    }
+    shape = all_of(Phrase(("green", "mile")), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
     assert match_text(view, query, registry, ENGLISH, None, None).found.docs.tolist() == [1]
 
@@ -515,14 +499,7 @@ def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None
     views = [SegmentView(make_segment(items, registry, least)) for least in (1, 40, 16_384)]
     for prefix in ("a", "b", "é", "ab", "ba", "éé", "aba", "bbb", "abéa"):
         for first in ("a", "bé", "abb", "ééba"):
-            shape = {
-                "clauses": [Word(first), Word(prefix, is_prefix=True)],
-                "excluded": [],
-                "required": 2,
-                "is_leading": False,
-                "paths": ("a", "b"),
-                "proximity": 0.2,
-            }
+            shape = all_of(Word(first), Word(prefix, is_prefix=True), paths=("a", "b"))
             found = []
             for view in views:
                 query = make_query(shape, [view], [registry], len(items))
