@@ -28,6 +28,8 @@ from tests.service import Client, Reply, Service
 INDEX = "mixed"
 POPULATION = 3_000
 CLIENTS = 4
+CLIENT_SECONDS = 90.0
+"""Patience of a client; beyond the greatest deadline that a request can have."""
 WORDS = [f"{a}{b}{c}" for a in ("ber", "lan", "mor", "sil") for b in "aeiou" for c in ("ta", "nd")]
 
 CONFIGURATIONS: tuple[dict[str, Any], ...] = (
@@ -97,7 +99,7 @@ class MixedLoad:
 
     def begin(self) -> None:
         """Make the index and fill it."""
-        client = self._service.client()
+        client = self._service.client(CLIENT_SECONDS)
         expect(client.post(f"/{INDEX}/configuration", CONFIGURATIONS[0]), 200)
         body = b"\n".join(json.dumps(self._item(key)).encode() for key in range(POPULATION))
         expect(client.post_text(f"/{INDEX}/index", body), 200)
@@ -118,7 +120,7 @@ class MixedLoad:
         self.num_rounds += 1
         self.num_requests += len(requests)
         # Concurrent deletes and additions leave some ids out: the next round begins with all.
-        client = self._service.client()
+        client = self._service.client(CLIENT_SECONDS)
         missing = [self._item(key) for key in range(POPULATION) if key % 10 == 0]
         expect(client.post(f"/{INDEX}/items", missing), 200)
         total = client.search(INDEX, per_page=0)["pagination"]["total"]
@@ -129,7 +131,7 @@ class MixedLoad:
     def _send(self, request: Request) -> None:
         client: Client | None = getattr(self._clients, "client", None)
         if client is None:
-            client = self._clients.client = self._service.client()
+            client = self._clients.client = self._service.client(CLIENT_SECONDS)
             self._all_clients.append(client)
         request(client)
 
@@ -351,7 +353,7 @@ class MixedLoad:
 
     def _break_off(self, data: bytes, num_read: int) -> Request:
         def send(client: Client) -> None:
-            with socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection:
+            with socket.create_connection(("127.0.0.1", client.port), CLIENT_SECONDS) as connection:
                 connection.sendall(data)
                 if num_read:
                     connection.recv(num_read)
