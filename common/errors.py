@@ -15,7 +15,7 @@
     │   └── DeadlineExceeded 504
     ├── Switched         503  the configuration that the request was read with is being replaced
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
-    └── InternalError        500  a bug, or a damaged item (item_corrupt)
+    └── InternalError        500  a bug, or what is damaged: item_corrupt, snapshot_damaged
 
 An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No
 traceback, no exception text of a library ever reaches a client. Messages are lower case without a
@@ -96,7 +96,7 @@ class MethodNotAllowed(UserError):
 
 
 class Conflict(UserError):
-    """The item is not the version that the client named."""
+    """What is there is not what the request takes for granted: a version, a name that is free."""
 
     http_status = 409
     default_code = "version_conflict"
@@ -169,6 +169,7 @@ _BY_CODE: dict[str, type[ServiceError]] = {
     "overloaded": Unavailable,
     "starting": Unavailable,
     "item_corrupt": InternalError,
+    "snapshot_damaged": InternalError,
 } | {
     error.default_code: error
     for error in (

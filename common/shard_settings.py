@@ -8,7 +8,9 @@ variables FACETD_SHARD_<NAME>; a shard that is started alone reads these, or the
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from common.limits import Limits
@@ -70,6 +72,12 @@ class ShardSettings:
     )
     limits: Limits = dataclasses.field(default_factory=Limits)
     """Those of the whole service; an item that is made of two by an update must keep them too."""
+
+    def leave_room(self, folder: Path, num_bytes: int) -> bool:
+        """Whether the disk of a folder can take so many bytes and still has the reserve."""
+        disk = os.statvfs(folder)
+        reserve = min(self.free_bytes_min, disk.f_blocks * disk.f_frsize * 3 // 100)
+        return disk.f_bavail * disk.f_frsize >= num_bytes + reserve
 
     @classmethod
     def of(cls, sources: Sources) -> ShardSettings:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import xxhash
@@ -37,7 +37,7 @@ from common.configuration import IndexConfiguration, parse_configuration
 from common.data_directory import DataDirectoryError, full_disk_told, write_atomically
 from common.errors import NotFound
 from common.protocol.messages import Catalog as CatalogMessage
-from common.protocol.messages import IndexEntry
+from common.protocol.messages import IndexEntry, SnapshotSource
 
 CATALOG_FORMAT: Final = 1
 
@@ -49,6 +49,23 @@ class StoredIndex(Struct, frozen=True):
     name: str
     revision: int
     configuration: dict[str, Any]
+    source: SnapshotSource | None = None
+    """Of what a shard that lacks the index makes it; until all have it (`Ingest.restore`)."""
+
+    @property
+    def entry(self) -> IndexEntry:
+        """The index as the shards are told of it."""
+        return IndexEntry(self.number, self.name, self.revision, self.configuration, self.source)
+
+
+class Restored(NamedTuple):
+    """An index that is to be made of one in a snapshot."""
+
+    name: str
+    """That it gets."""
+    former_name: str
+    configuration: dict[str, Any]
+    source: SnapshotSource
 
 
 class CatalogState(Struct, frozen=True):
@@ -77,6 +94,14 @@ class CatalogState(Struct, frozen=True):
             revision=max(self.revision + 1, index.revision),
             next_number=max(self.next_number, index.number + 1),
             indexes=indexes if index in indexes else (*indexes, index),
+        )
+
+    def without_sources(self) -> CatalogState:
+        """Return the state in which all shards have what was restored from snapshots."""
+        return msgspec.structs.replace(
+            self,
+            revision=self.revision + 1,
+            indexes=tuple(msgspec.structs.replace(one, source=None) for one in self.indexes),
         )
 
     def without_index(self, name: str) -> CatalogState:
@@ -122,11 +147,6 @@ class Index:
     document: dict[str, Any]
     configuration: IndexConfiguration
 
-    @property
-    def entry(self) -> IndexEntry:
-        """The index as the shards are told of it."""
-        return IndexEntry(self.number, self.name, self.revision, self.document)
-
 
 class Catalog:
     """The catalog of one data directory.
@@ -160,7 +180,7 @@ class Catalog:
         manifest = data_directory.check_manifest(data, num_shards)
         path = data_directory.catalog_path(data)
         try:
-            state = _decode(path, path.read_bytes())
+            state = read_state(path)
         except FileNotFoundError:
             if manifest is not None:
                 raise DataDirectoryError(
@@ -275,11 +295,8 @@ class Catalog:
 
     def message(self) -> CatalogMessage:
         """Return the catalog as the shards get it."""
-        entries = (
-            IndexEntry(index.number, index.name, index.revision, index.configuration)
-            for index in self.state.indexes
-        )
-        return CatalogMessage(self.state.revision, tuple(entries))
+        entries = tuple(index.entry for index in self.state.indexes)
+        return CatalogMessage(self.state.revision, entries)
 
 
 @functools.cache  # files are looked through for it
@@ -305,8 +322,14 @@ class _File(Struct):
     state: msgspec.Raw
 
 
-def _decode(path: Path, content: bytes) -> CatalogState:
-    """Read a file, and refuse one that is damaged or newer."""
+def read_state(path: Path) -> CatalogState:
+    """Read a catalog's file.
+
+    Raises:
+        DataDirectoryError: it is damaged or newer.
+        FileNotFoundError: there is none.
+    """
+    content = path.read_bytes()
     try:
         file = msgspec.json.decode(content, type=_File)
         if xxhash.xxh3_64_hexdigest(bytes(file.state)) != file.checksum:

@@ -183,6 +183,11 @@ class Cluster:
         horizon = self._horizon(index)
         horizon.seq = max(horizon.seq, seq)
 
+    def take_up(self, index: int, seq: int) -> None:
+        """Let searches of an index that comes with its data see all of it; count on from there."""
+        self.seq = max(self.seq, seq)
+        self.advance(index, seq)
+
     def doubt(self, index: int, seq: int, shards: Collection[int]) -> None:
         """Note a group that shards got and none has confirmed: it may be on disk or not."""
         for shard in shards:

@@ -66,6 +66,9 @@ _ROWS: Final = (
     ("method_not_allowed", 405, "the page is there for other methods, named in Allow"),
     ("request_timeout", 408, "the body did not arrive in time"),
     ("version_conflict", 409, "the item is not the version that If-Match names"),
+    ("index_exists", 409, "there is an index or alias of the name that one is to be restored as"),
+    ("shards_differ", 409, "the snapshot was made with another number of shards"),
+    ("snapshot_in_use", 409, "an index is being restored from the snapshot"),
     ("payload_too_large", 413, "the body, inflated, is larger than its limit"),
     ("uri_too_long", 414, "the request target is too long; use POST"),
     ("unsupported_media_type", 415, "content type, charset or encoding is not taken"),
@@ -75,6 +78,7 @@ _ROWS: Final = (
     # --- 5xx: the same request may succeed later
     ("internal", 500, "a bug; the log has details under the request id"),
     ("item_corrupt", 500, "a stored item is damaged"),
+    ("snapshot_damaged", 500, "a file of the snapshot is not as it was made; nothing was restored"),
     ("shard_unavailable", 503, "a shard is away; see Retry-After"),
     ("overloaded", 503, "too much at once; see Retry-After"),
     ("switched", 503, "the configuration is being replaced, for long; see Retry-After"),

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import msgspec
 import numpy as np
 import orjson
 
@@ -41,13 +42,14 @@ from common.errors import (
     PayloadTooLarge,
     ServiceError,
 )
+from common.faults import fault
 from common.json_scan import ItemError, ItemScanner, ScannedItems, scan_item
 from common.limits import Limits
 from common.logs import Log
 from common.operations import Operation, Outcome
 from common.placement import ID_INTEGER_MAX
 from common.protocol.messages import IndexEntry, PrepareConfiguration
-from coordinator.catalog import Catalog, Index
+from coordinator.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
 from coordinator.cluster import Cluster
 from coordinator.division import divide_operations
 from coordinator.settings import Settings
@@ -113,6 +115,7 @@ class Ingest:
         self._queues: dict[int, WriteQueue] = {}
         self._configuring = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
+        cluster.on_state(lambda shard: self._look_for_sources())
 
     # --- items
 
@@ -378,19 +381,14 @@ class Ingest:
         """Prepare, commit, switch."""
         async with self._configuring:
             current = self._catalog.indexes.get(name)
-            if current is None and len(self._catalog.indexes) >= self._limits.indexes_max:
-                raise InvalidRequest(
-                    f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
-                    code="too_many_indexes",
-                )
+            if current is None:
+                self._check_number(1)
             stored = self._catalog.state.new_entry(name, document)
             queue = None if current is None else self._queue(current)
             if queue is not None:
                 await queue.hold()
             try:
-                await self._prepare(
-                    IndexEntry(stored.number, stored.name, stored.revision, stored.configuration)
-                )
+                await self._prepare(stored.entry)
                 await self._catalog.change(lambda state: state.with_index(stored), is_active=False)
                 await self._cluster.push_catalog()
                 self._catalog.activate()
@@ -434,6 +432,92 @@ class Ingest:
             finally:
                 queue.release()
             _log.info("deleted", index=index.name, number=index.number)
+
+    async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
+        """Make new indexes of what a snapshot has: all of them on all shards, or nothing.
+
+        The catalog names them together, when every shard has made them, and keeps their source
+        until it is known that every shard still has them: one that was killed in between, and has
+        thrown away what nothing named yet, makes them again of the source instead of empty.
+
+        Args:
+            wanted: with names that are checked.
+            deadline: how long to wait; the work goes on behind it.
+
+        Raises:
+            Conflict: `index_exists`.
+            InvalidRequest: `too_many_indexes`.
+            Unavailable: a shard is away.
+            StorageFull: no room.
+            InternalError: `snapshot_damaged`. In any case nothing was changed.
+        """
+        await self._wait_for(self._restore(wanted), deadline)
+
+    async def _restore(self, wanted: Sequence[Restored]) -> None:
+        """Prepare, commit, switch, and let the source go."""
+        async with self._configuring:
+            catalog = self._catalog
+            for one in wanted:
+                if one.name in catalog.indexes or one.name in catalog.aliases:
+                    raise Conflict(
+                        f"there is an index or alias {one.name!r} already; restore under another "
+                        "name, or delete it first",
+                        code="index_exists",
+                    )
+            self._check_number(len(wanted))
+            stored: list[StoredIndex] = []
+            state = catalog.state
+            for one in wanted:
+                index = state.new_entry(one.name, one.configuration)
+                stored.append(msgspec.structs.replace(index, source=one.source))
+                state = state.with_index(stored[-1])
+            for index in stored:
+                await self._prepare(index.entry)
+            fault("restore.prepared")
+
+            def with_all(state: CatalogState) -> CatalogState:
+                for index in stored:
+                    state = state.with_index(index)
+                return state
+
+            try:
+                await catalog.change(with_all, is_active=False)
+            except ServiceError:
+                await self._cluster.push_catalog()  # it does not name them: thrown away
+                raise
+            fault("restore.named")
+            for index, one in zip(stored, wanted, strict=True):
+                self._cluster.take_up(index.number, one.source.seq)
+            await self._cluster.push_catalog()
+            catalog.activate()
+            for index in stored:
+                _log.info("restored", index=index.name, number=index.number)
+            await self._let_sources_go()
+
+    async def _let_sources_go(self) -> None:
+        """Forget what restored indexes were made of, if all shards have them.
+
+        All shards serve, and nobody changes indexes: so each has taken the catalog as it is.
+        """
+        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
+            await self._catalog.change(CatalogState.without_sources, is_active=False)
+
+    def _look_for_sources(self) -> None:
+        """Let sources go that are still there when the last shard has come back."""
+        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
+            self._start(self._let_sources_go_later())
+
+    async def _let_sources_go_later(self) -> None:
+        async with self._configuring:
+            await self._let_sources_go()
+
+    def _check_number(self, num_new: int) -> None:
+        """Refuse more indexes than there may be."""
+        if len(self._catalog.indexes) + num_new > self._limits.indexes_max:
+            raise InvalidRequest(
+                f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
+                code="too_many_indexes",
+            )
 
     async def while_unchanged(
         self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline

@@ -339,6 +339,15 @@ SCHEMAS: Final[dict[str, Any]] = {
         },
     ),
     "NewSnapshot": _body("name", name=_SNAPSHOT),
+    "RestoredIndexes": _body(
+        "",
+        indexes={"type": "array", "minItems": 1, "uniqueItems": True, "items": _INDEX},
+        rename={
+            "type": "object",
+            "propertyNames": _INDEX,
+            "additionalProperties": _INDEX,
+        },
+    ),
     "NewKey": _body(
         "actions",
         actions={

@@ -12,7 +12,9 @@ indexes wait.
 
 A snapshot is made under `<name>.partial`, which can be no snapshot's name, and gets its name when
 all of it is on disk. Over HTTP a client gives a name and never a path. A snapshot is a data
-directory without what can be made again: `restore` checks every byte and puts it in place.
+directory without what can be made again: `facetd restore` checks every byte and puts it in place,
+and `POST /_snapshots/{name}/restore` makes new indexes of it while the service runs
+(`Ingest.restore`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,12 +33,12 @@ import xxhash
 from msgspec import Struct
 
 from common import data_directory
-from common.data_directory import full_disk_told, sync_folder, write_atomically
-from common.errors import InternalError, InvalidRequest, NotFound
+from common.data_directory import DataDirectoryError, full_disk_told, sync_folder, write_atomically
+from common.errors import Conflict, InternalError, InvalidRequest, NotFound
 from common.faults import fault
 from common.logs import Log
-from common.protocol.messages import BackupRequest
-from coordinator.catalog import Catalog, program_version
+from common.protocol.messages import BackupRequest, SnapshotSource
+from coordinator.catalog import Catalog, Restored, program_version, read_state
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -251,6 +253,63 @@ def _finish(
 # --- reading
 
 
+def plan_restore(
+    folder: Path, renamed: Mapping[str, str], wanted: Sequence[str] | None, num_shards: int
+) -> list[Restored]:
+    """Return what has to be made to have indexes of a snapshot again.
+
+    Args:
+        folder: of the snapshot.
+        renamed: names that indexes get instead of their own.
+        wanted: names of the indexes in the snapshot; None for all.
+        num_shards: of the service.
+
+    Raises:
+        NotFound: `snapshot_not_found`, or `index_not_found` in it.
+        Conflict: `shards_differ`.
+        InternalError: `snapshot_damaged`.
+    """
+    if not folder.is_dir():
+        raise _no_snapshot(folder.name)
+    try:
+        snapshot = read_snapshot(folder)
+        data_directory.check_manifest(folder, snapshot.shards)  # formats, and the hash function
+        files = {file.path: file for file in snapshot.files}
+        state = read_state(data_directory.catalog_path(folder))
+        documents = {index.number: index.configuration for index in state.indexes}
+        found = {}
+        for index in snapshot.indexes:
+            paths = [f"shard-{i}/index-{index.number}/data.mdb" for i in range(snapshot.shards)]
+            source = SnapshotSource(
+                str(folder),
+                index.number,
+                index.seq,
+                tuple((files[path].bytes, files[path].checksum) for path in paths),
+            )
+            found[index.name] = Restored(
+                renamed.get(index.name, index.name), index.name, documents[index.number], source
+            )
+    except (SnapshotError, DataDirectoryError, OSError, KeyError) as error:
+        raise InternalError(
+            f"snapshot {folder.name!r} is damaged: {error}", code="snapshot_damaged"
+        ) from error
+    if snapshot.shards != num_shards:
+        raise Conflict(
+            f"snapshot {folder.name!r} was made with {snapshot.shards} shards, this service has "
+            f"{num_shards}: stop it and run facetd restore --data-dir OTHER, then "
+            f"facetd reshard --shards {num_shards} --data-dir OTHER",
+            code="shards_differ",
+        )
+    names = list(found) if wanted is None else wanted
+    for name in (*names, *renamed):
+        if name not in found:
+            raise NotFound(
+                f"snapshot {folder.name!r} has no index {name!r}; it has {', '.join(found)}",
+                code="index_not_found",
+            )
+    return [found[name] for name in names]
+
+
 def list_snapshots(folder: Path) -> list[Snapshot]:
     """Return the complete snapshots of a folder, oldest first."""
     found = []
@@ -275,13 +334,17 @@ def remove_snapshot(folder: Path, name: str) -> None:
     try:
         (folder / name).rename(gone)
     except FileNotFoundError:
-        raise NotFound(
-            f"there is no snapshot {name!r}; GET /_snapshots lists those that are",
-            code="snapshot_not_found",
-        ) from None
+        raise _no_snapshot(name) from None
     sync_folder(folder)
     shutil.rmtree(gone)
     _log.info("snapshot removed", name=name)
+
+
+def _no_snapshot(name: str) -> NotFound:
+    return NotFound(
+        f"there is no snapshot {name!r}; GET /_snapshots lists those that are",
+        code="snapshot_not_found",
+    )
 
 
 def read_snapshot(folder: Path) -> Snapshot:

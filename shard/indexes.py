@@ -27,6 +27,7 @@ from common.priority import run_in_background
 from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
 from common.request_ids import carried
 from common.shard_settings import ShardSettings
+from shard.backup import put_back
 from shard.merger import Job, Merger, flush
 from shard.partition import Partition
 from shard.rebuild import Rebuild
@@ -251,10 +252,10 @@ class Indexes:
             self._has_catalog = True
 
     async def _create(self, entry: IndexEntry) -> None:
-        """Make an index, or leave nothing.
+        """Make an index, empty or of what a snapshot has; or leave nothing.
 
         Raises:
-            StorageFull, InternalError: the disk refused it.
+            StorageFull, InternalError: the disk refused it, or the snapshot is damaged.
         """
         with refusal_told("to make the index"):
             self._take_up(await self._in_thread(lambda: self._make(entry)))
@@ -263,7 +264,11 @@ class Indexes:
         path = self._path(entry.number)
         shutil.rmtree(path, ignore_errors=True)
         try:
-            partition = Partition.create(path, entry, self._settings)
+            if entry.source is None:
+                partition = Partition.create(path, entry, self._settings)
+            else:
+                self._seq_on_disk = max(self._seq_on_disk, entry.source.seq)
+                partition = put_back(path, entry, self._shard, self._settings)
             try:
                 self._write_known(self._known | {entry.number})
             except BaseException:
@@ -302,6 +307,7 @@ class Indexes:
 
     async def _configure(self, index: OpenIndex, entry: IndexEntry) -> None:
         """Put a revision in force; throw a prepared one away that is not wanted."""
+        entry = entry.without_source()
         prepared, index.prepared = index.prepared, None
         running = index.partition.generation.entry
         if prepared is not None and prepared.entry.revision != entry.revision:
@@ -338,7 +344,7 @@ class Indexes:
             if index.prepared is not None:
                 await self._in_thread(index.prepared.discard)
                 index.prepared = None
-            index.prepared = await self._prepare(index, entry)
+            index.prepared = await self._prepare(index, entry.without_source())
 
     async def _prepare(self, index: OpenIndex, entry: IndexEntry) -> Rebuild:
         # Paths of new facets get their numbers on the writer's thread: it alone may register.

@@ -20,7 +20,6 @@ is given from there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -534,6 +533,4 @@ def _fits_tail(tail: Additions, additions: Additions) -> bool:
 
 def has_room(partition: Partition, num_bytes: int) -> bool:
     """Whether the disk can take so many bytes and still has the reserve."""
-    disk = os.statvfs(partition.folder)
-    reserve = min(partition.settings.free_bytes_min, disk.f_blocks * disk.f_frsize * 3 // 100)
-    return disk.f_bavail * disk.f_frsize >= num_bytes + reserve
+    return partition.settings.leave_room(partition.folder, num_bytes)

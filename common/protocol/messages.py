@@ -50,6 +50,19 @@ class Hello(Message, frozen=True, array_like=True):
     num_shards: int
 
 
+class SnapshotSource(Message, frozen=True, array_like=True):
+    """Where the items of a new index are: in a snapshot, as those of another index."""
+
+    folder: str
+    """Of the snapshot; all processes see it."""
+    number: int
+    """Of the index in the snapshot."""
+    seq: int
+    """Of the newest write group in it; shards count on from there."""
+    files: tuple[tuple[int, str], ...]
+    """Size and checksum of data.mdb, by shard."""
+
+
 class IndexEntry(Message, frozen=True, array_like=True):
     """One index of the catalog."""
 
@@ -60,6 +73,12 @@ class IndexEntry(Message, frozen=True, array_like=True):
     """Grows with every accepted configuration."""
     configuration: dict[str, Any]
     """The document as posted."""
+    source: SnapshotSource | None = None
+    """A shard that lacks the index makes it of this, not empty."""
+
+    def without_source(self) -> IndexEntry:
+        """Return what is kept of the index when a shard has it."""
+        return self if self.source is None else structs.replace(self, source=None)
 
 
 class Welcome(Message, frozen=True, array_like=True):

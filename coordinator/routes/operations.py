@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
-from common.errors import InvalidRequest, Unavailable
+from common.errors import Conflict, InvalidRequest, Unavailable
 from coordinator import openapi, snapshots
 from coordinator.catalog import program_version
 from coordinator.metrics import Waiting
+from coordinator.middleware import check_index_name
 from coordinator.raw_parameters import decode_object
 from coordinator.responses import Answer, json_answer
 from coordinator.routes.indexes import process_statistics
@@ -160,12 +161,69 @@ async def list_snapshots(services: Services, exchange: Exchange) -> Answer:
     return json_answer({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
+async def restore_snapshot(services: Services, exchange: Exchange) -> Answer:
+    """Answer `POST /_snapshots/{name}/restore`: indexes of a snapshot become new ones."""
+    name = snapshots.check_name(exchange.arguments[0])
+    limits = services.settings.limits
+    document = decode_object(exchange.body, limits) if exchange.body else {}
+    refuse_unknown(document, ("indexes", "rename"))
+    wanted, renamed = document.get("indexes"), document.get("rename")
+    renamed = {} if renamed is None else renamed
+    if wanted is not None and not (wanted and _is_names(wanted)):
+        raise InvalidRequest(
+            "indexes must be a list of names of the snapshot's indexes, each once",
+            code="invalid_body",
+            param="indexes",
+        )
+    if not isinstance(renamed, dict) or not _is_names(list(renamed.values())):
+        raise InvalidRequest(
+            'rename must be an object of names: {"films": "films-monday"}, no two of them alike',
+            code="invalid_body",
+            param="rename",
+        )
+    if wanted is not None and not renamed.keys() <= set(wanted):
+        raise InvalidRequest(
+            "rename names an index that indexes does not", code="invalid_body", param="rename"
+        )
+    folder = services.settings.snapshot_folder / name
+    num_shards = services.cluster.num_shards
+    plan = await asyncio.to_thread(snapshots.plan_restore, folder, renamed, wanted, num_shards)
+    for one in plan:
+        check_index_name(one.name, limits)
+        for used in (one.name, one.former_name):
+            if not exchange.caller.may_use(used):
+                services.guard.check_index(exchange.caller, used)
+    if len({one.name for one in plan}) < len(plan):
+        raise InvalidRequest(
+            "two indexes would get the same name", code="invalid_body", param="rename"
+        )
+    # Large data take their time, as they do to configure.
+    await services.ingest.restore(plan, Deadline.after_ms(services.settings.configure_timeout_ms))
+    indexes = [{"name": one.name, "from": one.former_name} for one in plan]
+    return json_answer({"status": "restored", "snapshot": name, "indexes": indexes})
+
+
+def _is_names(names: object) -> bool:
+    """Whether this is a list of texts, no two of them alike."""
+    return (
+        isinstance(names, list)
+        and all(isinstance(one, str) for one in names)
+        and len(set(names)) == len(names)
+    )
+
+
 async def delete_snapshot(services: Services, exchange: Exchange) -> Answer:
     """Answer `DELETE /_snapshots/{name}`."""
     name = snapshots.check_name(exchange.arguments[0])
     folder = services.settings.snapshot_folder
 
     async def remove() -> None:
+        sources = [one.source for one in services.catalog.state.indexes if one.source is not None]
+        if any(source.folder == str(folder / name) for source in sources):
+            raise Conflict(
+                f"an index is being restored from snapshot {name!r}; wait for all shards",
+                code="snapshot_in_use",
+            )
         await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
 
     # Not while another is made: that clears away what is unfinished.
@@ -310,6 +368,17 @@ ROUTES: Final = (
         is_change=True,
         tag="operations",
         document={"body": "NewSnapshot", "answer": "Document"},
+    ),
+    Route(
+        "POST",
+        "/_snapshots/{name}/restore",
+        restore_snapshot,
+        "Make new indexes of those in a snapshot, under their names or others; all or nothing.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "RestoredIndexes", "answer": "Document"},
     ),
     Route(
         "DELETE",

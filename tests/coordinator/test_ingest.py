@@ -475,8 +475,8 @@ class TestConfiguration:
         index, warnings = await service.ingest.configure("films", {"colour": 1})
         assert warnings == ["colour is unknown and has no effect"]
         for shard in service.shards:
-            assert only(shard.prepared).entry == index.entry
-            assert shard.catalogs[-1].indexes == (index.entry,)
+            assert (only(shard.prepared).entry,) == service.catalog.message().indexes
+            assert shard.catalogs[-1].indexes == service.catalog.message().indexes
         assert Catalog.open(service.data, 2).index("films") == index
 
     async def test_numbers_and_revisions_are_never_used_again(
@@ -507,7 +507,7 @@ class TestConfiguration:
         with pytest.raises(StorageFull):
             await service.ingest.configure("films", {"language": "english"})
         assert service.catalog.index("films") == index
-        assert service.shards[0].catalogs[-1].indexes == (index.entry,)
+        assert service.shards[0].catalogs[-1].indexes == service.catalog.message().indexes
         service.shards[1].prepare_refusal = None
         changed, _ = await service.ingest.configure("films", {"language": "english"})
         assert changed.revision > index.revision

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
+from common.protocol.messages import SnapshotSource
 from coordinator.routes import ROUTES
 from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
@@ -282,3 +284,22 @@ async def test_openapi_document_has_every_route(web: Web) -> None:
     assert "<script" not in page
     assert "style=" not in page
     assert "facet_fields" in page
+
+
+async def test_snapshot_stays_while_an_index_is_restored_from_it(web: Web) -> None:
+    """A shard that was killed in the middle makes the index of it again."""
+    folder = web.services.settings.snapshot_folder / "monday"
+    folder.mkdir(parents=True)
+    catalog = web.services.catalog
+    source = SnapshotSource(str(folder), 1, 5, ((1, "x"), (1, "y")))
+    (films,) = catalog.state.indexes
+    films = msgspec.structs.replace(films, source=source)
+    catalog.state = catalog.state.with_index(films)
+
+    refused = await web.send(request("DELETE", "/_snapshots/monday"))
+    catalog.state = catalog.state.without_sources()
+    removed = await web.send(request("DELETE", "/_snapshots/monday"))
+
+    assert (refused.status, refused.code) == (409, "snapshot_in_use")
+    assert removed.status == 200
+    assert not folder.exists()
