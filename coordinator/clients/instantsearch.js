@@ -14,6 +14,9 @@
  *     query  {facetFilters: [["brand:A", "brand:B"]], facets: "size"}                   size: {conjunction: false}}}
  *
  * Facets that widgets use are named in the index's configuration, as attributes for faceting are.
+ *
+ * The widget that sorts switches to another index. Here "films:year:desc" is the index "films" sorted
+ * by year; "films:year:desc:name:asc" also works, and no index has to be made for it.
  */
 
 const HITS_PER_PAGE = 20;
@@ -88,7 +91,8 @@ export function createSearchClient(options = {}) {
         requests.map(async (request) => {
           const params = { ...request.params, ...request };
           const name = params.facetName ?? params.facet;
-          const answer = await post(`/${encodeURIComponent(request.indexName)}/facet`, {
+          const { index } = indexAndSort(request.indexName);
+          const answer = await post(`/${encodeURIComponent(index)}/facet`, {
             name,
             facet_query: params.facetQuery ?? "",
             per_page: params.maxFacetHits ?? FACET_HITS,
@@ -175,7 +179,7 @@ export function searchOf({ main, folded }) {
   const shown = params.facets === "*" ? null : [params.facets ?? []].flat();
   const size = params.maxValuesPerFacet ?? VALUES_PER_FACET;
   const search = {
-    index: main.indexName,
+    ...indexAndSort(main.indexName),
     query: params.query ?? "",
     page: (params.page ?? 0) + 1,
     per_page: params.hitsPerPage ?? HITS_PER_PAGE,
@@ -203,6 +207,13 @@ export function searchOf({ main, folded }) {
     search.fields = [...new Set([...wanted.filter((name) => !name.startsWith("-")), "id"])];
   }
   return search;
+}
+
+/** Return what a name stands for: an index, or one in an order. */
+function indexAndSort(name) {
+  const found = /^(.+?)((?::[^:]+:(?:asc|desc))+)$/.exec(name);
+  if (!found) return { index: name };
+  return { index: found[1], sort: found[2].match(/[^:]+:(?:asc|desc)/g) };
 }
 
 /** Return `filters` of the facets whose counts leave them out, and all else as `filter`. */

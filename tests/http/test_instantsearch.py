@@ -169,6 +169,31 @@ def test_folded_answers_are_those_of_separate_queries(page: Page) -> None:
 
 
 @needs_node
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("shop:price:desc", [29, 28, 27]),
+        ("shop:price:asc", [0, 1, 2]),
+        ("shop:brand:desc:price:asc", [2, 5, 8]),
+    ],
+)
+def test_index_in_an_order_is_the_index_sorted(page: Page, name: str, first: list[int]) -> None:
+    """What the widget that sorts switches to; nobody made an index of that name."""
+    main = query(facets=["brand"], facetFilters=[["brand:A", "brand:B", "brand:C"]], hitsPerPage=3)
+    counts = query(facets="brand", hitsPerPage=0)
+    results, asked = page.search({**main, "indexName": name}, {**counts, "indexName": name})
+
+    assert len(asked[0]["body"]["searches"]) == 1
+    assert {one["index"] for one in asked[0]["body"]["searches"]} == {"shop"}
+    assert [hit["id"] for hit in results[0]["hits"]] == first
+    assert results[0]["index"] == name
+    (facet,), _ = page.ask(
+        "searchForFacetValues", {"indexName": name, "params": {"facetName": "brand"}}
+    )
+    assert len(facet["facetHits"]) == 3
+
+
+@needs_node
 def test_what_differs_is_asked_for_itself(page: Page) -> None:
     main = query(facets=["brand"], facetFilters=[["brand:A"]])
     others = [
