@@ -36,6 +36,7 @@ from coordinator.facet_values import (
     page_of_buckets,
 )
 from coordinator.fan_out import call_all
+from coordinator.ranges import finite
 from coordinator.requests import FacetWish, SearchParameters
 from coordinator.results import FacetResult, FacetStats
 
@@ -43,6 +44,9 @@ ALWAYS: Final = 1 << 31
 """A `num_alive_wanted` that no number of values reaches."""
 PAGES_REMEMBERED_MAX: Final = 64
 """First pages of buckets kept with the totals of a facet."""
+_SUMMABLE_END: Final = 2.0**900
+"""Of smaller numbers, all that there may be can be added up; greater ones are scaled before."""
+_SCALE: Final = 2.0**-124
 NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
@@ -289,11 +293,12 @@ def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
     numbers, counts = numbers[present], counts[present]
     count = int(counts.sum())
     # Exactly rounded, so the order in which values became known does not matter.
-    total = fsum((numbers * counts).tolist())
+    scale = 1.0 if np.abs(numbers).max() < _SUMMABLE_END else _SCALE
+    total = fsum((numbers * scale * counts).tolist())
     return FacetStats(
         min=float(numbers.min()),
         max=float(numbers.max()),
-        avg=total / count,
-        sum=total,
+        avg=finite(total / count / scale),
+        sum=finite(total / scale),
         count=count,
     )

@@ -36,7 +36,7 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
         return [
             ({"key": low, "from": low, "to": high}, count)
             for low, high, count in (
-                (_finite(key * step), _finite((key + 1) * step), count)
+                (finite(key * step), finite((key + 1) * step), count)
                 for key, count in sorted(counts.items())
             )
         ]
@@ -54,6 +54,6 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
     return buckets
 
 
-def _finite(bound: float) -> float:
-    """Return a bound that JSON can have: that of the last bucket may lie behind all numbers."""
-    return max(-sys.float_info.max, min(bound, sys.float_info.max))
+def finite(number: float) -> float:
+    """Return the nearest number that JSON has: bounds and sums may lie behind all of them."""
+    return max(-sys.float_info.max, min(number, sys.float_info.max))

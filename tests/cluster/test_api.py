@@ -6,6 +6,7 @@ import gzip
 import http.client
 import itertools
 import json
+import sys
 import zlib
 from typing import Any
 from urllib.parse import quote
@@ -370,6 +371,30 @@ def test_facet_stats_are_those_of_the_hits(index: Index) -> None:
 
     assert facet["facet_stats"] == {"min": 1, "max": 6, "avg": 3.2, "sum": 16, "count": 5}
     assert filtered["facet_stats"] == {"min": 2.5, "max": 2.5, "avg": 2.5, "sum": 5, "count": 2}
+
+
+@pytest.mark.parametrize(
+    ("prices", "average", "total"),
+    [
+        ([1e308, 1e308, 1e308], 1e308, sys.float_info.max),
+        ([sys.float_info.max, -sys.float_info.max, 7.0], 7 / 3, 7.0),
+        ([-1e308] * 5, -1e308, -sys.float_info.max),
+        ([1e308, -1e308, 1e300, 5e-324], 2.5e299, 1e300),
+    ],
+)
+def test_facet_stats_of_the_greatest_numbers(
+    index: Index, prices: list[float], average: float, total: float
+) -> None:
+    """Their sum may lie behind all numbers that JSON has; one such item breaks no search."""
+    index.configure({"aggregations": {"price": {"show_facet_stats": True}}})
+    index.put([{"id": i, "price": price} for i, price in enumerate(prices)])
+
+    stats = index.search()["data"]["aggregations"]["price"]["facet_stats"]
+
+    assert (stats["min"], stats["max"]) == (min(prices), max(prices))
+    assert stats["count"] == len(prices)
+    assert stats["avg"] == pytest.approx(average)
+    assert stats["sum"] == pytest.approx(total)
 
 
 def test_title_and_position(index: Index) -> None:

@@ -737,6 +737,15 @@ RIGHT_ITEMS: list[bytes] = [
 ]  # fmt: skip
 
 
+_GREATEST = 1.7976931348623157e308
+POISON: list[dict[str, Any]] = [
+    {"year": [_GREATEST, -_GREATEST], "tags": _GREATEST}, {"year": [5e-324, -0.0, 2**64 - 1, -(2**63)]},
+    {"year": ["1e999", "-1e308", "NaN", "Infinity", "0x1", "1_0", "١"]}, {"year": [[], [[1]], {}, None, True]},
+    {"year": {"gte": 1}, "tags": {"tags": "tags"}}, {"tags": ["\x00", "\u202e", "é", "e\u0301", "ﬁ", "\ufffd", " "]},
+    {"tags": ["x" * 10_000, ""], "year": "9" * 400}, {"tags": [f"t{i}" for i in range(1000)]},
+]  # fmt: skip
+
+
 def items() -> Iterator[Case]:
     """Items that cannot be stored, and strange ones that can."""
     for i, body in enumerate(WRONG_ITEMS):
@@ -759,6 +768,27 @@ def items() -> Iterator[Case]:
         yield case(
             f"right bulk {i}", request("POST", "/films/index", body, content_type="text/plain"), OK
         )
+    # One item must not break the index: everything that looks at its values is asked next.
+    for i, values in enumerate(POISON):
+        poison = [{"id": key, "name": "star", **values} for key in (9, 10)]
+        yield case(f"poison {i}", post("/films/items", poison), OK)
+        for field in ("year", "tags"):
+            yield case(
+                f"facets of poison {i} in {field}",
+                post(
+                    "/films/search",
+                    {
+                        "query": "star",
+                        "facets": {field: {"stats": True, "sort": ["count", "term"]}},
+                        "facet_ranges": {field: {"interval": 10}},
+                        "sort": [f"{field}:desc"],
+                        "distinct": {"field": field, "limit": 2},
+                        "show": ["score_details"],
+                    },
+                ),
+                OK,
+            )
+            yield case(f"values of poison {i}", get("/films/facet", name=field), OK)
     yield case("other id", post("/films/items/1/update", {"id": 2}), BAD, "id_mismatch")
     yield case("same id as text", post("/films/items/1/update", {"id": "1", "a": 2}), OK)
     yield case("other id in part", post("/films/items/1/partial", {"id": 2}), BAD, "id_mismatch")
