@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+import xxhash
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,10 +30,10 @@ from hypothesis.stateful import (
 from common import faults
 from common.errors import InternalError, InvalidRequest, StorageFull, Unavailable
 from common.operations import Operation, Outcome
-from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
+from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry, SnapshotSource
 from common.shard_settings import ShardSettings
 from shard import rebuild as rebuild_module
-from shard.backup import copy_truth
+from shard.backup import copy_truth, put_back
 from shard.collect.facet_counts import facet_counter
 from shard.merger import flush, work
 from shard.partition import Partition
@@ -713,6 +714,62 @@ def test_backup_holds_the_groups_up_to_its_horizon(shard: Shard, tmp_path: Path)
         assert set(live) == expected
         assert live["1"][0]["v"] == (1 if horizon == 1 else 2)
         copied.close()
+
+
+def _source(shard: Shard, snapshot: Path) -> SnapshotSource:
+    """Copy an index as a snapshot has it; returns what an entry says of it."""
+    target = snapshot / "shard-0" / "index-1"
+    target.parent.mkdir(parents=True)
+    copy_truth(shard.partition, target, shard.seq)
+    content = (target / "data.mdb").read_bytes()
+    files = ((len(content), xxhash.xxh3_64_hexdigest(content)),)
+    return SnapshotSource(str(snapshot), 1, shard.seq, files)
+
+
+def test_copy_is_put_back_as_another_index(shard: Shard, tmp_path: Path) -> None:
+    shard.put(*[{"id": number, "color": "r"} for number in range(90)])
+    shard.put({"id": 1, "color": "b"})
+    expected = _live(shard.partition.history.newest)
+    configuration: dict[str, Any] = {"aggregations": {"color": {}}}
+    entry = IndexEntry(7, "other", 9, configuration, _source(shard, tmp_path / "snapshot"))
+    folder = tmp_path / "index-7"
+
+    restored = put_back(folder, entry, 0, _SETTINGS)
+
+    assert _live(restored.history.newest) == expected
+    assert _facet_counts(restored.history.newest, "color") == {"r": 89, "b": 1}
+    assert restored.generation.entry == entry.without_source()
+    restored.close()
+    again = Partition.open(folder, 7, _SETTINGS)
+    assert again.generation.entry == entry.without_source()
+    assert _live(again.history.newest) == expected
+    again.close()
+
+
+@pytest.mark.parametrize("problem", ["no room", "other bytes", "cut", "missing"])
+def test_copy_that_cannot_be_put_back_is_told(
+    shard: Shard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    shard.put({"id": 1})
+    entry = IndexEntry(7, "other", 9, {}, _source(shard, tmp_path / "snapshot"))
+    path = tmp_path / "snapshot" / "shard-0" / "index-1" / "data.mdb"
+    content = path.read_bytes()
+    error: type[Exception] = InternalError
+    if problem == "no room":
+        monkeypatch.setattr(ShardSettings, "leave_room", lambda *_: False)
+        error = StorageFull
+    elif problem == "other bytes":
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    elif problem == "cut":
+        path.write_bytes(content[:-4096])
+    else:
+        path.unlink()
+
+    with pytest.raises(error) as caught:
+        put_back(tmp_path / "index-7", entry, 0, _SETTINGS)
+
+    code = "insufficient_storage" if problem == "no room" else "snapshot_damaged"
+    assert caught.value.code == code  # type: ignore[attr-defined]
 
 
 class PartitionMachine(RuleBasedStateMachine):
