@@ -405,21 +405,29 @@ def _texts(document: Mapping[str, Any], name: str, default: list[str]) -> list[s
 
 
 def _expiry(document: Mapping[str, Any]) -> float | None:
-    """Return when the key ends, in seconds since 1970; never in the past."""
+    """Return when the key ends, in seconds since 1970: at the earlier of two moments."""
+    ends = []
     seconds = document.get("expires_in_seconds")
     if seconds is not None:
         if type(seconds) is not int or not 0 < seconds < 10**10:
             raise _wrong("expires_in_seconds", "must be a positive integer")
-        return time.time() + seconds
+        ends.append(time.time() + seconds)
     moment = document.get("expires_at")
-    if moment is None:
-        return None
+    if moment is not None:
+        ends.append(_moment(moment))
+    return min(ends, default=None)
+
+
+def _moment(moment: object) -> float:
+    """Return an ISO date in seconds since 1970; never one in the past."""
+    if not isinstance(moment, str):
+        raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z")
     try:
         parsed = datetime.fromisoformat(moment)
         if parsed.tzinfo is None:
             parsed = parsed.replace(tzinfo=UTC)
         seconds = parsed.astimezone(UTC).timestamp()  # fails where UTC has no such year
-    except (TypeError, ValueError, OverflowError):
+    except (ValueError, OverflowError):
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z") from None
     if seconds <= time.time():
         raise _wrong("expires_at", "must not be past")

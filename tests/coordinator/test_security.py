@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +90,33 @@ def test_any_document_makes_a_key_or_is_refused(document: object) -> None:
 def test_key_ends_in_the_future(moment: object) -> None:
     with pytest.raises(InvalidRequest, match="expires_at must"):
         create_key({"actions": ["admin"], "expires_at": moment}, is_first=True)
+
+
+@pytest.mark.parametrize("moment", [True, "soon", "2001-01-01", {}])
+def test_both_ends_of_a_key_are_read(moment: object) -> None:
+    with pytest.raises(InvalidRequest, match="expires_at must"):
+        create_key(
+            {"actions": ["admin"], "expires_at": moment, "expires_in_seconds": 60}, is_first=True
+        )
+
+
+def test_key_ends_at_the_earlier_of_two_moments() -> None:
+    ends = [
+        create_key(
+            {"actions": ["admin"], "expires_at": "2999-01-01", "expires_in_seconds": seconds},
+            is_first=True,
+        )[2].expires
+        for seconds in (60, 10**10 - 1)
+    ]
+    late = create_key({"actions": ["admin"], "expires_at": "2200-01-01"}, is_first=True)[2].expires
+    both = create_key(
+        {"actions": ["admin"], "expires_at": "2200-01-01", "expires_in_seconds": 10**10 - 1},
+        is_first=True,
+    )[2].expires
+
+    assert ends[0] == pytest.approx(time.time() + 60, abs=30)
+    assert ends[1] == pytest.approx(time.time() + 10**10, abs=30)
+    assert both == late
 
 
 def test_host_names() -> None:
