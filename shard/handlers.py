@@ -34,7 +34,6 @@ from common.protocol.messages import (
     GetResponse,
     IndexStatisticsRequest,
     IndexStatisticsResponse,
-    Pin,
     PrepareConfiguration,
     ProcessStatistics,
     SearchRequest,
@@ -87,8 +86,6 @@ class Handlers:
             "facet_values": Handler(FacetValuesRequest, self.facet_values),
             "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
             "process_statistics": Handler(None, self.process_statistics),
-            "pin": Handler(Pin, self.pin),
-            "unpin": Handler(Pin, self.unpin),
             "backup": Handler(BackupRequest, self.backup),
         }
 
@@ -190,19 +187,6 @@ class Handlers:
             allocated_bytes=in_use.num_bytes,
             python_blocks=in_use.num_blocks,
         )
-
-    def pin(self, request: Pin) -> None:
-        """Keep a state for a cursor."""
-        partition = self._indexes.index(request.index).partition
-        partition.snapshot_at(request.horizon)
-        with partition.lock:
-            partition.history.pin(request.horizon)
-
-    def unpin(self, request: Pin) -> None:
-        """Let go of a state that was kept."""
-        partition = self._indexes.index(request.index).partition
-        with partition.lock:
-            partition.history.unpin(request.horizon)
 
     async def backup(self, request: BackupRequest) -> None:
         """Copy the truth of all indexes into a folder."""

@@ -14,7 +14,6 @@ others are restored from a later one and the log of groups (`Partition.snapshot_
 from __future__ import annotations
 
 import bisect
-from collections import Counter
 
 from shard.snapshot import Snapshot
 
@@ -39,7 +38,6 @@ class SnapshotHistory:
         self._snapshots: tuple[Snapshot, ...] = (first,)
         self._seqs = [*known, first.seq]
         self._asked: tuple[int, ...] = ()
-        self._pins: Counter[int] = Counter()
         self._horizon = 0
 
     @property
@@ -54,13 +52,8 @@ class SnapshotHistory:
 
     @property
     def horizon(self) -> int:
-        """The oldest horizon that a search may still name without a pin."""
+        """The oldest horizon that a search may still name: what died up to it stays dead."""
         return self._horizon
-
-    @property
-    def safe_seq(self) -> int:
-        """The oldest horizon in use, pinned ones included: what died up to it stays dead."""
-        return min((self._horizon, *self._pins))
 
     def at(self, horizon: int, revision: int | None = None) -> Snapshot | None:
         """Return the newest state that is not behind a horizon; None if it is not kept.
@@ -108,33 +101,17 @@ class SnapshotHistory:
         self.add(snapshot)
 
     def advance(self, horizon: int) -> None:
-        """Let go of states that no search can name any more."""
+        """Let go of states that no search can name any more: those behind the one it names."""
         self._horizon = max(self._horizon, horizon)
-        self._forget()
+        position = bisect.bisect_right(self._seqs, self._horizon)
+        if position > 1:
+            self._seqs = self._seqs[position - 1 :]
+        self._drop()
 
     def forget_revisions(self) -> None:
         """Let go of states of former configurations."""
         revision = self.newest.revision
         self._snapshots = tuple(one for one in self._snapshots if one.revision == revision)
-
-    def pin(self, horizon: int) -> None:
-        """Keep the state that a horizon names until it is unpinned as often."""
-        self._pins[horizon] += 1
-
-    def unpin(self, horizon: int) -> None:
-        """Let go of a pinned state; unknown ones (from before a restart) do not matter."""
-        if self._pins[horizon] <= 1:
-            del self._pins[horizon]
-        else:
-            self._pins[horizon] -= 1
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget the seqs behind the oldest horizon in use, but for the one that it names."""
-        position = bisect.bisect_right(self._seqs, self.safe_seq)
-        if position > 1:
-            self._seqs = self._seqs[position - 1 :]
-        self._drop()
 
     def _drop(self) -> None:
         """Keep the newest states, those that were asked for, and none that is forgotten."""

@@ -465,7 +465,7 @@ class Partition:
     @property
     def safe_seq(self) -> int:
         """Seq up to which deletions are final: no search can name a state before it."""
-        return self.history.safe_seq
+        return self.history.horizon
 
     def final_groups(self) -> list[Group]:
         """Return the groups of the log that no search can name a state before."""

@@ -18,7 +18,6 @@ side walks them in Python.
     facet_values    FacetValuesRequest      FacetValuesResponse
     index_statistics IndexStatisticsRequest  IndexStatisticsResponse
     process_statistics None                 ProcessStatistics
-    pin / unpin     Pin                     None               keep a snapshot for a cursor
     backup          BackupRequest           None
 """
 
@@ -441,13 +440,6 @@ class ProcessStatistics(Message, frozen=True, array_like=True):
     """What searches keep of what they derived, by kind."""
     allocated_bytes: int = 0
     python_blocks: int = 0
-
-
-class Pin(Message, frozen=True, array_like=True):
-    """Keep (or let go of) the snapshot that a horizon names."""
-
-    index: int
-    horizon: int
 
 
 class BackupRequest(Message, frozen=True, array_like=True):

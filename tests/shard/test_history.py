@@ -50,23 +50,6 @@ def test_advancing_keeps_what_the_horizon_names() -> None:
     assert _seq(history, 8) is None
 
 
-def test_pinned_state_stays_known_until_unpinned_as_often() -> None:
-    history = SnapshotHistory(_state(3))
-    history.pin(4)
-    history.pin(4)
-    history.add(_state(5))
-    history.advance(5)
-
-    assert history.seq_at(4) == 3
-    assert history.safe_seq == 4
-    history.unpin(4)
-    assert history.seq_at(4) == 3
-    history.unpin(4)
-    assert history.seq_at(4) is None
-    assert history.safe_seq == 5
-    history.unpin(4)
-
-
 def test_few_states_are_kept_but_all_are_known() -> None:
     history = SnapshotHistory(_state(0))
     for seq in range(1, 1_000):
