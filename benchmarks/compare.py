@@ -2,11 +2,12 @@
 
     python -m benchmarks.compare --items 100000 --peers facetd,lucene,tantivy --rounds 3
 
-Every peer loads the corpus, then all take turns in rounds: open, (first round) compare answers with
-the brute-force truth, run Q1-Q10 with one client and with sixteen, weigh the processes, close. The
-floor, the same frame with empty work, is measured in every round. Result caches are off; tables
-show medians over the rounds. "facetd:4" is facetd with four shards, "facetd+cache" has its result
-cache on: its first answers fill it, so it shows what repeated searches cost.
+Every peer loads the corpus and is left alone until it has tidied up, then all take turns in rounds:
+open, (first round) compare answers with the brute-force truth, run Q1-Q10 with one client and with
+sixteen, weigh the processes, close. The floor, the same frame with empty work, is measured in every
+round. Result caches are off; tables show medians over the rounds. "facetd:4" is facetd with four
+shards, "facetd+cache" has its result cache on: its first answers fill it, so it shows what repeated
+searches cost.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ def load(peer: Peer, workload: Workload) -> Loaded:
     """Load the corpus into an empty peer."""
     try:
         seconds = peer.load(workload.file)
+        processes.wait_for_rest(peer.pids())
     finally:
         peer.close()
     disk = processes.settled_disk_bytes(peer.folder)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 STOP_SECONDS = 120.0
 START_SECONDS = 900.0
+REST_SECONDS = 3.0
+REST_SECONDS_MAX = 120.0
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -169,6 +171,21 @@ class ProcessorMeter:
     def us_per(self, count: int) -> float:
         """Return what all took together, divided, in microseconds."""
         return sum(self.seconds().values()) / max(count, 1) * 1e6
+
+
+def wait_for_rest(pids: Sequence[int]) -> None:
+    """Wait until processes have nothing to do any more, as after a load that is tidied up behind.
+
+    Rest are `REST_SECONDS` in which all of them take less than a twentieth of a core; what never
+    rests is waited for `REST_SECONDS_MAX`.
+    """
+    deadline = time.monotonic() + REST_SECONDS_MAX
+    resting_since = time.monotonic()
+    while time.monotonic() < min(deadline, resting_since + REST_SECONDS):
+        meter, started = ProcessorMeter(pids), time.monotonic()
+        time.sleep(0.5)
+        if sum(meter.seconds().values()) > (time.monotonic() - started) / 20:
+            resting_since = time.monotonic()
 
 
 def disk_bytes(folder: Path) -> int:

@@ -59,6 +59,7 @@ class Bench:
             service.start_service()
             service.configure(CONFIGURATION)
             seconds = _seconds(lambda: service.load_file(file))
+            processes.wait_for_rest(service.pids())
             yield service, {"load, µs an item": seconds / num_items * 1e6}
         finally:
             service.close()
