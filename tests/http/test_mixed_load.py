@@ -90,10 +90,12 @@ SHORT_NOISE = {
 }
 LONG_NOISE = {
     "memory KB": Noise(3_072, 0.0),
-    "allocated_bytes": Noise(1 << 20, 0.0),
+    # Pools start their threads one by one, for hours; each keeps some ten KB of freed pieces.
+    "allocated_bytes": Noise(2 << 20, 0.0),
     "python_blocks": Noise(12_000, 0.0),
     "used_bytes": Noise(512 << 10, 0.1),
     "disk KB": Noise(1_024, 0.1),
+    "states_in_use": Noise(12.0, 0.0),  # those of a minute's cursors: as many as the load is fast
 }
 COUNT_NOISE = Noise(3.0, 0.02)
 
