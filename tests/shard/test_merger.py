@@ -134,13 +134,14 @@ def test_every_state_stays_what_it_was(running: Running) -> None:
 def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> None:
     for seq in range(1, 30):
         running.apply(seq, seq - 1, [(id, seq) for id in range(seq, seq + 90)])
-    running.apply(30, 29, [(1_000, 1)])
+    # The last one makes what died before final, and is large enough for a merge with all the rest.
+    running.apply(30, 29, [(id, 30) for id in range(1_000, 1_050)])
 
     def has_rested() -> bool:
         with running.partition.environment.read() as txn:
             num_records = txn.count(SubDatabase.DOCUMENTS)
         views = running.partition.history.newest.views
-        return len(views) <= 2 and num_records == 119 and not running.partition.tail_uid
+        return len(views) <= 2 and num_records == 168 and not running.partition.tail_uid
 
     deadline = threading.Event()
     for _ in range(1_000):
@@ -149,7 +150,7 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
         deadline.wait(0.02)
 
     assert has_rested()
-    assert len(_live(running.partition.history.newest)) == 119
+    assert len(_live(running.partition.history.newest)) == 168
 
 
 def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
