@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from coordinator.parsed_requests import ParsedRequests
 
 if TYPE_CHECKING:
     from coordinator.catalog import Catalog
@@ -29,3 +31,4 @@ class Services:
     metrics: Metrics
     slow_queries: SlowQueries
     results: ResultCache
+    parsed: ParsedRequests = field(default_factory=ParsedRequests)

@@ -38,41 +38,21 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-PARSED_MAX: Final = 2_048
-PARSED_BYTES_MAX: Final = 2_048
-"""Requests longer than this are not remembered."""
 
+def search_parameters(services: Services, exchange: Exchange) -> SearchParameters:
+    """Return the parameters of a search request.
 
-class _Parsed:
-    """Parameters of recent requests: people and pages ask the same things again and again.
-
-    The key has everything that parsing looks at; parsing is pure, so nothing can go stale.
+    Raises:
+        InvalidRequest: as `requests.parse_search`.
     """
-
-    def __init__(self) -> None:
-        self._searches: dict[tuple[int, int, str, bytes], SearchParameters] = {}
-
-    def search(self, services: Services, exchange: Exchange) -> SearchParameters:
-        """Return the parameters of a search request.
-
-        Raises:
-            InvalidRequest: as `requests.parse_search`.
-        """
-        index = exchange.index
-        body = exchange.body
-        key = (index.number, index.revision, exchange.query_string, body)
-        known = self._searches.get(key)
-        if known is None:
-            limits = services.settings.limits
-            known = parse_search(raw_parameters(exchange, limits), index.configuration, limits)
-            if len(body) + len(exchange.query_string) <= PARSED_BYTES_MAX:
-                if len(self._searches) >= PARSED_MAX:
-                    self._searches.clear()
-                self._searches[key] = known
-        return known
-
-
-_parsed: Final = _Parsed()
+    asked = (exchange.index, exchange.query_string, exchange.body)
+    parameters = services.parsed.search(*asked)
+    if parameters is None:
+        limits = services.settings.limits
+        raw = raw_parameters(exchange, limits)
+        parameters = parse_search(raw, exchange.index.configuration, limits)
+        services.parsed.remember(*asked, parameters)
+    return parameters
 
 
 def raw_parameters(exchange: Exchange, limits: Limits) -> dict[str, Any]:
@@ -113,7 +93,7 @@ def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
 
 async def search(services: Services, exchange: Exchange) -> Answer:
     """Answer `/{index}/search`."""
-    parameters = narrowed(_parsed.search(services, exchange), exchange)
+    parameters = narrowed(search_parameters(services, exchange), exchange)
     if services.results.is_on:
         result = await _remembered(services, exchange, parameters)
     else:

@@ -140,7 +140,6 @@ class Machine:
         )
 
     def _start_coordinator(self) -> Process:
-        coordinator.routes.search._parsed._searches.clear()  # a new process remembers nothing
         lock = os.open(self.data, os.O_RDONLY)
         self._stack.callback(os.close, lock)
         return self._watched(
