@@ -140,10 +140,16 @@ async def test_lines_of_a_call_name_its_requests(capsys: pytest.CaptureFixture[s
     client.close("enough")
     await unheard
 
-    bug, disk, slow = (json.loads(line) for line in _lines(capsys)[:3])
-    assert (bug["event"], bug["request_id"]) == ("handler failed", "bug")
+    # On a busy machine the failing calls are slow ones too.
+    lines = [json.loads(line) for line in _lines(capsys)]
+    bug, disk = (
+        next(line for line in lines if line["event"] == event)
+        for event in ("handler failed", "call failed")
+    )
+    slow = next(line for line in lines if "request_ids" in line)
+    assert bug["request_id"] == "bug"
     assert "ValueError: bug" in bug["traceback"]
-    assert (disk["event"], disk["request_id"]) == ("call failed", "disk")
+    assert disk["request_id"] == "disk"
     assert "OSError: why" in disk["traceback"]
     assert (slow["event"], slow["request_ids"]) == ("slow call", ["slow", "too"])
     assert slow["took_ms"] >= 1
