@@ -148,9 +148,6 @@ class IndexConfiguration:
     """Greatest relative bonus of query words that stand together; 0 switches it off."""
 
 
-DEFAULT_CONFIGURATION: Final = IndexConfiguration()
-
-
 class Problems:
     """Collects what is wrong with a document: (path, message) pairs, in document order."""
 

@@ -15,9 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-LIMIT_PREFIX = "FACETD_LIMIT_"
-"""Of the environment variables that set limits; the supervisor hands them to all processes."""
-
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
