@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from common.protocol.messages import SearchResponse
 from coordinator.merge import Hit
 from coordinator.requests import SearchParameters
 
@@ -21,7 +20,6 @@ def dress_items(
     hits: Sequence[Hit],
     documents: list[bytes],
     marks: Sequence[dict[str, Any]] | None,
-    answers: Sequence[tuple[int, SearchResponse]],
 ) -> list[bytes]:
     """Return the JSON text of each hit as the request wants it.
 
@@ -30,7 +28,6 @@ def dress_items(
         hits: of the page.
         documents: stored bytes of each hit.
         marks: `_highlight` and `_snippet` of each hit, if any were asked for.
-        answers: where explanations come from.
     """
     if parameters.fields is not None or parameters.exclude_fields is not None:
         documents = [
@@ -40,14 +37,14 @@ def dress_items(
     wants_score = bool(parameters.show & {"score", "score_details"})
     if not wants_score and marks is None:
         return documents
-    explanations = {shard: answer.explanations for shard, answer in answers}
     dressed = []
     for i, (hit, document) in enumerate(zip(hits, documents, strict=True)):
         additions: dict[str, Any] = {}
         if wants_score:
             additions["_score"] = hit.score
-        if "score_details" in parameters.show and hit.rank < len(explanations[hit.shard]):
-            additions["_score_details"] = explanations[hit.shard][hit.rank]
+        explanations = hit.answer.explanations
+        if "score_details" in parameters.show and hit.rank < len(explanations):
+            additions["_score_details"] = explanations[hit.rank]
         if marks is not None:
             additions.update(marks[i])
         dressed.append(add_members(document, additions))

@@ -3,79 +3,66 @@
 Order of hits: the sort keys as asked, then score descending, then place ascending. A shard returns
 the best `offset + limit` of its own, best first; the best of all shards are among them.
 
-Two ways, by what orders the hits:
+Hits are named by their position in the answers, one shard's behind the other's. Two ways to order
+positions, by how many there are:
 
-* scores and places only (the usual search): numpy arrays. For a deep page only the scores between
-  the page's first and last are sorted, after two selections in linear time.
-* sort keys: Python values of any type. A stable sort from the least to the most significant key.
+* the usual page: plain lists. Stable sorts from the least to the most significant key; of twenty
+  hits these take as long as the first array would take to make.
+* a deep page, where all keys are numbers: arrays. By score, only the scores between the page's
+  first and last are sorted, after two selections in linear time.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from struct import Struct
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from common.protocol.messages import Distinct, SearchResponse, SortKey
 
-_RECORD = Struct("<Q")
-_ARRAYS_MIN = 1_000
-"""Hits from which on making arrays of their sort values pays."""
+_ARRAYS_MIN = 256
+"""Hits from which on making arrays pays."""
 _EXACT_MAX = 1 << 53
+_Keys = list[tuple[SortKey, list[Any]]]
+"""Sort keys, the most significant one first, each with its value by position."""
+
+_NUMBERS = frozenset((int, float))
+_TEXTS = frozenset((str,))
 
 
-class Hit(NamedTuple):
-    """One hit of the page: which shard found it, and as its how-manieth."""
+class Hit(Struct, frozen=True):
+    """One hit of the page: which shard found it, and as its how-manieth; the rest is looked up."""
 
     shard: int
+    answer: SearchResponse
     rank: int
-    record: int
-    score: float | None
-    place: int
-    sort_values: tuple[Any, ...]
 
+    @property
+    def place(self) -> int:
+        """Insertion number."""
+        return memoryview(self.answer.places).cast("Q")[self.rank]
 
-class _Ranked:
-    """The hits of all shards as arrays, in the order of the shards."""
+    @property
+    def record(self) -> int:
+        """Names the stored document on its shard."""
+        return memoryview(self.answer.records).cast("Q")[self.rank]
 
-    def __init__(self, answers: Sequence[tuple[int, SearchResponse]]) -> None:
-        self.answers = answers
-        self.places = _joined([answer.places for _, answer in answers], np.uint64)
-        self.scores: NDArray[np.float64] | None = None
-        if any(answer.scores for _, answer in answers):
-            self.scores = _joined([answer.scores for _, answer in answers], np.float64)
+    @property
+    def score(self) -> float | None:
+        """None without a query."""
+        scores = self.answer.scores
+        return memoryview(scores).cast("d")[self.rank] if scores else None
 
-    def hits(self, positions: list[int]) -> list[Hit]:
-        """Return the hits at positions of the concatenated arrays."""
-        places: list[int] = self.places[positions].tolist()
-        scores: list[float | None] = (
-            [None] * len(positions) if self.scores is None else self.scores[positions].tolist()
-        )
-        hits = []
-        for position, place, score in zip(positions, places, scores, strict=True):
-            rank = position
-            for shard, answer in self.answers:  # noqa: B007 - read behind the loop
-                length = len(answer.places) >> 3
-                if rank < length:
-                    break
-                rank -= length
-            (record,) = _RECORD.unpack_from(answer.records, 8 * rank)
-            values = tuple(
-                [column[rank] if column else None for column in answer.sort_values]
-                if answer.sort_values
-                else ()
-            )
-            hits.append(Hit(shard, rank, record, score, place, values))
-        return hits
-
-
-def _joined(parts: list[bytes], dtype: type[np.generic]) -> NDArray[Any]:
-    """Return the arrays of all shards as one; shards without hits send nothing."""
-    return np.frombuffer(b"".join(parts), dtype)
+    @property
+    def sort_values(self) -> tuple[Any, ...]:
+        """Values of the sort keys, None where missing."""
+        return tuple([column[self.rank] if column else None for column in self.answer.sort_values])
 
 
 def merge_hits(
@@ -99,29 +86,37 @@ def merge_hits(
     Returns:
         At most `limit` hits, best first.
     """
-    ranked = _Ranked(answers)
-    num_hits = len(ranked.places)
+    starts = [0, *accumulate([len(answer.places) >> 3 for _, answer in answers])]
+    num_hits = starts.pop()
     if limit == 0 or offset >= num_hits:
         return []
-    first, num_wanted = (offset, limit) if distinct is None else (0, num_hits)
-    if sort:
-        order = _order_by_keys(ranked, sort)[first : first + num_wanted]
-    elif ranked.scores is not None:
-        order = _order_by_score(ranked.scores, ranked.places, first, num_wanted)
+    first, end = (offset, offset + limit) if distinct is None else (0, num_hits)
+    places = memoryview(b"".join([answer.places for _, answer in answers])).cast("Q")
+    scores = memoryview(b"".join([answer.scores for _, answer in answers])).cast("d")
+    keys = [(key, _column(answers, i, key, scores, num_hits)) for i, key in enumerate(sort)]
+    is_newest_first = is_place_descending and not keys and not scores
+    if num_hits < _ARRAYS_MIN or not all(_is_of_doubles(column) for _, column in keys):
+        order = _order_of_few(keys, scores, places, is_newest_first)[first:end]
+    elif keys or not scores:
+        order = _order_of_many(keys, scores, places, is_newest_first)[first:end]
     else:
-        ascending: list[int] = ranked.places.argsort(kind="stable").tolist()
-        order = (ascending[::-1] if is_place_descending else ascending)[first : first + num_wanted]
+        order = _order_by_score(np.asarray(scores), np.asarray(places), first, end)
     if distinct is not None:
-        order = _best_per_value(ranked, order, distinct.limit)[offset : offset + limit]
-    return ranked.hits(order)
+        order = _best_per_value(answers, order, distinct.limit)[offset : offset + limit]
+    found_by = [bisect_right(starts, position) - 1 for position in order]
+    return [
+        Hit(*answers[i], position - starts[i]) for i, position in zip(found_by, order, strict=True)
+    ]
 
 
-def _best_per_value(ranked: _Ranked, order: list[int], limit: int) -> list[int]:
+def _best_per_value(
+    answers: Sequence[tuple[int, SearchResponse]], order: list[int], limit: int
+) -> list[int]:
     """Return the positions without those behind the best `limit` of the same value.
 
     A hit without a value differs from all others.
     """
-    values = [value for _, answer in ranked.answers for value in answer.distinct_values]
+    values = [value for _, answer in answers for value in answer.distinct_values]
     seen: Counter[tuple[type, Any]] = Counter()
     kept = []
     for position in order:
@@ -134,49 +129,62 @@ def _best_per_value(ranked: _Ranked, order: list[int], limit: int) -> list[int]:
     return kept
 
 
+def _column(
+    answers: Sequence[tuple[int, SearchResponse]],
+    i: int,
+    key: SortKey,
+    scores: memoryview[float],
+    num_hits: int,
+) -> list[Any]:
+    """Return the values of the i-th sort key by position."""
+    if key.field is None and scores:
+        return scores.tolist()
+    column = [value for _, answer in answers for value in answer.sort_values[i]]
+    return column or [None] * num_hits
+
+
+def _order_of_few(
+    keys: _Keys, scores: memoryview[float], places: memoryview[int], is_newest_first: bool
+) -> list[int]:
+    """Return all positions in the order of the sort keys, then score, then place."""
+    order = sorted(range(len(places)), key=places.tolist().__getitem__, reverse=is_newest_first)
+    if scores:
+        order.sort(key=scores.tolist().__getitem__, reverse=True)
+    for key, column in reversed(keys):
+        kinds = set(map(type, column))
+        if not (kinds <= _NUMBERS or kinds <= _TEXTS):
+            column = [_sort_value(value, key) for value in column]
+        order.sort(key=column.__getitem__, reverse=key.is_descending)
+    return order
+
+
+def _order_of_many(
+    keys: _Keys, scores: memoryview[float], places: memoryview[int], is_newest_first: bool
+) -> list[int]:
+    """Do the same with arrays, where all values of the keys are numbers."""
+    by_place = np.asarray(places)
+    columns = [~by_place if is_newest_first else by_place]  # the least significant one first
+    if scores:
+        columns.append(-np.asarray(scores))
+    for key, column in reversed(keys):
+        numbers = np.array(column, np.float64)
+        columns.append(-numbers if key.is_descending else numbers)
+    order: list[int] = np.lexsort(columns).tolist()
+    return order
+
+
 def _order_by_score(
-    scores: NDArray[np.float64], places: NDArray[np.uint64], offset: int, limit: int
+    scores: NDArray[np.float64], places: NDArray[np.uint64], first: int, end: int
 ) -> list[int]:
     """Return positions by score descending, place ascending, for one page."""
-    end = min(offset + limit, len(scores))
-    if len(scores) <= 256:
-        all_of_them: list[int] = np.lexsort((places, -scores))[offset:end].tolist()
-        return all_of_them
+    end = min(end, len(scores))
     descending = -scores
-    best, worst = np.partition(descending, (offset, end - 1))[[offset, end - 1]]
+    best, worst = np.partition(descending, (first, end - 1))[[first, end - 1]]
     window = np.flatnonzero((descending >= best) & (descending <= worst))
     num_before = int(np.count_nonzero(descending < best))
     order = window[np.lexsort((places[window], descending[window]))]
-    page: list[int] = order[offset - num_before : end - num_before].tolist()
+    page: list[int] = order[first - num_before : end - num_before].tolist()
     return page
-
-
-def _order_by_keys(ranked: _Ranked, sort: Sequence[SortKey]) -> list[int]:
-    """Return all positions in the order of the sort keys, then score, then place."""
-    scores = ranked.scores
-    columns: list[list[Any]] = [
-        scores.tolist()
-        if key.field is None and scores is not None
-        else [value for _, answer in ranked.answers for value in answer.sort_values[i]]
-        or [None] * len(ranked.places)
-        for i, key in enumerate(sort)
-    ]
-    if len(ranked.places) >= _ARRAYS_MIN and all(map(_is_of_doubles, columns)):
-        keys = [
-            -np.array(column, np.float64) if key.is_descending else np.array(column, np.float64)
-            for key, column in zip(sort, columns, strict=True)
-        ]
-        if scores is not None:
-            keys.append(-scores)
-        by_arrays: list[int] = np.lexsort([ranked.places, *reversed(keys)]).tolist()
-        return by_arrays
-    order: list[int] = np.argsort(ranked.places, kind="stable").tolist()
-    if scores is not None:
-        order.sort(key=lambda position: -scores[position])
-    for key, column in reversed(list(zip(sort, columns, strict=True))):
-        values = [_sort_value(value, key) for value in column]
-        order.sort(key=values.__getitem__, reverse=key.is_descending)
-    return order
 
 
 def _is_of_doubles(column: list[Any]) -> bool:

@@ -133,7 +133,7 @@ class Search:
             page=parameters.page,
             per_page=parameters.per_page,
             total=sum(answer.total for _, answer in answers),
-            items=dress_items(parameters, hits, documents, marks, answers),
+            items=dress_items(parameters, hits, documents, marks),
             facets=self._facets(parameters, outcome),
             ranges=merge_ranges(parameters.ranges, answers),
             seq=horizon,
@@ -312,11 +312,14 @@ class Search:
         deadline: Deadline,
     ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
         """Return the stored bytes (and marks) of the hits, fetching those that are not here."""
-        answers = dict(outcome.answers)
-        if parameters.marks is None and all(
-            hit.rank < len(answers[hit.shard].documents) for hit in hits
-        ):
-            return [answers[hit.shard].documents[hit.rank] for hit in hits], None
+        if parameters.marks is None:
+            here = [
+                hit.answer.documents[hit.rank]
+                for hit in hits
+                if hit.rank < len(hit.answer.documents)
+            ]
+            if len(here) == len(hits):
+                return here, None
         requests: list[FetchRequest | None] = []
         for shard in range(self._cluster.num_shards):
             records = np.array([hit.record for hit in hits if hit.shard == shard], np.uint64)
