@@ -483,9 +483,12 @@ class Inflater:
         stream = self._stream
         if stream.is_finished():
             raise zlib.error("data behind the end")
-        yield stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
-        while not stream.can_accept_more_data():
-            yield stream.process(b"", output_buffer_limit=INFLATED_CHUNK_BYTES)
+        part = stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
+        yield part
+        # It may say that it takes more though a part of its output is still to come.
+        while not stream.is_finished() and (part or not stream.can_accept_more_data()):
+            part = stream.process(b"", output_buffer_limit=INFLATED_CHUNK_BYTES)
+            yield part
 
     def _feed_zlib(self, chunk: bytes) -> Iterator[bytes]:
         if self._stream is None:
