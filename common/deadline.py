@@ -7,13 +7,13 @@ Wall clock time is never used: it jumps.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from common.errors import DeadlineExceeded
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Struct, frozen=True, gc=False):
     """A moment by which an answer must be there.
 
     Attributes:

@@ -22,9 +22,9 @@ told (`ApplyRequest.horizon`) only the oldest one in use, so they keep what is s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from pathlib import Path
+from types import TracebackType
 
 from common import data_directory
 from common.errors import ServiceError, Unavailable
@@ -47,6 +47,29 @@ class _Horizon:
     def __init__(self, seq: int) -> None:
         self.seq = seq
         self.readers: dict[int, int] = {}  # horizon → requests that use it
+
+
+class Reading:
+    """What `Cluster.reading` returns; a generator would take as long as all that it holds."""
+
+    __slots__ = ("_cluster", "_index", "_seq")
+
+    def __init__(self, cluster: Cluster, index: int) -> None:
+        self._cluster = cluster
+        self._index = index
+        self._seq = 0
+
+    def __enter__(self) -> int:
+        self._seq = self._cluster.begin_read(self._index)
+        return self._seq
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._cluster.end_read(self._index, self._seq)
 
 
 class Cluster:
@@ -220,14 +243,9 @@ class Cluster:
         else:
             horizon.readers[seq] -= 1
 
-    @contextmanager
-    def reading(self, index: int) -> Iterator[int]:
+    def reading(self, index: int) -> Reading:
         """Hold the horizon of an index for the body of a `with` statement."""
-        seq = self.begin_read(index)
-        try:
-            yield seq
-        finally:
-            self.end_read(index, seq)
+        return Reading(self, index)
 
     def oldest_horizon(self, index: int) -> int:
         """Return the oldest horizon of an index that any request still uses."""

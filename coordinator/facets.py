@@ -8,11 +8,11 @@ which are kept for as long as the horizon stays, as the shards keep theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
@@ -50,8 +50,7 @@ _SCALE: Final = 2.0**-124
 NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
-@dataclass(slots=True)
-class _Totals:
+class _Totals(Struct, frozen=True):
     """The counts of one facet over all live documents of one horizon."""
 
     horizon: int
@@ -94,8 +93,9 @@ class FacetMemory:
         wanted: dict[tuple[int, str], tuple[FacetCounts, int]] = {}
         for shard, answer in answers:
             for counts in answer.facets:
-                values = self.values(counts.field)
-                start = values.missing_from(shard, counts.epoch, counts.num_values)
+                start = self.values(counts.field).missing_from(
+                    shard, counts.epoch, counts.num_values
+                )
                 if start is not None:
                     wanted.setdefault((shard, counts.field), (counts, start))
         if not wanted:
@@ -119,8 +119,7 @@ class FacetMemory:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class FacetPlan:
+class FacetPlan(Struct, frozen=True):
     """What one search asks of its facets.
 
     Attributes:
@@ -152,13 +151,13 @@ def plan_facets(
     """
     requests = []
     known: dict[str, _Totals] = {}
+    # A facet's own filter may be a range, which selects no value.
+    filtered = {clause.facet for clause in parameters.filters}
     for wish in parameters.facets:
         settings = wish.configuration
         name = settings.field
         selected = bool(parameters.selected.get(name))
-        # Its own filter may be a range, which selects no value.
-        has_own = any(clause.facet == name for clause in parameters.filters)
-        leaves_out_own = not settings.conjunction and not parameters.is_strict and has_own
+        leaves_out_own = name in filtered and not settings.conjunction and not parameters.is_strict
         num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(wish)
         totals = None
         if is_total and not parameters.allows_partial:
@@ -177,7 +176,7 @@ def _num_alive_wanted(wish: FacetWish) -> int:
     settings = wish.configuration
     if settings.hide_zero:
         return 0
-    if wish.key_query or not BucketOrder(settings.sort).is_by_count:
+    if wish.key_query or not wish.order.is_by_count:
         return ALWAYS
     return wish.offset + settings.size
 
@@ -249,10 +248,10 @@ def _page(
         values,
         counts,
         parameters.selected.get(settings.field, NONE_SELECTED),
-        BucketOrder(settings.sort, settings.hide_zero),
+        wish.order,
         wish.offset,
         settings.size,
-        accepted_keys(values, analyzer, None, wish.key_query),
+        accepted_keys(values, analyzer, None, wish.key_query) if wish.key_query else None,
     )
 
 
@@ -267,7 +266,7 @@ def _page_of_totals(
     settings = wish.configuration
     if wish.key_query or parameters.selected.get(settings.field):
         return _page(wish, parameters, values, totals.counts, analyzer)
-    key = (BucketOrder(settings.sort, settings.hide_zero), wish.offset, settings.size)
+    key = (wish.order, wish.offset, settings.size)
     page = totals.pages.get(key)
     if page is None:
         page = _page(wish, parameters, values, totals.counts, analyzer)

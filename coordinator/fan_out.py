@@ -141,7 +141,8 @@ async def gather_each(
                     first_error = first_error or error
             calls.append(call)
         num_answered = 0
-        for call in calls:
+        # The last one asked comes first: by then most others have answered, and need no wait.
+        for call in reversed(calls):
             result: T | None = None
             if call is not None:
                 try:
@@ -152,6 +153,7 @@ async def gather_each(
                         raise
                     first_error = first_error or error
             results.append(result)
+        results.reverse()
         if first_error is not None and num_answered == 0:
             raise first_error  # a part of nothing is no answer
         return results

@@ -51,7 +51,7 @@ from coordinator.parameter_values import (
     paths,
     text,
 )
-from coordinator.parameters import FacetWish, SearchParameters
+from coordinator.parameters import FacetWish, SearchParameters, facet_wish
 from coordinator.raw_parameters import QueryText, RawParameters
 
 SNIPPET_WORDS_DEFAULT: Final = 30
@@ -526,9 +526,9 @@ class ParameterReader:
             if name in wanted:
                 options = self.facet_options.get(name)
                 wishes.append(
-                    FacetWish(facet)
+                    facet_wish(facet)
                     if options is None
-                    else FacetWish(facet, options.key_query, options.offset)
+                    else facet_wish(facet, options.key_query, options.offset)
                 )
         return tuple(wishes)
 
@@ -549,7 +549,7 @@ class _WishCache:
         if entry is None:
             if len(self.entries) >= self.size_max:
                 self.entries.clear()
-            wishes = tuple(FacetWish(facet) for facet in configuration.facets.values())
+            wishes = tuple(facet_wish(facet) for facet in configuration.facets.values())
             entry = self.entries[id(configuration)] = (configuration, wishes)
         return entry[1]
 

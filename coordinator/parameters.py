@@ -15,18 +15,29 @@ from common.protocol.messages import (
     RangeRequest,
     SortKey,
 )
+from coordinator.facet_values import BucketOrder
 from coordinator.raw_parameters import RawParameters
 
 
 class FacetWish(Struct, frozen=True):
-    """One facet that an answer shall show."""
+    """One facet that an answer shall show; made by `facet_wish`."""
 
     configuration: FacetConfiguration
     """The index's settings with the request's own options applied."""
+    order: BucketOrder
+    """Of its buckets, as these settings say."""
     key_query: str | None = None
     """Only buckets whose key has a word that begins like this (typos forgiven)."""
     offset: int = 0
     """Buckets to leave out before `configuration.size` are listed."""
+
+
+def facet_wish(
+    configuration: FacetConfiguration, key_query: str | None = None, offset: int = 0
+) -> FacetWish:
+    """Return the wish for a facet."""
+    order = BucketOrder(configuration.sort, configuration.hide_zero)
+    return FacetWish(configuration, order, key_query, offset)
 
 
 class SearchParameters(Struct, frozen=True, kw_only=True):

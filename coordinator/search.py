@@ -20,10 +20,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
@@ -63,18 +63,28 @@ INLINE_HITS_MAX: Final = 40
 than a second round trip."""
 
 
-@dataclass(slots=True)
-class _IndexMemory:
+class _IndexMemory(Struct, frozen=True):
     """What is remembered of one index between searches; all of it can be asked for again."""
 
+    configuration: IndexConfiguration
     revision: int
     vocabulary: Vocabulary
     statistics: StatisticsMemory
     facets: FacetMemory
 
+    def knows_field(self, name: str) -> bool:
+        """Return whether some document had a value to filter and sort by in a field.
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+        What the configuration itself names counts as such.
+        """
+        return (
+            name in self.configuration.facets
+            or name in self.configuration.sorting_fields
+            or name in self.statistics.scalar_fields
+        )
+
+
+class _Outcome(Struct, frozen=True):
     """What the shards answered to one search, facet dictionaries known."""
 
     answers: list[tuple[int, SearchResponse]]
@@ -115,7 +125,9 @@ class Search:
         """
         started = time.perf_counter()
         deadline = Deadline.after_ms(parameters.timeout_ms)
-        cursor = self._cursor(index, parameters, held)
+        cursor = None
+        if parameters.cursor is not None:
+            cursor = self._cursor(index, parameters, parameters.cursor, held)
         with self._cluster.reading(index.number) as newest:
             horizon = newest if cursor is None else cursor.horizon
             outcome = await self._scatter(index, parameters, horizon, cursor, deadline)
@@ -191,8 +203,11 @@ class Search:
     ) -> _Outcome:
         """Ask the shards; afterwards every facet number in their answers has a text."""
         memory = self._memory(index)
-        scored = await self._scored_query(index, memory, parameters, horizon, deadline)
-        await self._check_fields(index, memory, parameters, horizon, deadline)
+        scored = UNRESTRICTED
+        if parameters.query:
+            scored = await self._scored_query(index, memory, parameters, horizon, deadline)
+        if parameters.filter_fields or parameters.sort:
+            await self._check_fields(index, memory, parameters, horizon, deadline)
         plan = plan_facets(
             parameters,
             memory.facets,
@@ -230,7 +245,8 @@ class Search:
             is_partial=parameters.allows_partial,
         )
         answers = [(i, answer) for i, answer in enumerate(responses) if answer is not None]
-        await memory.facets.learn(index, answers, deadline)
+        if plan.requests:
+            await memory.facets.learn(index, answers, deadline)
         return _Outcome(answers, horizon, memory, scored, plan)
 
     async def _scored_query(
@@ -242,8 +258,6 @@ class Search:
         deadline: Deadline,
     ) -> ScoredQuery:
         """Parse and score the query text."""
-        if not parameters.query:
-            return UNRESTRICTED
 
         def parse() -> ParsedQuery:
             return parse_query(
@@ -268,35 +282,30 @@ class Search:
 
         An index without documents refuses nothing: nobody can tell yet.
         """
-        configuration = index.configuration
-        known = memory.statistics.scalar_fields
-
-        def is_unknown(name: str | None) -> bool:
-            return name is not None and name not in known and not _is_declared(configuration, name)
-
-        if not any(map(is_unknown, parameters.filter_fields)) and not any(
-            is_unknown(key.field) for key in parameters.sort
-        ):
+        knows = memory.knows_field
+        named = [key.field for key in parameters.sort if key.field is not None]
+        if all(map(knows, parameters.filter_fields)) and all(map(knows, named)):
             return
         statistics = await memory.statistics.of_words(
             index, (), horizon, deadline, is_partial=parameters.allows_partial
         )
         if statistics.num_docs == 0:
             return
+        known = sorted(memory.statistics.scalar_fields)
         for name, param in parameters.filter_fields.items():
-            if is_unknown(name):
+            if not knows(name):
                 raise InvalidRequest(
                     f"{name!r} is neither a facet nor a field with values to filter by; "
-                    f"the facets are {_listed(configuration.facets)}, "
-                    f"fields with values are {_listed(sorted(known))}",
+                    f"the facets are {_listed(index.configuration.facets)}, "
+                    f"fields with values are {_listed(known)}",
                     code="unknown_facet",
                     param=param,
                 )
-        for key in parameters.sort:
-            if is_unknown(key.field):
+        for name in named:
+            if not knows(name):
                 raise InvalidRequest(
-                    f"no item has a value to sort by in {key.field!r}; "
-                    f"fields with values are {_listed(sorted(known))}",
+                    f"no item has a value to sort by in {name!r}; "
+                    f"fields with values are {_listed(known)}",
                     code="unknown_sort_field",
                     param=parameters.sort_param,
                 )
@@ -352,6 +361,8 @@ class Search:
 
     def _facets(self, parameters: SearchParameters, outcome: _Outcome) -> list[FacetResult]:
         """Merge the counts of all facets and choose their buckets."""
+        if not parameters.facets:
+            return []
         return facet_results(
             parameters,
             outcome.plan,
@@ -365,12 +376,10 @@ class Search:
     # --- what is remembered
 
     def _cursor(
-        self, index: Index, parameters: SearchParameters, held: int | None
-    ) -> Cursor | None:
-        """Return the cursor of a request, if it has one; its state is kept for a while."""
-        if parameters.cursor is None:
-            return None
-        cursor = Cursor.decode(parameters.cursor, index.revision, len(parameters.sort))
+        self, index: Index, parameters: SearchParameters, text: str, held: int | None
+    ) -> Cursor:
+        """Return the cursor of a request; its state is kept for a while."""
+        cursor = Cursor.decode(text, index.revision, len(parameters.sort))
         if held is not None:
             return Cursor(index.revision, held, cursor.after)
         if cursor.is_start:
@@ -383,6 +392,7 @@ class Search:
         memory = self._memories.get(index.number)
         if memory is None or memory.revision != index.revision:
             memory = _IndexMemory(
+                index.configuration,
                 index.revision,
                 Vocabulary(index.configuration, self._analyzer),
                 StatisticsMemory(self._cluster),
@@ -396,11 +406,6 @@ class Search:
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
             del self._memories[number]
-
-
-def _is_declared(configuration: IndexConfiguration, name: str) -> bool:
-    """Whether the configuration itself promises that a field can be filtered and sorted by."""
-    return name in configuration.facets or name in configuration.sorting_fields
 
 
 def _listed(names: object) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError
 from common.protocol.messages import FilterClause
 from coordinator.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
+from coordinator.parameters import facet_wish
 from coordinator.raw_parameters import decode_object, query_parameters
 from coordinator.requests import (
     FacetParameters,
@@ -85,7 +86,7 @@ def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
         search,
         filters=(*search.filters, FilterClause(condition)),
         facets=tuple(
-            msgspec.structs.replace(wish, configuration=replace(wish.configuration, hide_zero=True))
+            facet_wish(replace(wish.configuration, hide_zero=True), wish.key_query, wish.offset)
             for wish in search.facets
         ),
     )
