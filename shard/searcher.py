@@ -59,6 +59,7 @@ from shard.index.presence import Aspect, presence_of
 from shard.index.sort_columns import needs_column
 from shard.query import filters
 from shard.query.explanation import explain_score
+from shard.query.prepared import PreparedQuery
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
 
@@ -176,17 +177,20 @@ def _plan(request: SearchRequest) -> _Plan:
 def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
     """Find the documents of every segment that match."""
     plan = _plan(request)
+    prepared = None
+    if request.query is not None:
+        prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
     hits: list[Matches] = []
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
     for view in snapshot.views:
-        if request.query is None:
+        if prepared is None:
             matches, others = match_filters(snapshot, view, plan.common, plan.groups)
             best = matches
         else:
             base = narrow(snapshot, view, view.live_mask, plan.common)
             groups = resolve_groups(snapshot, view, plan.groups)
-            matches, best, others = _match_query(snapshot, view, request, base, groups)
+            matches, best, others = _match_query(view, request, prepared, base, groups)
         hits.append(matches)
         ranked.append(best)
         for facet, part in others.items():
@@ -195,9 +199,9 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
 
 
 def _match_query(
-    snapshot: Snapshot,
     view: SegmentView,
     request: SearchRequest,
+    prepared: PreparedQuery,
     base: NDArray[np.uint64] | None,
     groups: Mapping[str, NDArray[np.uint64]],
 ) -> tuple[Matches, Matches, dict[str, Matches]]:
@@ -210,24 +214,17 @@ def _match_query(
     Facets that leave out their own clauses need the query's matches among more documents. Those
     are matched a second time: without exact scores, which are what costs.
     """
-    query = request.query
-    assert query is not None
-    if query.required > len(query.clauses):
-        nothing = Matches(view, docs=np.zeros(0, np.uint32), scores=np.zeros(0))
-        return nothing, nothing, dict.fromkeys(groups, nothing)
     needs_all_scores = (
         request.sort or request.after or request.distinct or request.wants_explanation
     )
     allowed = base
     for words in groups.values():
         allowed = both(allowed, words)
-    languages = _languages(snapshot)
-    registry = snapshot.registry
     num_ranked = None if needs_all_scores else request.num_hits
-    match = match_text(view, query, registry, languages, allowed, num_ranked)
+    match = match_text(view, prepared, allowed, num_ranked)
     if not groups:
         return match.found, match.ranked, {}
-    wider = match_text(view, query, registry, languages, base, 0)
+    wider = match_text(view, prepared, base, 0)
     return match.found, match.ranked, leave_out_each(view, wider.found.docs, groups)
 
 
@@ -267,9 +264,9 @@ def _explain(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> tuple[An
     """Return the parts of each hit's score, if they were asked for."""
     if not request.wants_explanation or request.query is None:
         return ()
-    languages = _languages(snapshot)
+    prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
     return tuple(
-        explain_score(snapshot.views[view], request.query, snapshot.registry, languages, doc)
+        explain_score(snapshot.views[view], prepared, doc)
         for view, doc in zip(hits.views.tolist(), hits.docs.tolist(), strict=True)
     )
 

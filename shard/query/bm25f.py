@@ -426,11 +426,23 @@ def take_scores(docs: Any, weights: Any, k1: Any, cells: Any, touched: Any) -> A
     return scores, tiers
 
 
-@kernel("void(uint64[::1], uint32[::1], boolean)", allocates=False)
-def mark_bits(bits: Any, docs: Any, is_set: Any) -> Any:
-    """Set the bits of documents, or clear all words that have them."""
+@kernel("void(uint64[::1], uint32[::1])", allocates=False)
+def mark_bits(bits: Any, docs: Any) -> Any:
+    """Set the bits of documents.
+
+    By bytes: of documents that stand close together the next would have to wait for the word that
+    the last one has written, which costs as much again.
+    """
+    octets = bits.view(np.uint8)
     for doc in docs:
-        if is_set:
-            bits[doc >> 6] |= _ONE << np.uint64(doc & 63)
-        else:
+        octets[doc >> np.uint32(3)] |= np.uint8(1) << np.uint8(doc & np.uint32(7))
+
+
+@kernel("void(uint64[::1], uint32[::1])", allocates=False)
+def clear_bits(bits: Any, docs: Any) -> Any:
+    """Clear all words in which documents have a bit."""
+    if len(docs) > len(bits):
+        bits[:] = 0
+    else:
+        for doc in docs:
             bits[doc >> 6] = 0

@@ -27,15 +27,15 @@ from shard.index.field_lengths import DECODED_LENGTHS
 from shard.index.postings import BLOCK_ENTRIES, decode_block
 from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
 from shard.query.phrase import find_phrase
-from shard.query.text_search import Evaluation, proximity_pairs, tier_step, worst_tier
+from shard.query.prepared import PreparedQuery
+from shard.query.text_search import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from common.analysis.languages import Languages
-    from common.protocol.messages import ScoredClause, TextQuery
+    from common.protocol.messages import ScoredClause
     from shard.index.field_registry import FieldRegistry
     from shard.snapshot import SegmentView
 
@@ -98,19 +98,14 @@ def _list_entries(
     return found[:num_found]
 
 
-def explain_score(
-    view: SegmentView,
-    query: TextQuery,
-    registry: FieldRegistry,
-    languages: Languages,
-    doc: int,
-) -> dict[str, Any]:
+def explain_score(view: SegmentView, prepared: PreparedQuery, doc: int) -> dict[str, Any]:
     """Return the parts of the score of a document that matches; see the module.
 
     Cost: the blocks of all terms of the query that can hold the document; for a prefix of many
     terms some hundred microseconds.
     """
-    evaluation = Evaluation(view.segment, query, registry, languages)
+    query, registry = prepared.query, prepared.registry
+    evaluation = Evaluation(view.segment, prepared)
     candidate = np.array([doc], np.uint32)
     parts: list[dict[str, Any]] = []
     tier = 0
@@ -123,19 +118,18 @@ def explain_score(
         tier = max(tier, int(found.tiers[0]))
         score = int(found.scores[0]) / SCORE_UNIT
         parts.append(_explain_clause(evaluation, scored, registry, doc, int(found.tiers[0]), score))
-    pairs = proximity_pairs(query)
-    if pairs is not None:
-        seen = evaluation.up_to(tier) if query.required >= len(query.clauses) else evaluation
-        bonus = int(seen.bonus(candidate, pairs)[0]) / SCORE_UNIT
+    if prepared.pairs is not None:
+        seen = evaluation.up_to(tier) if prepared.needs_all else evaluation
+        bonus = int(seen.bonus(candidate)[0]) / SCORE_UNIT
         parts.append({"kind": "proximity", "score": bonus})
-    if query.required >= len(query.clauses):
-        worst = worst_tier(query)
-        if worst > 0:
-            step = tier_step(query) * (worst - tier)
-            parts.insert(0, {"kind": "tier", "score": step, "tier": _TIER_NAMES[tier]})
+    step = prepared.step / SCORE_UNIT
+    if prepared.needs_all:
+        if prepared.worst_tier > 0:
+            steps = step * (prepared.worst_tier - tier)
+            parts.insert(0, {"kind": "tier", "score": steps, "tier": _TIER_NAMES[tier]})
     elif query.is_leading:
-        step = tier_step(query) * (leading - 1)
-        parts.insert(0, {"kind": "leading words", "score": step, "words": leading})
+        steps = step * (leading - 1)
+        parts.insert(0, {"kind": "leading words", "score": steps, "words": leading})
     return {"score": sum(part["score"] for part in parts), "parts": parts}
 
 

@@ -315,8 +315,8 @@ def _add_occurrences(
 
 
 @kernel(
-    f"uint64[::1]({_LISTS}, int64[:, ::1], uint32[::1], int64[::1], uint64[::1], int64[::1],"
-    " uint64[::1], int32[::1], float64[:, ::1])"
+    f"uint64[::1]({_LISTS}, int64, uint32[::1], uint32[::1], uint32[::1], uint64[::1], int64[::1],"
+    " uint32[::1], uint64[::1], int32[::1], float64[:, ::1])"
 )
 def _list_occurrences(
     postings: Any,
@@ -328,21 +328,36 @@ def _list_occurrences(
     positions: Any,
     position_starts: Any,
     skip_positions: Any,
-    readings: Any,
-    listed: Any,
-    numbers: Any,
+    num_terms: Any,
+    prefix_firsts: Any,
+    prefix_lasts: Any,
+    terms: Any,
     languages: Any,
     words: Any,
+    wanted: Any,
     row_languages: Any,
     field_rows: Any,
     gains: Any,
 ) -> Any:
-    """Return the places of terms, each of a word, in documents; the readings are `_narrow`'s.
+    """Return the places of terms and prefix lists, each of a word, in documents; not sorted.
 
     An occurrence is: number of the document (20 bits), field (16), position (22), 63 - word (6):
     where one place is two words of the query, the later word is looked at first, so that it meets
     the earlier one at the place before, not at its own.
     """
+    readings, listed, numbers = _narrow(
+        postings,
+        posting_starts,
+        entry_counts,
+        skip_starts,
+        skip_docs,
+        skip_postings,
+        num_terms,
+        prefix_firsts,
+        prefix_lasts,
+        terms,
+        wanted,
+    )
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     found = np.empty(256, np.uint64)
     num_found = np.int64(0)
@@ -424,53 +439,61 @@ def _measure(occurrences: Any, num_docs: Any, pair_weights: Any) -> Any:
 
 
 def closeness_bound(pair_weights: NDArray[np.float64]) -> float:
-    """Return the greatest sum that `sum_closeness` can give; no pair goes before the first."""
+    """Return the greatest sum that `Closeness` can give; no pair goes before the first."""
     return float(pair_weights[0] + CHAIN_MAX * pair_weights[1:].sum())
 
 
-def sum_closeness(
-    index: TextIndex,
-    expansions: Sequence[Expansion],
-    pair_weights: NDArray[np.float64],
-    docs: NDArray[np.uint32],
-    fields: FieldGains,
-) -> NDArray[np.float64]:
-    """Return per document the sum over neighbouring words of pair weight times closeness.
+class Closeness:
+    """How close the words of a query stand, in documents of one segment.
 
     Args:
         index: the segment's text structures.
-        expansions: of the query's words, in order; at most `WORDS_MAX`.
+        expansions: of the words, in order; at most `WORDS_MAX`.
         pair_weights: of each word and the next.
-        docs: ascending documents.
         fields: which are searched, and their languages.
     """
-    # A prefix list also has what is a better match of its word: another occurrence of the same.
-    read = [one.joined or one for one in expansions]
-    terms = np.concatenate([one.terms for one in read])
-    languages = np.concatenate([one.languages for one in read])
-    words = np.repeat(np.arange(len(read)), [len(one) for one in read])
-    sums = np.zeros(len(docs))
-    for start in range(0, len(docs), _DOCS_MAX):
-        wanted = docs[start : start + _DOCS_MAX]
-        readings, listed, numbers = _narrow(
-            *index.lists,
+
+    __slots__ = ("_fields", "_index", "_languages", "_pair_weights", "_terms", "_words")
+
+    def __init__(
+        self,
+        index: TextIndex,
+        expansions: Sequence[Expansion],
+        pair_weights: NDArray[np.float64],
+        fields: FieldGains,
+    ) -> None:
+        # A prefix list also has what is a better match of its word: an occurrence of the same.
+        read = [one.joined or one for one in expansions]
+        self._index = index
+        self._terms = np.concatenate([one.terms for one in read])
+        self._languages = np.concatenate([one.languages for one in read])
+        self._words = np.repeat(np.arange(len(read)), [len(one) for one in read])
+        self._pair_weights = pair_weights
+        self._fields = fields
+
+    def of(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Return the sum over the pairs of weight times closeness of ascending documents."""
+        if len(docs) <= _DOCS_MAX:
+            return self._sum(docs)
+        return np.concatenate(
+            [self._sum(docs[at : at + _DOCS_MAX]) for at in range(0, len(docs), _DOCS_MAX)]
+        )
+
+    def _sum(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+        index = self._index
+        occurrences = _list_occurrences(
+            *lists_of(index),
             len(index.vocabulary),
             index.prefix_firsts,
             index.prefix_lasts,
-            terms,
-            wanted,
-        )
-        occurrences = _list_occurrences(
-            *lists_of(index),
-            readings,
-            listed,
-            numbers,
-            languages,
-            words,
-            fields.row_languages,
+            self._terms,
+            self._languages,
+            self._words,
+            docs,
+            self._fields.row_languages,
             index.field_rows,
-            fields.gains,
+            self._fields.gains,
         )
         occurrences.sort()
-        sums[start : start + _DOCS_MAX] = _measure(occurrences, len(wanted), pair_weights)
-    return sums
+        sums: NDArray[np.float64] = _measure(occurrences, len(docs), self._pair_weights)
+        return sums

@@ -46,6 +46,7 @@ from shard.query.bm25f import (
     NO_DOCS,
     POSTINGS,
     FieldGains,
+    clear_bits,
     length_code,
     mark_bits,
     pick_wanted,
@@ -216,7 +217,7 @@ def _match_terms(
         wanted = allowed
         if is_narrowed:
             wanted = bits
-            mark_bits(bits, docs[:count], True)
+            mark_bits(bits, docs[:count])
         num_more = _scan(
             postings,
             posting_starts,
@@ -244,7 +245,7 @@ def _match_terms(
             picked,
         )
         if is_narrowed:
-            mark_bits(bits, docs[:count], False)
+            clear_bits(bits, docs[:count])
         docs = more
         count = num_more
         if count == 0:
@@ -257,7 +258,7 @@ def _match_terms(
         scores[position] = saturate(totals[position], weights[last], k1)
     if last > 0:
         same_docs = np.empty(count + 1, np.uint32)
-        mark_bits(bits, docs, True)
+        mark_bits(bits, docs)
         for i in range(last):
             _scan(
                 postings,
@@ -287,7 +288,7 @@ def _match_terms(
             )
             for position in range(count):
                 scores[position] += saturate(totals[position], weights[i], k1)
-        mark_bits(bits, docs, False)
+        clear_bits(bits, docs)
     return docs, scores
 
 
@@ -352,7 +353,7 @@ def _mark_terms(
             block_docs,
             picked,
         )
-        mark_bits(marked, docs[:count], True)
+        mark_bits(marked, docs[:count])
 
 
 @kernel(
@@ -471,7 +472,7 @@ def _best_of_term(
         members = members[:num_members]
         docs = np.empty(num_members + 1, np.uint32)
         scores = np.empty(num_members, np.int64)
-        mark_bits(bits, members, True)
+        mark_bits(bits, members)
         found = _scan(
             postings,
             posting_starts,
@@ -498,7 +499,7 @@ def _best_of_term(
             block_docs,
             picked,
         )
-        mark_bits(bits, members, False)
+        clear_bits(bits, members)
         docs = docs[:found]
         scores = scores[:found]
         for position in range(found):
@@ -617,7 +618,7 @@ class TermLists:
             marked: the bitset.
         """
         if candidates is not None:
-            mark_bits(self._bits, candidates, True)
+            mark_bits(self._bits, candidates)
         _mark_terms(
             *self._index.lists,
             *self._index.field_lengths,
@@ -632,7 +633,7 @@ class TermLists:
             marked,
         )
         if candidates is not None:
-            mark_bits(self._bits, candidates, False)
+            clear_bits(self._bits, candidates)
 
     def count(self, term: int, languages: int) -> int | None:
         """Return how many documents a term has, deleted ones included; None: nobody knows."""

@@ -14,20 +14,17 @@ The score of a hit is one float64 that orders everything:
 `step` is a power of two above any sum of clauses, so that a hit in which all words stand as typed
 comes before one in which a word is only begun, and that before one with a typo, however rare the
 words (tiers: see bm25f). A query whose words match in one tier only has no such part. `step`
-depends on the query alone, hence is the same on all shards.
+depends on the query alone, hence is the same on all shards (`shard/query/prepared.py`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.analyzer import is_run
-from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.collect.matches import Matches
@@ -44,27 +41,22 @@ from shard.query.bm25f import (
     FieldGains,
     add_entries,
     add_terms,
+    clear_bits,
     make_gains,
     mark_bits,
     take_scores,
 )
 from shard.query.expansion import Expansion, expand_word, language_bits
 from shard.query.phrase import find_phrase
-from shard.query.proximity import (
-    CHAIN_MAX,
-    RUN_PAIR_FACTOR,
-    WORDS_MAX,
-    closeness_bound,
-    sum_closeness,
-)
+from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
+from shard.query.proximity import Closeness
 from shard.query.ranking import kth_greatest, pick
 from shard.query.term_lists import TermLists
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-    from shard.index.field_registry import FieldRegistry
+    from common.protocol.messages import FieldWeight, ScoredClause
     from shard.index.segment import Segment
     from shard.snapshot import SegmentView
 
@@ -93,6 +85,15 @@ class _Single(NamedTuple):
     languages: int
     weight: float
     tier: int
+
+
+class _Reading(NamedTuple):
+    """A clause, and what it is to read it in this segment."""
+
+    scored: ScoredClause
+    single: _Single | None
+    cost: int
+    """Estimate of its posting entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,54 +181,78 @@ class Evaluation:
 
     Args:
         segment: where to search.
-        query: what for.
-        registry: of the segment's field numbers.
-        languages: of the configuration.
-        tier: the worst in which a word may match.
+        prepared: what for.
+        tier: the worst in which a word may match; that of the query, if not given.
     """
 
-    def __init__(
-        self,
-        segment: Segment,
-        query: TextQuery,
-        registry: FieldRegistry,
-        languages: Languages,
-        *,
-        tier: int = NUM_TIERS - 1,
-    ) -> None:
+    __slots__ = (
+        "_better",
+        "_closeness",
+        "_readings",
+        "fields",
+        "index",
+        "k1",
+        "lists",
+        "prepared",
+        "query",
+        "segment",
+        "tier",
+    )
+
+    def __init__(self, segment: Segment, prepared: PreparedQuery, tier: int | None = None) -> None:
         self.segment = segment
-        self.registry = registry
-        self.tier = tier
+        self.prepared = prepared
+        self.query = prepared.query
+        self.tier = prepared.worst_tier if tier is None else tier
         self.index: TextIndex = text_index(segment)
-        self.query = query
-        self.languages = languages
-        self.fields = _gains_of(segment, query, registry, languages)
-        self.k1 = query.k1 * FREQ_UNIT
+        self.fields = _gains_of(segment, prepared)
+        self.k1 = self.query.k1 * FREQ_UNIT
         SCRATCH.reserve(self.index.num_docs)
         self.lists = TermLists(segment, self.index, self.fields, self.k1, SCRATCH.members)
+        self._readings: list[_Reading] | None = None
+        self._closeness: Closeness | None = None
+        self._better: dict[int, Evaluation] = {}
 
     def up_to(self, tier: int) -> Evaluation:
         """Return the same with words matching in no worse tier."""
         if tier >= self.tier:
             return self
-        return Evaluation(self.segment, self.query, self.registry, self.languages, tier=tier)
+        better = self._better.get(tier)
+        if better is None:
+            better = self._better[tier] = Evaluation(self.segment, self.prepared, tier)
+        return better
+
+    @property
+    def has_one_tier(self) -> bool:
+        """Whether all documents that have all words have them in one tier: this one."""
+        return self.tier <= self.prepared.best_tier
 
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word."""
-        return expand_word(self.segment, word, self.languages, self.tier + 1)
+        return expand_word(self.segment, word, self.prepared.languages, self.tier + 1)
 
     def reading(self, word: Word) -> Expansion:
         """Return the lists to read for a word: of its terms, or of its prefix."""
         expansion = self.expansion(word)
         return expansion.joined or expansion
 
-    def cost(self, clause: Clause) -> int:
-        """Estimate the posting entries of a clause: the order of intersection depends on it."""
+    @property
+    def readings(self) -> list[_Reading]:
+        """The clauses by cost, the rarest first: the order of intersection."""
+        if self._readings is None:
+            self._readings = [
+                _Reading(scored, self.single(scored.clause, scored.weights), self._cost(scored))
+                for scored in self.query.clauses
+            ]
+            self._readings.sort(key=lambda one: one.cost)
+        return self._readings
+
+    def _cost(self, scored: ScoredClause) -> int:
+        clause = scored.clause
         if isinstance(clause, Word):
             expansion = self.reading(clause)
             return expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
-        costs = [self.expansion(word).num_entries for word in phrase_words(clause)]
-        return min(costs)
+        return min([self.expansion(word).num_entries for word in phrase_words(clause)])
 
     def score(
         self,
@@ -304,7 +329,7 @@ class Evaluation:
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         if candidates is not None:
-            mark_bits(scratch.members, candidates, True)
+            mark_bits(scratch.members, candidates)
             allowed = scratch.members
         for phrase in phrases:
             found = find_phrase(self.index, phrase, is_prefix=False, allowed=allowed)
@@ -333,7 +358,7 @@ class Evaluation:
             scratch.touched,
         )
         if candidates is not None:
-            mark_bits(scratch.members, candidates, False)
+            clear_bits(scratch.members, candidates)
         docs = self._listed(scratch.touched)
         scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells, scratch.touched)
         return _Scored(docs, scores, tiers)
@@ -348,7 +373,7 @@ class Evaluation:
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         if candidates is not None:
-            mark_bits(scratch.members, candidates, True)
+            mark_bits(scratch.members, candidates)
             allowed = scratch.members
         found = find_phrase(self.index, phrase.words, is_prefix=phrase.is_prefix, allowed=allowed)
         add_entries(
@@ -361,7 +386,7 @@ class Evaluation:
             scratch.touched,
         )
         if candidates is not None:
-            mark_bits(scratch.members, candidates, False)
+            clear_bits(scratch.members, candidates)
         docs = self._listed(scratch.touched)
         tier_weights = np.full(len(_TIERS), phrase_weight(weights))
         scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells, scratch.touched)
@@ -381,11 +406,9 @@ class Evaluation:
         """
         if not self.query.clauses:
             return self.match_anything(allowed)
-        clauses = sorted(self.query.clauses, key=lambda one: self.cost(one.clause))
-        singles = [self.single(one.clause, one.weights) for one in clauses]
-        together = [single for single in singles if single is not None]
+        together = [one.single for one in self.readings if one.single is not None]
         result: _Scored | None = None
-        for scored, single in zip(clauses, singles, strict=True):
+        for scored, single, _ in self.readings:
             candidates = None if result is None else result.docs
             if single is None:
                 more = self.score(scored.clause, scored.weights, allowed, candidates)
@@ -403,7 +426,7 @@ class Evaluation:
     def members(self, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the bitset of the documents that every clause matches, without any score."""
         words: NDArray[np.uint64] | None = None
-        for scored in sorted(self.query.clauses, key=lambda one: self.cost(one.clause)):
+        for scored, _, _ in self.readings:
             candidates = None
             if words is not None:
                 count = int(count_docs(words))
@@ -431,7 +454,7 @@ class Evaluation:
                 )
                 return marked
         found = self.score(clause, scored.weights, NO_BITS, candidates)
-        mark_bits(marked, found.docs, True)
+        mark_bits(marked, found.docs)
         return marked
 
     def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
@@ -467,91 +490,42 @@ class Evaluation:
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         bits = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
+        # The tiers of a query are those of its other words.
+        evaluation = Evaluation(self.segment, self.prepared, NUM_TIERS - 1)
         for clause in self.query.excluded:
             words = 1 if isinstance(clause, Word) else len(clause.words)
-            found = self.score(clause, [[1.0] * NUM_MATCH_KINDS] * words, NO_BITS, result.docs)
-            mark_bits(bits, found.docs, True)
+            found = evaluation.score(
+                clause, [[1.0] * NUM_MATCH_KINDS] * words, NO_BITS, result.docs
+            )
+            mark_bits(bits, found.docs)
         outside: NDArray[np.bool_] = _is_outside(result.docs, bits)
         return outside
 
     # --- proximity
 
-    def bonus(self, docs: NDArray[np.uint32], pairs: ProximityPairs) -> NDArray[np.int64]:
+    def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return what documents get for words that stand together, in units of 2^-32."""
-        sums = sum_closeness(
-            self.index,
-            [self.expansion(word) for word in pairs.words],
-            pairs.weights,
-            docs,
-            self.fields,
-        )
-        bonus: NDArray[np.int64] = np.rint(sums * (self.query.proximity * SCORE_UNIT)).astype(
-            np.int64
-        )
+        pairs = self.prepared.pairs
+        assert pairs is not None, "no words give a bonus"
+        if self._closeness is None:
+            expansions = [self.expansion(word) for word in pairs.words]
+            self._closeness = Closeness(self.index, expansions, pairs.weights, self.fields)
+        sums = self._closeness.of(docs) * (self.query.proximity * SCORE_UNIT)
+        bonus: NDArray[np.int64] = np.rint(sums).astype(np.int64)
         return bonus
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 
-def phrase_words(phrase: Phrase) -> list[Word]:
-    """Return the words of a phrase: as typed, the last one perhaps half typed."""
-    last = len(phrase.words) - 1
-    return [
-        Word(word, phrase.is_prefix and i == last, is_stemmed=False)
-        for i, word in enumerate(phrase.words)
-    ]
-
-
-def phrase_weight(weights: Sequence[Sequence[float]]) -> float:
-    """Return the weight of a phrase: the sum of its words' best."""
-    return math.fsum(max(one) for one in weights)
-
-
-class ProximityPairs(NamedTuple):
-    """The words that proximity looks at, and the weight of each and the next."""
-
-    words: list[Word]
-    weights: NDArray[np.float64]
-
-
-def proximity_pairs(query: TextQuery) -> ProximityPairs | None:
-    """Return the pairs of words that give a bonus, or None if none does.
-
-    Words of the query in order, without phrases: these are together anyway. A pair that a phrase
-    parts has weight 0. Neighbouring bigrams of a script without spaces share a character, so that
-    they mostly stand together where both occur: that says less.
-    """
-    if query.proximity <= 0 or len(query.clauses) < 2:
-        return None
-    words: list[Word] = []
-    weights: list[float] = []
-    pair_weights: list[float] = []
-    is_adjacent = False
-    for scored in query.clauses:
-        if not isinstance(scored.clause, Word) or len(words) == WORDS_MAX:
-            is_adjacent = False
-            continue
-        weight = max(scored.weights[0])
-        if words:
-            pair_weight = min(weights[-1], weight) if is_adjacent else 0.0
-            if is_run(words[-1].text) and is_run(scored.clause.text):
-                pair_weight *= RUN_PAIR_FACTOR
-            pair_weights.append(pair_weight)
-        words.append(scored.clause)
-        weights.append(weight)
-        is_adjacent = True
-    return ProximityPairs(words, np.array(pair_weights)) if any(pair_weights) else None
-
-
-def _gains_of(
-    segment: Segment, query: TextQuery, registry: FieldRegistry, languages: Languages
-) -> FieldGains:
+def _gains_of(segment: Segment, prepared: PreparedQuery) -> FieldGains:
     """Return the query's gains in a segment, made once per set of fields, weights and averages."""
     memo: dict[Any, FieldGains] = segment.caches.setdefault("gains", {})
+    query, languages = prepared.query, prepared.languages
     key = (query.fields, query.b, languages.used, bool(languages.by_path))
     gains = memo.get(key)
     if gains is None:
+        registry = prepared.registry
         numbers: dict[int, FieldWeight] = {}
         for field in query.fields:
             number = registry.number(field.path)
@@ -570,53 +544,9 @@ def _gains_of(
     return gains
 
 
-def best_tier(query: TextQuery) -> int:
-    """Return the best tier that a document can match all clauses in."""
-    return max(
-        (
-            min(
-                (TIER_OF_KIND[kind] for kind in MatchKind if scored.weights[0][kind] > 0),
-                default=NUM_TIERS - 1,
-            )
-            for scored in query.clauses
-            if isinstance(scored.clause, Word)
-        ),
-        default=0,
-    )
-
-
-def worst_tier(query: TextQuery) -> int:
-    """Return the worst tier that some clause can match in."""
-    return max(
-        (
-            TIER_OF_KIND[kind]
-            for scored in query.clauses
-            if isinstance(scored.clause, Word)
-            for kind in MatchKind
-            if scored.weights[0][kind] > 0
-        ),
-        default=0,
-    )
-
-
-def tier_step(query: TextQuery) -> float:
-    """Return the score of one tier: a power of two above any sum of clauses."""
-    bound = math.fsum(
-        phrase_weight(scored.weights)
-        if isinstance(scored.clause, Phrase)
-        else max(scored.weights[0])
-        for scored in query.clauses
-    )
-    return 2.0 ** math.ceil(
-        math.log2(max(bound * (1.0 + query.proximity * CHAIN_MAX), 0.5) * 1.0001)
-    )
-
-
 def match_text(
     view: SegmentView,
-    query: TextQuery,
-    registry: FieldRegistry,
-    languages: Languages,
+    prepared: PreparedQuery,
     allowed: NDArray[np.uint64] | None,
     num_ranked: int | None,
 ) -> TextMatch:
@@ -624,20 +554,17 @@ def match_text(
 
     Args:
         view: the segment; its deletions are not looked at, see `allowed`.
-        query: with the weights that the coordinator derived.
-        registry: of the segment's field numbers.
-        languages: of the configuration.
+        prepared: the query.
         allowed: bitset of live documents that pass the filters; None: all documents.
         num_ranked: how many of the best are wanted; None: all.
     """
-    segment = view.segment
+    segment, query = view.segment, prepared.query
     if query.required > len(query.clauses) or segment.num_docs == 0:
         nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))
         return TextMatch(nothing, nothing)
-    evaluation = Evaluation(segment, query, registry, languages)
+    evaluation = Evaluation(segment, prepared)
     bits = NO_BITS if allowed is None else allowed
-    needs_all = query.required >= len(query.clauses) > 0
-    if needs_all and num_ranked is not None and not query.excluded:
+    if prepared.needs_all and query.clauses and not query.excluded and num_ranked is not None:
         match = _best_of_all(evaluation, view, bits, num_ranked)
         if match is not None:
             return match
@@ -664,13 +591,9 @@ def _best_of_all(
     Returns:
         None where all matches have to be scored.
     """
-    query = evaluation.query
-    tier, worst = best_tier(query), worst_tier(query)
-    head = evaluation.up_to(tier) if tier < worst else evaluation
-    offset = _step_units(query) * (worst - tier) if tier < worst else 0
-    single = None
-    if len(query.clauses) == 1:
-        single = head.single(query.clauses[0].clause, query.clauses[0].weights)
+    prepared = evaluation.prepared
+    head = evaluation.up_to(prepared.best_tier)
+    single = head.readings[0].single if len(head.readings) == 1 else None
     ranked, totals = NO_DOCS, np.zeros(0, np.int64)
     if num_ranked > 0:
         best = None
@@ -679,16 +602,17 @@ def _best_of_all(
             best = head.lists.best(*weights, allowed, num_ranked)
         if best is not None:
             ranked, totals = best
-            totals += offset
         elif head is not evaluation:
             result = head.match_all(allowed)
-            ranked, totals = _rank(evaluation, result.docs, result.scores + offset, num_ranked)
+            ranked, totals = _rank(head, result.docs, result.scores, num_ranked)
         if len(ranked) < num_ranked:
             return None
     if single is None or head is not evaluation:
         found = Matches(view, words=evaluation.members(allowed))
     else:
         found = _all_of_one(head, view, single, allowed)
+    if head is not evaluation:
+        totals = totals + prepared.step * (evaluation.tier - head.tier)
     return TextMatch(found, _scored_matches(view, ranked, totals))
 
 
@@ -713,27 +637,21 @@ def _match(
     evaluation: Evaluation, allowed: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that match and their scores without proximity, in units of 2^-32."""
-    query = evaluation.query
-    if query.required >= len(query.clauses):
+    prepared = evaluation.prepared
+    if prepared.needs_all:
         result = evaluation.match_all(allowed)
         totals = result.scores
-        worst = worst_tier(query)
-        if worst > 0:
-            totals = totals + _step_units(query) * (worst - result.tiers.astype(np.int64))
+        if not evaluation.has_one_tier:
+            totals = totals + prepared.step * (prepared.worst_tier - result.tiers.astype(np.int64))
     else:
         result, counts = evaluation.match_some(allowed)
         totals = result.scores
-        if query.is_leading:
-            totals = totals + _step_units(query) * (counts.astype(np.int64) - 1)
+        if prepared.query.is_leading:
+            totals = totals + prepared.step * (counts.astype(np.int64) - 1)
     is_kept = evaluation.exclude(result)
     if is_kept is None:
         return result.docs, totals
     return result.docs[is_kept], totals[is_kept]
-
-
-def _step_units(query: TextQuery) -> int:
-    """Return `tier_step` in units of 2^-32: a power of two, at least 2^-1, so exact."""
-    return int(tier_step(query) * SCORE_UNIT)
 
 
 def _rank(
@@ -748,49 +666,44 @@ def _rank(
     of it need not be looked at. The worst of the best is known well once those in front without
     bonus have theirs.
     """
-    query = evaluation.query
-    pairs = proximity_pairs(query)
+    prepared = evaluation.prepared
     if num_ranked is None or num_ranked >= len(docs):
-        return docs, totals if pairs is None else _with_bonus(evaluation, docs, totals, pairs)
+        return docs, totals if prepared.pairs is None else _with_bonus(evaluation, docs, totals)
     if num_ranked <= 0:
         return NO_DOCS, np.zeros(0, np.int64)
-    if pairs is None:
+    if prepared.pairs is None:
         return pick(docs, totals, kth_greatest(totals, num_ranked))
-    num_first = min(max(_FIRST_FACTOR * num_ranked, _FIRST_MIN), len(docs))
-    least = kth_greatest(totals, num_first)
+    num_first = max(_FIRST_FACTOR * num_ranked, _FIRST_MIN)
+    least = kth_greatest(totals, min(num_first, len(docs)))
     first, first_totals = pick(docs, totals, least)
-    first_totals = _with_bonus(evaluation, first, first_totals, pairs)
-    worst = kth_greatest(first_totals, num_ranked)
-    # A little more than the greatest bonus, so that rounding cannot hide a document.
-    greatest = query.proximity * closeness_bound(pairs.weights)
-    reach = worst - int(greatest * (1.0 + 1e-9) * SCORE_UNIT) - 1
+    first_totals = _with_bonus(evaluation, first, first_totals)
+    reach = kth_greatest(first_totals, num_ranked) - prepared.bonus_max
     if reach >= least:
         return first, first_totals
     others, other_totals = pick(docs, totals, reach, least)
-    other_totals = _with_bonus(evaluation, others, other_totals, pairs)
+    if len(others) == 0:
+        return first, first_totals
+    other_totals = _with_bonus(evaluation, others, other_totals)
     ranked = np.concatenate((first, others))
     order = np.argsort(ranked)
     return ranked[order], np.concatenate((first_totals, other_totals))[order]
 
 
 def _with_bonus(
-    evaluation: Evaluation,
-    docs: NDArray[np.uint32],
-    totals: NDArray[np.int64],
-    pairs: ProximityPairs,
+    evaluation: Evaluation, docs: NDArray[np.uint32], totals: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return scores with what words that stand together give.
 
     A word is what the document has it for: terms of worse tiers than the document's do not count.
     """
-    query = evaluation.query
-    worst = worst_tier(query)
-    if query.required < len(query.clauses) or worst == 0 or len(docs) == 0:
-        return totals + evaluation.bonus(docs, pairs)
-    # The sum of the clauses is less than a step, see `tier_step`.
-    tiers = worst - totals // _step_units(query)
+    prepared = evaluation.prepared
+    if not prepared.needs_all or evaluation.has_one_tier:
+        return totals + evaluation.bonus(docs)
+    # The sum of the clauses is less than a step.
+    tiers = prepared.worst_tier - totals // prepared.step
     totals = totals.copy()
-    for tier in np.unique(tiers).tolist():
+    for tier in range(prepared.best_tier, prepared.worst_tier + 1):
         at = np.flatnonzero(tiers == tier)
-        totals[at] += evaluation.up_to(tier).bonus(docs[at], pairs)
+        if len(at):
+            totals[at] += evaluation.up_to(tier).bonus(docs[at])
     return totals

@@ -11,6 +11,7 @@ from common.query import Word
 from shard.index.field_registry import FieldRegistry
 from shard.index.segment import Segment
 from shard.query.bm25f import NO_BITS
+from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
 from shard.query.text_search import Evaluation, match_text
 from shard.snapshot import SegmentView
@@ -65,8 +66,8 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
     # Averages that drift a little (bounds are kept), then a lot (they are made anew).
     for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5), (30.0, 1.0)):
         query = make_query("sea", averages)
-        everything = match_text(view, query, registry, LANGUAGES, allowed, None)
-        best = match_text(view, query, registry, LANGUAGES, allowed, k)
+        everything = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, None)
+        best = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
         assert best.found.count == everything.found.count
         assert best.found.docs.tolist() == everything.found.docs.tolist()
         scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
@@ -78,7 +79,7 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
 
 def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegistry) -> None:
     query = make_query("sea")
-    evaluation = Evaluation(segment, query, registry, LANGUAGES)
+    evaluation = Evaluation(segment, PreparedQuery(query, registry, LANGUAGES))
     single = evaluation.single(query.clauses[0].clause, query.clauses[0].weights)
     assert single is not None
     best = evaluation.lists.best(single.term, single.languages, single.weight, NO_BITS, 3)
@@ -91,12 +92,14 @@ def test_the_documents_of_several_terms_are_those_that_have_all(
 ) -> None:
     view = SegmentView(segment)
     sea, tide, both = (
-        match_text(view, make_query(text), registry, LANGUAGES, None, None)
+        match_text(view, PreparedQuery(make_query(text), registry, LANGUAGES), None, None)
         for text in ("sea", "tide", "sea tide filler")
     )
     expected = set(sea.found.docs.tolist()) & set(tide.found.docs.tolist())
     assert both.found.docs.tolist() == sorted(expected)
-    few = match_text(view, make_query("sea tide filler"), registry, LANGUAGES, None, 5)
+    few = match_text(
+        view, PreparedQuery(make_query("sea tide filler"), registry, LANGUAGES), None, 5
+    )
     best = sorted(scores_of(both), reverse=True)[:5]
     assert sorted(scores_of(few), reverse=True)[:5] == best
     assert few.found.docs.tolist() == both.found.docs.tolist()

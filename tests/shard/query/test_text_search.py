@@ -23,9 +23,10 @@ from shard.index.field_lengths import DECODED_LENGTHS, encode_length
 from shard.index.field_registry import FieldRegistry
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.explanation import explain_score
+from shard.query.prepared import PreparedQuery, proximity_pairs, tier_step, tiers_of
 from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
-from shard.query.text_search import match_text, proximity_pairs, tier_step, worst_tier
+from shard.query.text_search import match_text
 from shard.snapshot import SegmentView, full_mask
 from tests.shard.text_model import list_places, make_segment, osa_distance, scores_of
 
@@ -238,13 +239,13 @@ class NaiveSearch:
                 while leading < len(scored) and doc in scored[leading]:
                     leading += 1
                 matching = matching[:leading]
-                offset = tier_step(query) * (leading - 1)
+                offset = tier_step(query) / SCORE_UNIT * (leading - 1)
             if len(matching) < query.required or doc in excluded:
                 continue
             worst = NUM_TIERS
             if query.required >= len(scored):
                 worst = max(tier for _, tier in matching)
-                offset = tier_step(query) * (worst_tier(query) - worst)
+                offset = tier_step(query) / SCORE_UNIT * (tiers_of(query)[1] - worst)
             total = sum(score for score, _ in matching) / SCORE_UNIT
             result[doc] = offset + (total + self.bonus(query, doc, worst))
         return result
@@ -336,12 +337,12 @@ def test_finds_and_scores_what_comparing_every_document_does(
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry, entries_min))
     query = make_query(shape, [view], [registry], len(items))
-    match = match_text(view, query, registry, ENGLISH, None, None)
+    match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
 
     expected = NaiveSearch(items, query.fields).search(query)
     assert dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True)) == expected
     for doc, score in expected.items():
-        explanation = explain_score(view, query, registry, ENGLISH, doc)
+        explanation = explain_score(view, PreparedQuery(query, registry, ENGLISH), doc)
         assert explanation["score"] == score
         assert sum(part["score"] for part in reversed(explanation["parts"])) == score
 
@@ -355,7 +356,7 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     registry = FieldRegistry()
     whole = SegmentView(make_segment(live, registry))
     query = make_query(shape, [whole], [registry], len(live))
-    match = match_text(whole, query, registry, ENGLISH, None, None)
+    match = match_text(whole, PreparedQuery(query, registry, ENGLISH), None, None)
 
     cut = data.draw(st.integers(0, len(items)))
     views = []
@@ -370,7 +371,7 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     scores: list[float] = []
     docs: list[int] = []
     for view, own, start in zip(views, registries, (0, cut), strict=True):
-        found = match_text(view, split_query, own, ENGLISH, view.live_mask, None)
+        found = match_text(view, PreparedQuery(split_query, own, ENGLISH), view.live_mask, None)
         docs += [start + doc for doc in found.found.docs.tolist()]
         scores += scores_of(found)
     renumbered = [i for i, one in enumerate(is_live) if one]
@@ -385,9 +386,9 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
     registry = FieldRegistry()
     view = SegmentView(make_segment(items, registry, entries_min))
     query = make_query(shape, [view], [registry], len(items))
-    everything = match_text(view, query, registry, ENGLISH, None, None)
+    everything = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
     allowed = full_mask(max(len(items), 1)) & np.uint64(mask)
-    some = match_text(view, query, registry, ENGLISH, allowed, num_ranked)
+    some = match_text(view, PreparedQuery(query, registry, ENGLISH), allowed, num_ranked)
 
     scores = dict(zip(everything.found.docs.tolist(), scores_of(everything), strict=True))
     passing = [doc for doc in scores if mask >> doc & 1]
@@ -407,7 +408,7 @@ def test_another_form_is_found_where_the_word_itself_is_in_another_field(entries
     view = SegmentView(make_segment(items, registry, entries_min))
     shape = all_of(Word("star", is_prefix=True), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
-    match = match_text(view, query, registry, ENGLISH, None, None)
+    match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
 
     assert match.found.docs.tolist() == [0, 1]
     assert scores_of(match)[0] > scores_of(match)[1] + 1
@@ -420,7 +421,7 @@ def test_typed_comes_before_begun_before_mistyped_whatever_the_rarity() -> None:
     view = SegmentView(make_segment(items, registry))
     shape = all_of(Word("star", is_prefix=True, typos=1), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
-    match = match_text(view, query, registry, ENGLISH, None, None)
+    match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
     scores = dict(zip(match.ranked.docs.tolist(), scores_of(match), strict=True))
     assert len(scores) == len(items)
     assert min(scores[3], scores[4]) > max(scores[0], scores[1], scores[2])
@@ -434,7 +435,7 @@ def test_words_together_beat_the_same_words_apart() -> None:
     view = SegmentView(make_segment(items, registry))
     shape = all_of(Word("green"), Word("mile"), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
-    match = match_text(view, query, registry, ENGLISH, None, None)
+    match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
     assert np.argsort(scores_of(match)).tolist() == [0, 1, 2]
 
 
@@ -444,7 +445,9 @@ def test_phrases_and_proximity_do_not_reach_across_values() -> None:
     view = SegmentView(make_segment(items, registry))
     shape = all_of(Phrase(("green", "mile")), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
-    assert match_text(view, query, registry, ENGLISH, None, None).found.docs.tolist() == [1]
+    assert match_text(
+        view, PreparedQuery(query, registry, ENGLISH), None, None
+    ).found.docs.tolist() == [1]
 
 
 def test_a_stem_counts_in_fields_of_its_language_only() -> None:
@@ -462,7 +465,7 @@ def test_a_stem_counts_in_fields_of_its_language_only() -> None:
         B,
         0.0,
     )
-    match = match_text(view, query, registry, languages, None, None)
+    match = match_text(view, PreparedQuery(query, registry, languages), None, None)
     assert match.found.docs.tolist() == [0, 3]
 
 
@@ -503,8 +506,8 @@ def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None
             found = []
             for view in views:
                 query = make_query(shape, [view], [registry], len(items))
-                whole = match_text(view, query, registry, ENGLISH, None, None)
-                best = match_text(view, query, registry, ENGLISH, None, 5)
+                whole = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
+                best = match_text(view, PreparedQuery(query, registry, ENGLISH), None, 5)
                 found.append(
                     (
                         whole.found.docs.tolist(),

@@ -1,0 +1,149 @@
+"""What follows from a text query alone: the same for every segment, so made once a search.
+
+tiers    the best in which a document can match all words, the worst in which some word can
+step     what one tier is worth: a power of two above any sum of clauses
+pairs    the words that give a bonus where they stand together, and their weights
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from common.analysis.analyzer import is_run
+from common.query import Phrase, Word
+from shard.query.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
+from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, closeness_bound
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.analysis.languages import Languages
+    from common.protocol.messages import ScoredClause, TextQuery
+    from shard.index.field_registry import FieldRegistry
+
+
+class ProximityPairs(NamedTuple):
+    """The words that proximity looks at, and the weight of each and the next."""
+
+    words: list[Word]
+    weights: NDArray[np.float64]
+
+
+class PreparedQuery:
+    """A text query and what follows from it.
+
+    Args:
+        query: with the weights that the coordinator derived.
+        registry: of the shard's field numbers.
+        languages: of the configuration.
+
+    Attributes:
+        needs_all: whether every clause must match.
+        best_tier: the best tier that a document can match all clauses in.
+        worst_tier: the worst tier that some clause can match in.
+        step: what a tier, or a leading clause, is worth, in units of 2^-32.
+        pairs: the pairs of words that give a bonus, or None if none does.
+        bonus_max: more than any document's bonus, in units of 2^-32.
+    """
+
+    __slots__ = (
+        "best_tier",
+        "bonus_max",
+        "languages",
+        "needs_all",
+        "pairs",
+        "query",
+        "registry",
+        "step",
+        "worst_tier",
+    )
+
+    def __init__(self, query: TextQuery, registry: FieldRegistry, languages: Languages) -> None:
+        self.query = query
+        self.registry = registry
+        self.languages = languages
+        self.needs_all = query.required >= len(query.clauses)
+        self.best_tier, self.worst_tier = tiers_of(query)
+        self.step = tier_step(query)
+        self.pairs = proximity_pairs(query)
+        self.bonus_max = 0
+        if self.pairs is not None:
+            # A little more than the greatest bonus, so that rounding cannot hide a document.
+            greatest = query.proximity * closeness_bound(self.pairs.weights)
+            self.bonus_max = int(greatest * (1.0 + 1e-9) * SCORE_UNIT) + 1
+
+
+def phrase_words(phrase: Phrase) -> list[Word]:
+    """Return the words of a phrase: as typed, the last one perhaps half typed."""
+    last = len(phrase.words) - 1
+    return [
+        Word(word, phrase.is_prefix and i == last, is_stemmed=False)
+        for i, word in enumerate(phrase.words)
+    ]
+
+
+def phrase_weight(weights: Sequence[Sequence[float]]) -> float:
+    """Return the weight of a phrase: the sum of its words' best."""
+    return math.fsum(map(max, weights))
+
+
+def tiers_of(query: TextQuery) -> tuple[int, int]:
+    """Return the best and the worst tier; a phrase matches in tier 0 only."""
+    best = worst = 0
+    for scored in query.clauses:
+        if isinstance(scored.clause, Word):
+            used = [
+                tier
+                for tier, weight in zip(TIER_OF_KIND, scored.weights[0], strict=True)
+                if weight > 0
+            ]
+            best = max(best, used[0] if used else NUM_TIERS - 1)
+            worst = max(worst, used[-1] if used else 0)
+    return best, worst
+
+
+def tier_step(query: TextQuery) -> int:
+    """Return the greatest sum of clauses and bonus, as the power of two above it: at least 1/2."""
+    bound = math.fsum([_weight(scored) for scored in query.clauses])
+    bound = max(bound * (1.0 + query.proximity * CHAIN_MAX), 0.5)
+    return int(2.0 ** math.ceil(math.log2(bound * 1.0001)) * SCORE_UNIT)
+
+
+def _weight(scored: ScoredClause) -> float:
+    """Return the greatest score of a clause."""
+    if isinstance(scored.clause, Phrase):
+        return phrase_weight(scored.weights)
+    return max(scored.weights[0])
+
+
+def proximity_pairs(query: TextQuery) -> ProximityPairs | None:
+    """Return the words of the query in order and the weights of their pairs.
+
+    Without phrases: these are together anyway. A pair that a phrase parts has weight 0.
+    Neighbouring bigrams of a script without spaces share a character, so that they mostly stand
+    together where both occur: that says less.
+    """
+    if query.proximity <= 0 or len(query.clauses) < 2:
+        return None
+    words: list[Word] = []
+    weights: list[float] = []
+    pair_weights: list[float] = []
+    is_adjacent = False
+    for scored in query.clauses:
+        if not isinstance(scored.clause, Word) or len(words) == WORDS_MAX:
+            is_adjacent = False
+            continue
+        weight = max(scored.weights[0])
+        if words:
+            pair_weight = min(weights[-1], weight) if is_adjacent else 0.0
+            if is_run(words[-1].text) and is_run(scored.clause.text):
+                pair_weight *= RUN_PAIR_FACTOR
+            pair_weights.append(pair_weight)
+        words.append(scored.clause)
+        weights.append(weight)
+        is_adjacent = True
+    return ProximityPairs(words, np.array(pair_weights)) if any(pair_weights) else None
