@@ -145,22 +145,37 @@ def decode_block(postings: Any, cursor: Any, count: Any, docs: Any, fields: Any,
     return (bit + 7) >> 3
 
 
+@kernel("Tuple((uint32, int64, int64, int64, int64))(uint8[::1], int64)", allocates=False)
+def open_block(postings: Any, cursor: Any) -> Any:
+    """Read the header of the block at the cursor.
+
+    Returns:
+        Its first document; what `decode_entry` needs: bit of the first entry, bits of an entry,
+        bits of its field and frequency, bits of its frequency.
+    """
+    header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
+    freq_bits = header >> 11 & 31
+    low_bits = (header >> 6 & 31) + freq_bits
+    first_doc = load_u32(postings, cursor + 2)
+    return (
+        first_doc,
+        (cursor + BLOCK_HEADER_BYTES) << 3,
+        low_bits + (header & 63),
+        low_bits,
+        freq_bits,
+    )
+
+
 @kernel("UniTuple(int64, 4)(uint8[::1], int64, int64, uint32[::1])", allocates=False)
 def decode_docs(postings: Any, cursor: Any, count: Any, docs: Any) -> Any:
     """Read only the documents of the block of `count` entries at the cursor.
 
     Returns:
-        What `decode_entry` needs: bit of the first entry, bits of an entry, bits of its field and
-        frequency, bits of its frequency.
+        As `open_block`, without the first document.
     """
-    header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
-    doc = load_u32(postings, cursor + 2)
-    delta_bits = header & 63
-    freq_bits = header >> 11 & 31
-    low_bits = (header >> 6 & 31) + freq_bits
-    width = low_bits + delta_bits
+    doc, first_bit, width, low_bits, freq_bits = open_block(postings, cursor)
+    delta_bits = width - low_bits
     delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
-    first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
     bit = first_bit + low_bits
     i = np.int64(0)
     if 3 * width + delta_bits <= 57:  # four documents in what eight bytes have behind any bit
@@ -194,12 +209,55 @@ def decode_entry(postings: Any, bit: Any, low_bits: Any, freq_bits: Any) -> Any:
     return np.int64(low >> np.uint64(freq_bits)), freq
 
 
-@kernel("int64(uint32[::1], int64, int64, uint32)", allocates=False)
-def seek(docs: Any, start: Any, end: Any, wanted: Any) -> Any:
-    """Return the first place in [start, end) with at least the wanted document, or `end`."""
-    while start < end and docs[start] < wanted:
-        start += 1
-    return start
+@kernel(
+    "Tuple((int64, uint32))(uint8[::1], int64, int64, int64, int64, int64, uint32, uint32)",
+    allocates=False,
+)
+def skip_to(
+    postings: Any,
+    first_bit: Any,
+    width: Any,
+    low_bits: Any,
+    count: Any,
+    i: Any,
+    doc: Any,
+    wanted: Any,
+) -> Any:
+    """Return the first entry from `i` on with at least the wanted document, and its document.
+
+    Args:
+        postings: of all lists.
+        first_bit: of the block, like `width` and `low_bits` from `open_block`.
+        width: bits of an entry.
+        low_bits: of its field and frequency.
+        count: entries of the block; returned where there is none.
+        i: the first entry that is looked at.
+        doc: document of the entry before; of the block, for the first one.
+        wanted: document.
+    """
+    delta_bits = width - low_bits
+    delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
+    bit = first_bit + low_bits + i * width
+    if 3 * width + delta_bits <= 57:  # four at once, see `decode_docs`
+        second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
+        while i + 4 <= count:
+            four = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            two = (four & delta_mask) + (four >> second & delta_mask)
+            last = doc + np.uint32(
+                two + (four >> third & delta_mask) + (four >> fourth & delta_mask)
+            )
+            if last >= wanted:
+                break
+            doc = last
+            bit += 4 * width
+            i += 4
+    while i < count:
+        doc += np.uint32(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & delta_mask)
+        if doc >= wanted:
+            break
+        bit += width
+        i += 1
+    return i, doc
 
 
 @kernel("int64(uint8[::1], int64, int64, int64, int64, int64)", allocates=False)
@@ -281,12 +339,11 @@ def next_block(
     num_blocks = np.int64(skip_starts[term + 1]) - row_first
     if num_blocks == 0:
         return block, candidate
-    while block < num_blocks:
+    if block < num_blocks:
         candidate = gallop(candidates, candidate, np.int64(skip_docs[row_first + block]))
-        if candidate == len(candidates):
-            return num_blocks, candidate
-        # Equal: a document's fields may stand in two blocks.
-        if block + 1 == num_blocks or candidates[candidate] <= skip_docs[row_first + block + 1]:
-            break
+    if block == num_blocks or candidate == len(candidates):
+        return num_blocks, candidate
+    # Not if it is equal: a document's fields may stand in two blocks.
+    while block + 1 < num_blocks and skip_docs[row_first + block + 1] < candidates[candidate]:
         block += 1
     return block, candidate

@@ -21,7 +21,8 @@ below. Only the others' positions are read, and the order of the k best is exact
 A word half typed stands for thousands of terms, of which a document has few. These are looked for
 by prefix lists, from prefix to longer prefix (`_narrow`), and then read.
 
-Costs: reading the positions of the documents that can still get there, 50-100 ns each and word.
+Costs: reading the positions of the documents that can still get there, 50-100 ns each and word; for a
+prefix of two letters 2 µs each.
 """
 
 from __future__ import annotations
@@ -33,14 +34,13 @@ import numpy as np
 from common.kernels import kernel
 from shard.index.positions import POSITION_GAP, decode_varint, skip_varints
 from shard.index.postings import (
-    BLOCK_ENTRIES,
     block_offset,
     count_block_entries,
     count_blocks,
-    decode_docs,
     decode_entry,
     next_block,
-    seek,
+    open_block,
+    skip_to,
     sum_freqs,
 )
 from shard.query.bm25f import POSTINGS, FieldGains
@@ -71,7 +71,7 @@ _DEPTH_MAX: Final = 8
 
 
 @kernel(
-    f"int64({POSTINGS}, int64, uint32[::1], int64[::1], uint32[::1], uint32[::1], int64[::1])",
+    f"int64({POSTINGS}, int64, uint32[::1], int64[::1], uint32[::1], int64[::1])",
     allocates=False,
 )
 def _select_listed(
@@ -84,7 +84,6 @@ def _select_listed(
     term: Any,
     wanted: Any,
     numbers: Any,
-    docs: Any,
     out_wanted: Any,
     out_numbers: Any,
 ) -> Any:
@@ -101,17 +100,18 @@ def _select_listed(
         at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
         count = count_block_entries(entry_counts, term, block)
         block += 1
-        decode_docs(postings, at, count, docs)
-        i = np.int64(0)
-        while place < num_wanted:
-            i = seek(docs, i, count, wanted[place])
-            if i == count:
-                break
-            if docs[i] == wanted[place]:
-                out_wanted[num_found] = wanted[place]
+        doc, bit, width, low_bits, _ = open_block(postings, at)
+        i, doc = skip_to(postings, bit, width, low_bits, count, 0, doc, wanted[place])
+        while i < count:
+            if doc == wanted[place]:
+                out_wanted[num_found] = doc
                 out_numbers[num_found] = numbers[place]
                 num_found += 1
             place += 1
+            if place == num_wanted:
+                break
+            if doc < wanted[place]:
+                i, doc = skip_to(postings, bit, width, low_bits, count, i + 1, doc, wanted[place])
     return num_found
 
 
@@ -157,7 +157,6 @@ def _narrow(
     readings = np.empty((capacity, 4), np.int64)
     num_readings = 0
     num_wanted = len(wanted)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
     listed = np.empty(max(4 * num_wanted, 256), np.uint32)
     numbers = np.empty(len(listed), np.int64)
     for i in range(num_wanted):
@@ -218,7 +217,6 @@ def _narrow(
                 num_terms + number,
                 listed[start:end],
                 numbers[start:end],
-                docs,
                 listed[num_listed:],
                 numbers[num_listed:],
             )
@@ -236,9 +234,24 @@ def _narrow(
     return readings[:num_readings].copy(), listed, numbers
 
 
+@kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, uint64, uint64[::1], int64)", allocates=False)
+def _put_positions(
+    positions: Any, cursor: Any, freq: Any, upper: Any, found: Any, num_found: Any
+) -> Any:
+    """Write the occurrences of one entry; return the cursor and the number behind them."""
+    position = np.int64(0)
+    for _ in range(freq):
+        delta, cursor = decode_varint(positions, cursor)
+        position += delta
+        place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
+        found[num_found] = upper | place_bits
+        num_found += 1
+    return cursor, num_found
+
+
 @kernel(
     f"int64({_LISTS}, int64, uint64, int64, uint32[::1], int64[::1], uint64[::1], int32[::1],"
-    " float64[:, ::1], uint32[::1], uint64[::1], int64)",
+    " float64[:, ::1], uint64[::1], int64)",
     allocates=False,
 )
 def _add_occurrences(
@@ -259,7 +272,6 @@ def _add_occurrences(
     row_languages: Any,
     field_rows: Any,
     gains: Any,
-    docs: Any,
     found: Any,
     num_found: Any,
 ) -> Any:
@@ -279,38 +291,34 @@ def _add_occurrences(
         cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
         count = count_block_entries(entry_counts, term, block)
         block += 1
-        bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
-        i = np.int64(0)
+        doc, bit, width, low_bits, freq_bits = open_block(postings, at)
         num_read = np.int64(0)  # entries whose positions are behind the cursor
-        while place < num_wanted:
-            i = seek(docs, i, count, wanted[place])
-            if i == count:
-                break
-            if docs[i] != wanted[place]:
+        i, doc = skip_to(postings, bit, width, low_bits, count, 0, doc, wanted[place])
+        while i < count:
+            if doc > wanted[place]:
                 place += 1
-                continue
-            field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
-            field_row = field_rows[field]
-            i += 1
-            if gains[field_row, 1] == 0.0 or not row_languages[field_row] & languages:
-                continue
-            num_skipped = sum_freqs(postings, bit, width, freq_bits, num_read, i - 1)
-            cursor = skip_varints(positions, cursor, num_skipped)
-            num_read = i
-            if num_found + freq > len(found):
-                return -(num_found + freq)
-            upper = (
-                np.uint64(numbers[place]) << np.uint64(44)
-                | np.uint64(field) << np.uint64(28)
-                | np.uint64(63 - word)
-            )
-            position = np.int64(0)
-            for _ in range(freq):
-                delta, cursor = decode_varint(positions, cursor)
-                position += delta
-                place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
-                found[num_found] = upper | place_bits
-                num_found += 1
+                if place == num_wanted:
+                    break
+            elif doc < wanted[place]:
+                i, doc = skip_to(postings, bit, width, low_bits, count, i + 1, doc, wanted[place])
+            else:
+                field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+                field_row = field_rows[field]
+                if gains[field_row, 1] != 0.0 and row_languages[field_row] & languages:
+                    num_skipped = sum_freqs(postings, bit, width, freq_bits, num_read, i)
+                    cursor = skip_varints(positions, cursor, num_skipped)
+                    num_read = i + 1
+                    if num_found + freq > len(found):
+                        return -(num_found + freq)
+                    upper = (
+                        np.uint64(numbers[place]) << np.uint64(44)
+                        | np.uint64(field) << np.uint64(28)
+                        | np.uint64(63 - word)
+                    )
+                    cursor, num_found = _put_positions(
+                        positions, cursor, freq, upper, found, num_found
+                    )
+                i, doc = skip_to(postings, bit, width, low_bits, count, i + 1, doc, wanted[place])
     return num_found
 
 
@@ -358,7 +366,6 @@ def _list_occurrences(
         terms,
         wanted,
     )
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
     found = np.empty(256, np.uint64)
     num_found = np.int64(0)
     for reading in range(len(readings)):
@@ -384,7 +391,6 @@ def _list_occurrences(
                 row_languages,
                 field_rows,
                 gains,
-                docs,
                 found,
                 num_found,
             )
