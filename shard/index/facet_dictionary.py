@@ -409,8 +409,7 @@ class FacetDictionary:
 
     def numbers(self, keys: Iterable[str], length: int | None = None) -> list[int]:
         """Return the numbers of those keys that are known, ascending."""
-        found = {self.number(key, length) for key in keys}
-        return sorted(number for number in found if number is not None)
+        return sorted({n for key in keys if (n := self.number(key, length)) is not None})
 
     def values(self, start: int = 0, end: int | None = None) -> list[str]:
         """Return the keys of the numbers [start, end) as texts."""

@@ -29,8 +29,8 @@ Merging is concatenation of the columns; the sets are made again from them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -432,6 +432,18 @@ def _join_rows(codes: NDArray[np.uint32], lengths: NDArray[np.uint32]) -> dict[s
     return {"codes": dense}
 
 
+def code_table(numbers: Iterable[int], num_values: int) -> NDArray[np.uint8]:
+    """Return by code of a dictionary of so many values whether it is that of one of the numbers."""
+    is_wanted = np.zeros(num_values + 1, np.uint8)
+    for number in numbers:
+        is_wanted[number + 1] = 1
+    return is_wanted
+
+
+StoredSet: TypeAlias = tuple[int, int]
+"""Where a set begins among the stored sets of a column, and how many documents it has."""
+
+
 class FacetColumn:
     """The facet column of one field of one segment; made once per segment and field.
 
@@ -517,23 +529,22 @@ class FacetColumn:
         """Whether the documents of each value are stored."""
         return self._sets is not None
 
-    def num_docs_with(self, number: int) -> int:
-        """Return how many documents have a value, where there are stored sets."""
-        assert self._counts is not None, "the segment is too small to have sets"
-        position = self._position(number)
-        return 0 if position is None else int(self._counts[position])
-
-    def docs_with(self, number: int) -> NDArray[np.uint32]:
-        """Return the documents that have a value, ascending, where there are stored sets."""
-        position = self._position(number)
-        if position is None:
-            return np.zeros(0, np.uint32)
+    def stored_sets(self, numbers: Iterable[int]) -> list[StoredSet]:
+        """Return where the documents of those of the values that occur are."""
+        assert self._set_offsets is not None, "the segment is too small to have sets"
         assert self._counts is not None
-        assert self._set_offsets is not None
-        count = int(self._counts[position])
-        docs = np.empty(count + LISTED_AHEAD, np.uint32)
-        list_stored_set(self._sets, self._set_offsets[position], count, docs)
-        return docs[:count]
+        positions = [at for number in numbers if (at := self._position(number)) is not None]
+        return [(int(self._set_offsets[at]), int(self._counts[at])) for at in positions]
+
+    def docs_in(self, stored_sets: Sequence[StoredSet]) -> NDArray[np.uint32]:
+        """Return the documents of stored sets, ascending, one set behind the other."""
+        num_docs = sum([count for _, count in stored_sets])
+        docs = np.empty(num_docs + LISTED_AHEAD, np.uint32)
+        at = 0
+        for begin, count in stored_sets:
+            list_stored_set(self._sets, begin, count, docs[at:])
+            at += count
+        return docs[:num_docs]
 
     def _position(self, number: int) -> int | None:
         """Return where the stored set of a value is, or None if no document has the value."""
@@ -546,19 +557,15 @@ class FacetColumn:
         return position if position < len(numbers) and numbers[position] == number else None
 
     def pick_with(
-        self, numbers: Sequence[int], num_values: int, docs: NDArray[np.uint32]
+        self, is_wanted: NDArray[np.uint8], docs: NDArray[np.uint32]
     ) -> NDArray[np.uint32]:
-        """Return those of some documents that have one of the values; for single-valued columns.
+        """Return those of some documents that have a wanted value; for single-valued columns.
 
         Args:
-            numbers: value numbers.
-            num_values: the length of the dictionary.
+            is_wanted: by code, see `code_table`.
             docs: ascending.
         """
         assert self.is_single, "a document has several codes"
-        is_wanted = np.zeros(num_values + 1, np.uint8)
-        for number in numbers:
-            is_wanted[number + 1] = 1
         picked = np.empty(len(docs), np.uint32)
         return picked[: _pick_coded(docs, self.codes, is_wanted, picked)]
 

@@ -29,8 +29,10 @@ from common.protocol.messages import (
 )
 from common.query import AllOf, And, AnyOf, Filter, Not
 from shard import searcher
-from shard.collect import facet_counts, filter_matches
+from shard.collect import facet_counts, filter_matches, matches
 from shard.index import sort_columns
+from shard.index.facets import SETS_DOCS_MIN
+from shard.snapshot import SegmentView
 from tests.common.protocol.packed_model import unpack
 from tests.shard.collect.test_top_k import expected_order, request
 from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
@@ -255,6 +257,10 @@ _LARGE_CONDITIONS: tuple[tuple[Filter, Callable[[Item], bool]], ...] = (
         AnyOf("brand", tuple(f"b{n}" for n in range(200, 300))),
         lambda item: item["brand"] >= "b2" and len(item["brand"]) == 4,
     ),
+    (
+        AnyOf("brand", ("b250", "b4", "b17", "nobody's")),
+        lambda item: item["brand"] in ("b4", "b17", "b250"),
+    ),
     (AnyOf("few", ("1",)), lambda item: item["few"] == 1),
     (AnyOf("few", ()), lambda item: False),
     (AnyOf("unique", ("u12345",)), lambda item: item["unique"] == "u12345"),
@@ -286,7 +292,11 @@ def test_every_way_of_filtering_gives_the_same(share: int, monkeypatch: pytest.M
                 facets=tuple(FacetRequest(field, True, 0) for field in fields),
             ),
         )
-        assert found.total == len(everything.intersection(*[passing[i] for i in chosen]))
+        hits = everything.intersection(*[passing[i] for i in chosen])
+        assert found.total == len(hits)
+        assert np.frombuffer(found.places, np.uint64).tolist() == [
+            world.live[i][0] for i in sorted(hits)[:10]
+        ]
         for position, (counts, _) in enumerate(decode(world, found)):
             narrowing = [
                 passing[i]
@@ -295,6 +305,49 @@ def test_every_way_of_filtering_gives_the_same(share: int, monkeypatch: pytest.M
             ]
             counted = everything.intersection(*narrowing)
             assert counts == Counter(key for i in counted for key in rows[i][1][position])
+
+
+@pytest.mark.parametrize("common", [None, Not(AnyOf("few", ("3",)))])
+def test_groups_list_their_documents_where_these_are_few(
+    common: Filter | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = _large_world()
+    groups: dict[str, tuple[Filter, Callable[[Item], bool]]] = {
+        "tags": (AnyOf("tags", ("t7",)), lambda item: "t7" in item["tags"]),
+        "few": (AnyOf("few", ("1", "3")), lambda item: item["few"] in (1, 3)),
+        "brand": (
+            AnyOf("brand", tuple(f"b{n}" for n in range(15, 0, -1))),
+            lambda item: 1 <= int(item["brand"][1:]) <= 15,
+        ),
+    }
+
+    def narrow_each(view: SegmentView, *arguments: Any) -> Any:
+        assert view.segment.num_docs < SETS_DOCS_MIN
+        return matches.narrow_each(view, *arguments)
+
+    monkeypatch.setattr(filter_matches, "narrow_each", narrow_each)
+    clauses = [FilterClause(condition, field) for field, (condition, _) in groups.items()]
+    if common is not None:
+        clauses.append(FilterClause(common))
+    found = searcher.search(
+        world.snapshot,
+        request(
+            filters=tuple(clauses),
+            facets=tuple(FacetRequest(field, True, 0) for field in (*groups, "unique")),
+        ),
+    )
+    rows = [row for row in world.live if common is None or row[2]["few"] != 3]
+    expected = [
+        [row for row in rows if all(g[1](row[2]) for field, g in groups.items() if field != own)]
+        for own in (*groups, "unique")
+    ]
+    assert found.total == len(expected[-1]) > 10
+    places = [place for place, _, _ in expected[-1]]
+    assert np.frombuffer(found.places, np.uint64).tolist() == places[:10]
+    for (counts, _), field, passing in zip(
+        decode(world, found), (*groups, "unique"), expected, strict=True
+    ):
+        assert counts == Counter(key for _, _, item in passing for key in keys_of(item, field))
 
 
 def test_everything_is_answered_from_stored_totals() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from shard.index.facets import FacetColumn, count_codes, count_codes_noting
+from shard.index.facets import FacetColumn, code_table, count_codes, count_codes_noting
 
 LENGTHS = st.lists(st.sampled_from([0, 0, 1, 2, 3, 8, 9, 16, 17, 33, 700, 5_000]), max_size=40)
 TYPES = st.sampled_from([np.uint8, np.uint16, np.uint32])
@@ -63,7 +63,7 @@ def test_single_codes_are_counted_and_picked(
 
     wanted = data.draw(st.lists(st.integers(0, 199), max_size=5))
     column = FacetColumn({"codes": codes}, len(codes))
-    picked = column.pick_with(wanted, 200, docs)
+    picked = column.pick_with(code_table(wanted, 200), docs)
     assert picked.tolist() == [doc for doc in chosen if values[doc] - 1 in wanted]
 
 
@@ -72,4 +72,4 @@ def test_picking_is_for_columns_of_one_code_a_document() -> None:
         {"codes": np.array([1, 2], np.uint8), "starts": np.array([0, 2], np.uint32)}, 1
     )
     with pytest.raises(AssertionError, match="several codes"):
-        column.pick_with([1], 2, np.zeros(1, np.uint32))
+        column.pick_with(code_table([1], 2), np.zeros(1, np.uint32))
