@@ -20,8 +20,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+from aiohttp.web_protocol import ERROR, RequestHandler, RequestPayloadError
 from multidict import istr
 
 from common.errors import InvalidRequest, ServiceError
@@ -35,8 +36,6 @@ from coordinator.security import check_address
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http_parser import RawRequestMessage
     from aiohttp.streams import StreamReader
 
     from common.limits import Limits
@@ -92,19 +91,93 @@ class Connection(RequestHandler):
     Answers in the error envelope where aiohttp would send a text. And lets a client close its
     sending side before it has its answer, as simple clients do; aiohttp would hang up on them.
 
+    All requests of a connection are answered by its one task. aiohttp makes a task of each, which
+    is for handlers that keep something in the context; that takes two turns of the event loop and a
+    tenth of what the answer to `GET /{index}/items/{id}` takes.
+
     Attributes:
         exchange: the newest request.
         services: limits and numbers.
     """
 
-    __slots__ = ("exchange", "services")
+    __slots__ = ("exchange", "request_ids", "services")
 
     exchange: Exchange | None
 
-    def __init__(self, manager: web.Server, services: Services, **kwargs: Any) -> None:
+    def __init__(
+        self, manager: web.Server, services: Services, request_ids: RequestIds, **kwargs: Any
+    ) -> None:
         super().__init__(manager, **kwargs)
         self.exchange = None
         self.services = services
+        self.request_ids = request_ids
+
+    async def start(self) -> None:
+        """Answer requests, one after the other, until the connection ends."""
+        while not self._force_close:
+            if not self._messages:
+                self._waiter = self._loop.create_future()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+            try:
+                keeps_open = await self._answer_next()
+            except asyncio.CancelledError:
+                self.force_close()
+                raise
+            except Exception as error:
+                self.log_exception("Unhandled exception", exc_info=error)
+                self.force_close()
+                break
+            if not keeps_open or self._close or self._force_close:
+                break
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+            if self._keepalive_handle is None:
+                self._keepalive_handle = self._loop.call_at(
+                    self._next_keepalive_close_time, self._process_keepalive
+                )
+        if not self._force_close:
+            self._task_handler = None
+            if self.transport is not None:
+                self.transport.close()
+
+    async def _answer_next(self) -> bool:
+        """Answer the first request that waits; return whether another one may follow."""
+        message, payload = self._messages.popleft()
+        if self._parser is not None:
+            self._parser.message_consumed()
+        if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
+            self._resume_reading_if_drained()
+        handler: Any = self._request_handler
+        if not isinstance(message, RawRequestMessage):  # what was sent is no request
+            handler, message = self._make_error_handler(message), ERROR
+        exchange = Exchange(message, payload, self, self.request_ids(message))
+        self.exchange = exchange
+        try:
+            answer, is_lost = await self._handle_request(exchange, None, handler)  # type: ignore[arg-type]  # ours, duck-typed
+        except ConnectionError:
+            return False
+        if is_lost:
+            return False
+        self._keepalive = bool(answer.keep_alive)
+        if not payload.is_eof() and not self._force_close:
+            await self._read_away(payload)
+        return self._keepalive
+
+    async def _read_away(self, payload: StreamReader) -> None:
+        """Read the rest of a body that nobody wants, so that the client gets to read its answer."""
+        try:
+            async with asyncio.timeout(self._lingering_time):
+                while not payload.is_eof():
+                    await payload.readany()
+        except TimeoutError:
+            self.close()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on with what was paused; a body that came at once has paused nothing."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
 
     @property
     def send_seconds(self) -> float:
@@ -198,7 +271,6 @@ class Server(web.Server):
         limits = services.settings.limits
         super().__init__(
             handler,  # type: ignore[arg-type]  # our request and response, duck-typed
-            request_factory=self._make_exchange,  # type: ignore[arg-type]
             access_log=None,
             keepalive_timeout=limits.keepalive_timeout_ms / 1000,
             lingering_time=LINGER_SECONDS,
@@ -215,19 +287,7 @@ class Server(web.Server):
 
     def __call__(self) -> Connection:
         """Make the protocol of a new connection."""
-        return Connection(self, self._services, loop=self._loop, **self._kwargs)
-
-    def _make_exchange(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: Connection,
-        writer: AbstractStreamWriter,
-        task: asyncio.Task[None],
-    ) -> Exchange:
-        exchange = Exchange(message, payload, protocol, task, self._request_ids(message))
-        protocol.exchange = exchange
-        return exchange
+        return Connection(self, self._services, self._request_ids, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Take in a connection; at the bound, the longest idle one makes room."""

@@ -16,7 +16,8 @@ import asyncio
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import brotli
 from aiohttp import hdrs
@@ -62,6 +63,26 @@ class ExpectationFailed(ServiceError):
     default_code = "expectation_failed"
 
 
+class ContentType(NamedTuple):
+    """A Content-Type header, lower case."""
+
+    media_type: str
+    """Empty if there is none."""
+    charset: str
+    """utf-8 if there is none."""
+
+
+@lru_cache(maxsize=64)  # clients send few; who sends many pushes out only these
+def parse_content_type(header: str) -> ContentType:
+    """Read a Content-Type header."""
+    media_type, *parameters = header.split(";")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return ContentType(media_type.strip().lower(), value.strip().strip('"').lower())
+    return ContentType(media_type.strip().lower(), "utf-8")
+
+
 class Exchange:
     """One request, from its head to the last byte of its answer.
 
@@ -86,7 +107,6 @@ class Exchange:
 
     __slots__ = (
         "_payload",
-        "_task",
         "arguments",
         "body",
         "caller",
@@ -112,7 +132,6 @@ class Exchange:
         message: RawRequestMessage,
         payload: StreamReader,
         protocol: Connection,
-        task: asyncio.Task[None],
         request_id: str,
     ) -> None:
         self.method = message.method
@@ -131,7 +150,6 @@ class Exchange:
         self.body = b""
         self.is_receiving = False
         self._payload = payload
-        self._task = task
 
     # --- what aiohttp's RequestHandler calls
 
@@ -170,18 +188,9 @@ class Exchange:
         return segments, query_string.partition("#")[0]
 
     @property
-    def media_type(self) -> str:
-        """The content type without parameters, lower case; empty if there is none."""
-        return self.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
-
-    @property
-    def charset(self) -> str:
-        """The charset parameter of the content type, lower case; utf-8 if there is none."""
-        for parameter in self.headers.get(hdrs.CONTENT_TYPE, "").split(";")[1:]:
-            name, _, value = parameter.partition("=")
-            if name.strip().lower() == "charset":
-                return value.strip().strip('"').lower()
-        return "utf-8"
+    def content_type(self) -> ContentType:
+        """What the body is said to be."""
+        return parse_content_type(self.headers.get(hdrs.CONTENT_TYPE, ""))
 
     @property
     def has_body(self) -> bool:

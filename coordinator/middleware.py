@@ -260,7 +260,7 @@ def check_content_type(body: Body, exchange: Exchange) -> None:
     Raises:
         UnsupportedMediaType: names the types that are taken.
     """
-    media_type = exchange.media_type
+    media_type, charset = exchange.content_type
     is_known = (
         media_type in body.value
         or (body is Body.STREAM and not media_type)
@@ -270,8 +270,8 @@ def check_content_type(body: Body, exchange: Exchange) -> None:
         raise UnsupportedMediaType(
             f"content type {media_type[:80]!r} is not taken here; send {' or '.join(body.value)}"
         )
-    if exchange.charset not in ("utf-8", "utf8", "us-ascii"):
-        raise UnsupportedMediaType(f"charset {exchange.charset[:40]!r} is not taken; send utf-8")
+    if charset not in ("utf-8", "utf8", "us-ascii"):
+        raise UnsupportedMediaType(f"charset {charset[:40]!r} is not taken; send utf-8")
 
 
 def check_index_name(name: str, limits: Limits) -> None:

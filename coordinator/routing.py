@@ -83,17 +83,25 @@ class Route:
 
 
 class _Node:
-    """One place in the tree of paths."""
+    """One place in the tree of paths.
 
-    __slots__ = ("argument", "literals", "routes")
+    Attributes:
+        literals: places behind a segment of this text.
+        argument: place behind any segment.
+        arguments: positions of the arguments in the path to here.
+        routes: by method.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("argument", "arguments", "literals", "routes")
+
+    def __init__(self, arguments: tuple[int, ...] = ()) -> None:
         self.literals: dict[str, _Node] = {}
         self.argument: _Node | None = None
+        self.arguments = arguments
         self.routes: dict[str, Route] = {}
 
 
-_RESERVED: Final = frozenset(("", "*", "dashboard", "status"))
+_RESERVED: Final = frozenset(("*", "dashboard", "status"))
 
 
 class Router:
@@ -107,13 +115,13 @@ class Router:
     def _add(self, route: Route) -> None:
         """Hang a route into the tree."""
         node = self._root
-        for segment in route.path[1:].split("/"):
+        for position, segment in enumerate(route.path[1:].split("/")):
             if segment.startswith("{"):
                 if node.argument is None:
-                    node.argument = _Node()
+                    node.argument = _Node((*node.arguments, position))
                 node = node.argument
             else:
-                node = node.literals.setdefault(segment, _Node())
+                node = node.literals.setdefault(segment, _Node(node.arguments))
         assert route.method not in node.routes, f"two routes {route.name}"
         node.routes[route.method] = route
         if route.method == "GET":
@@ -126,34 +134,35 @@ class Router:
             NotFound: there is no such path.
             MethodNotAllowed: there is, for other methods (`details["allow"]`).
         """
-        nodes = self._nodes(segments)
-        for node, arguments in nodes:
+        nodes: list[_Node] = []
+        _collect(self._root, segments, 0, nodes)
+        for node in nodes:
             route = node.routes.get(method)
             if route is not None:
-                return route, arguments
+                return route, [segments[position] for position in node.arguments]
         if not nodes:
             raise NotFound("there is no such page; GET /_docs describes those that are")
-        allow = sorted({name for node, _ in nodes for name in node.routes} | {"OPTIONS"})
+        allow = sorted({name for node in nodes for name in node.routes} | {"OPTIONS"})
         raise MethodNotAllowed(
             f"method {method[:20]} is not for this page; {', '.join(allow)} are",
             details={"allow": allow},
         )
 
-    def _nodes(self, segments: list[str]) -> list[tuple[_Node, list[str]]]:
-        """Return the nodes of a path that have routes, literal ones first."""
-        first = segments[0]
-        found: list[tuple[_Node, list[str]]] = [(self._root, [])]
-        for position, segment in enumerate(segments):
-            step: list[tuple[_Node, list[str]]] = []
-            for node, arguments in found:
-                literal = node.literals.get(segment)
-                if literal is not None:
-                    step.append((literal, arguments))
-                if node.argument is None or not segment:
-                    continue
-                # System paths have no arguments in the first place: `_x` is never an index.
-                if position == 0 and (first in _RESERVED or first[0] == "_"):
-                    continue
-                step.append((node.argument, [*arguments, segment]))
-            found = step
-        return [(node, arguments) for node, arguments in found if node.routes]
+
+def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]) -> None:
+    """Append the places with routes that the rest of a path leads to, literal ones first."""
+    if position == len(segments):
+        if node.routes:
+            found.append(node)
+        return
+    segment = segments[position]
+    literal = node.literals.get(segment)
+    if literal is not None:
+        _collect(literal, segments, position + 1, found)
+    # System paths have no arguments in the first place: `_x` is never an index.
+    if node.argument is not None and segment and (position or not _is_reserved(segment)):
+        _collect(node.argument, segments, position + 1, found)
+
+
+def _is_reserved(segment: str) -> bool:
+    return segment[0] == "_" or segment in _RESERVED
