@@ -47,6 +47,7 @@ _RANKED_MAX = 1 << 16
 _UNRANKED_MIN = 64
 """So many values may be without a rank, or as many as a sixteenth of those that have one."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
+_NONE_CHOSEN: frozenset[int] = frozenset()
 
 Answers = Sequence[tuple[int, SearchResponse]]
 """Shard ordinal and its answer."""
@@ -274,7 +275,8 @@ class FacetValues:
             self.ranks()
             num = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
         if num >= 0:
-            return list(zip(best[:num].tolist(), best[k : k + num].tolist(), strict=True))
+            both: list[int] = best.tolist()
+            return list(zip(both[:num], both[k : k + num], strict=True))
         room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
         num = _list_at_least(counts, touched, num_touched, -num, room)
         if num >= 0:
@@ -512,7 +514,7 @@ def page_of_buckets(
     Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
     """
     counts = _accepted(merged.counts, accepts)
-    chosen = _chosen(values, merged, selected, accepts) if selected else frozenset()
+    chosen = _chosen(values, merged, selected, accepts) if selected else _NONE_CHOSEN
     numbering = _numbered_by_count if order.is_by_count else _numbered_by_keys
     rows = numbering(values, merged, counts, accepts, chosen, order, offset + limit)
     texts = values.values
@@ -584,7 +586,7 @@ def _numbered_by_count(
     num_wanted: int,
 ) -> list[tuple[int, int]]:
     """Order by (chosen,) count descending, key ascending; return the first numbers and counts."""
-    on_top = chosen if order.has_selected_on_top else frozenset[int]()
+    on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
     k = min(num_wanted + len(on_top), len(counts))
     best = values.top(merged, counts, k) if k else []
     if on_top:
