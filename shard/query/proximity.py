@@ -21,8 +21,8 @@ below. Only the others' positions are read, and the order of the k best is exact
 A word half typed stands for thousands of terms, of which a document has few. These are looked for
 by prefix lists, from prefix to longer prefix (`_narrow`), and then read.
 
-Costs: reading the positions of the documents that can still get there, 50-100 ns each and word; for a
-prefix of two letters 2 µs each.
+Costs: reading the positions of the documents that can still get there, 50-100 ns each and word; for
+a prefix of two letters 2 µs each.
 """
 
 from __future__ import annotations

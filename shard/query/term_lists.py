@@ -42,7 +42,6 @@ from shard.index.postings import (
 )
 from shard.query.bm25f import (
     LENGTHS,
-    NO_BITS,
     NO_DOCS,
     POSTINGS,
     FieldGains,
@@ -606,6 +605,7 @@ class TermLists:
         self,
         terms: NDArray[np.uint32],
         languages: NDArray[np.uint64],
+        wanted: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
         marked: NDArray[np.uint64],
     ) -> None:
@@ -614,11 +614,10 @@ class TermLists:
         Args:
             terms: ordinals.
             languages: masks of the languages in whose fields each counts.
-            candidates: ascending documents, the only ones looked at; or None.
+            wanted: bitset of the documents that are looked for; empty: all.
+            candidates: the same, ascending, if they are few: blocks without one are left out.
             marked: the bitset.
         """
-        if candidates is not None:
-            mark_bits(self._bits, candidates)
         _mark_terms(
             *self._index.lists,
             *self._index.field_lengths,
@@ -627,13 +626,11 @@ class TermLists:
             self._checks_rows(languages),
             terms,
             languages,
-            NO_BITS if candidates is None else self._bits,
+            wanted,
             NO_DOCS if candidates is None else candidates,
             candidates is not None,
             marked,
         )
-        if candidates is not None:
-            clear_bits(self._bits, candidates)
 
     def count(self, term: int, languages: int) -> int | None:
         """Return how many documents a term has, deleted ones included; None: nobody knows."""

@@ -425,24 +425,25 @@ class Evaluation:
 
     def members(self, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the bitset of the documents that every clause matches, without any score."""
-        words: NDArray[np.uint64] | None = None
+        words = allowed
         for scored, _, _ in self.readings:
             candidates = None
-            if words is not None:
+            if len(words):
                 count = int(count_docs(words))
                 if count == 0:
                     break
                 if count * _CANDIDATES_SHARE < self.index.num_docs:
                     candidates = list_docs(words, count)
-            found = self._members_of(scored, candidates)
-            words = found if words is None else words & found
-        assert words is not None, "a query without clauses"
-        return words & allowed if len(allowed) else words
+            words = self._members_of(scored, words, candidates)
+        return words
 
     def _members_of(
-        self, scored: ScoredClause, candidates: NDArray[np.uint32] | None
+        self,
+        scored: ScoredClause,
+        wanted: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
     ) -> NDArray[np.uint64]:
-        """Return the bitset of the documents of a clause, at least those among the candidates."""
+        """Return the bitset of a clause's documents among wanted ones, which may be listed too."""
         marked = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
         clause = scored.clause
         if isinstance(clause, Word):
@@ -450,10 +451,14 @@ class Evaluation:
             if not expansion.phrases:
                 is_used = np.array(scored.weights[0])[expansion.kinds] > 0
                 self.lists.mark(
-                    expansion.terms[is_used], expansion.languages[is_used], candidates, marked
+                    expansion.terms[is_used],
+                    expansion.languages[is_used],
+                    wanted,
+                    candidates,
+                    marked,
                 )
                 return marked
-        found = self.score(clause, scored.weights, NO_BITS, candidates)
+        found = self.score(clause, scored.weights, wanted, candidates)
         mark_bits(marked, found.docs)
         return marked
 
