@@ -17,16 +17,16 @@ import asyncio
 import contextlib
 import secrets
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiohttp import web
-from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.web_protocol import ERROR, RequestHandler, RequestPayloadError
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from multidict import istr
 
 from common.errors import InvalidRequest, ServiceError
 from common.logs import Log
+from common.request_ids import REQUEST_IDS
 from coordinator.exchange import Exchange
 from coordinator.middleware import UNROUTED, Middleware
 from coordinator.responses import Answer, error_answer, error_body, internal_error
@@ -34,8 +34,10 @@ from coordinator.routes import ROUTES
 from coordinator.security import check_address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
     from aiohttp.streams import StreamReader
 
     from common.limits import Limits
@@ -49,6 +51,8 @@ READ_BYTES: Final = 256 * 1024
 """Of a body that are kept in memory before the socket has to wait."""
 
 _REQUEST_ID: Final = istr("X-Request-Id")
+
+T = TypeVar("T")
 
 _log = Log("http")
 
@@ -85,99 +89,57 @@ class RequestIds:
         return f"{self._prefix}-{next(self._numbers):x}"
 
 
+class _OneTask:
+    """An event loop as the handler of a connection sees it, which makes no task of a request.
+
+    aiohttp makes one and waits for it at once, for the sake of handlers that keep something in the
+    context; ours has the request's id, which is set for each. A task is two turns of the loop, and a twentieth of what
+    `GET /{index}/items/{id}` takes. From Python 3.12 on aiohttp starts its tasks eagerly, without
+    asking here.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.create_future = loop.create_future
+        self.time = loop.time
+
+    def create_task(self, request: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Return what can be awaited in place of the task."""
+        return request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
 class Connection(RequestHandler):
     """One client connection.
 
     Answers in the error envelope where aiohttp would send a text. And lets a client close its
     sending side before it has its answer, as simple clients do; aiohttp would hang up on them.
 
-    All requests of a connection are answered by its one task. aiohttp makes a task of each, which
-    is for handlers that keep something in the context; that takes two turns of the event loop and a
-    tenth of what the answer to `GET /{index}/items/{id}` takes.
-
     Attributes:
         exchange: the newest request.
         services: limits and numbers.
     """
 
-    __slots__ = ("exchange", "request_ids", "services")
+    __slots__ = ("exchange", "services")
 
     exchange: Exchange | None
 
-    def __init__(
-        self, manager: web.Server, services: Services, request_ids: RequestIds, **kwargs: Any
-    ) -> None:
+    def __init__(self, manager: web.Server, services: Services, **kwargs: Any) -> None:
         super().__init__(manager, **kwargs)
         self.exchange = None
         self.services = services
-        self.request_ids = request_ids
 
     async def start(self) -> None:
         """Answer requests, one after the other, until the connection ends."""
-        while not self._force_close:
-            if not self._messages:
-                self._waiter = self._loop.create_future()
-                try:
-                    await self._waiter
-                finally:
-                    self._waiter = None
-            try:
-                keeps_open = await self._answer_next()
-            except asyncio.CancelledError:
-                self.force_close()
-                raise
-            except Exception as error:
-                self.log_exception("Unhandled exception", exc_info=error)
-                self.force_close()
-                break
-            if not keeps_open or self._close or self._force_close:
-                break
-            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-            if self._keepalive_handle is None:
-                self._keepalive_handle = self._loop.call_at(
-                    self._next_keepalive_close_time, self._process_keepalive
-                )
-        if not self._force_close:
-            self._task_handler = None
-            if self.transport is not None:
-                self.transport.close()
+        self._loop = _OneTask(self._loop)  # type: ignore[assignment]  # as much as is used of it
+        await super().start()
 
-    async def _answer_next(self) -> bool:
-        """Answer the first request that waits; return whether another one may follow."""
-        message, payload = self._messages.popleft()
-        if self._parser is not None:
-            self._parser.message_consumed()
-        if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
-            self._resume_reading_if_drained()
-        handler: Any = self._request_handler
-        if not isinstance(message, RawRequestMessage):  # what was sent is no request
-            handler, message = self._make_error_handler(message), ERROR
-        exchange = Exchange(message, payload, self, self.request_ids(message))
-        self.exchange = exchange
-        try:
-            answer, is_lost = await self._handle_request(exchange, None, handler)  # type: ignore[arg-type]  # ours, duck-typed
-        except ConnectionError:
-            return False
-        if is_lost:
-            return False
-        self._keepalive = bool(answer.keep_alive)
-        if not payload.is_eof() and not self._force_close:
-            await self._read_away(payload)
-        return self._keepalive
-
-    async def _read_away(self, payload: StreamReader) -> None:
-        """Read the rest of a body that nobody wants, so that the client gets to read its answer."""
-        try:
-            async with asyncio.timeout(self._lingering_time):
-                while not payload.is_eof():
-                    await payload.readany()
-        except TimeoutError:
-            self.close()
-
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on with what was paused; a body that came at once has paused nothing."""
+    def resume_reading(self, *args: Any, **kwargs: Any) -> None:
+        """Go on with what was paused; a body that came with its head has paused nothing."""
         if self._reading_paused:
-            super().resume_reading(resume_parser)
+            super().resume_reading(*args, **kwargs)
 
     @property
     def send_seconds(self) -> float:
@@ -271,6 +233,7 @@ class Server(web.Server):
         limits = services.settings.limits
         super().__init__(
             handler,  # type: ignore[arg-type]  # our request and response, duck-typed
+            request_factory=self._make_exchange,  # type: ignore[arg-type]
             access_log=None,
             keepalive_timeout=limits.keepalive_timeout_ms / 1000,
             lingering_time=LINGER_SECONDS,
@@ -287,7 +250,20 @@ class Server(web.Server):
 
     def __call__(self) -> Connection:
         """Make the protocol of a new connection."""
-        return Connection(self, self._services, self._request_ids, loop=self._loop, **self._kwargs)
+        return Connection(self, self._services, loop=self._loop, **self._kwargs)
+
+    def _make_exchange(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: Connection,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> Exchange:
+        exchange = Exchange(message, payload, protocol, self._request_ids(message))
+        protocol.exchange = exchange
+        REQUEST_IDS.set((exchange.request_id,))
+        return exchange
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Take in a connection; at the bound, the longest idle one makes room."""

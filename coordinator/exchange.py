@@ -107,6 +107,7 @@ class Exchange:
 
     __slots__ = (
         "_payload",
+        "_task",
         "arguments",
         "body",
         "caller",
@@ -126,6 +127,7 @@ class Exchange:
     )
 
     index: Index
+    _task: Any  # set by aiohttp
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.logs import Log
-from common.request_ids import REQUEST_IDS
 from coordinator.exchange import ByteBudget
 from coordinator.rate_limit import RateLimit, client_of
 from coordinator.responses import Answer, error_answer, header, internal_error
@@ -88,7 +87,6 @@ class Middleware:
 
     async def __call__(self, exchange: Exchange) -> Answer:
         """Answer one request; nothing but cancellation comes out."""
-        REQUEST_IDS.set((exchange.request_id,))
         route: Route | None = None
         try:
             segments, exchange.query_string = exchange.split_target()

@@ -443,24 +443,14 @@ class ServerConnection(asyncio.Protocol):
 # --- client -------------------------------------------------------------------------------------
 
 
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """A call that waits for its answer."""
 
-    __slots__ = ("decode", "expires_at", "future", "is_write", "method")
-
-    def __init__(
-        self,
-        future: asyncio.Future[Any],
-        decode: Callable[[Any], Any] | None,
-        expires_at: float,
-        method: str,
-        is_write: bool,
-    ) -> None:
-        self.future = future
-        self.decode = decode
-        self.expires_at = expires_at
-        self.method = method
-        self.is_write = is_write
+    future: asyncio.Future[Any]
+    decode: Callable[[Any], Any] | None
+    expires_at: float
+    method: str
+    is_write: bool
 
 
 _decoders: dict[Any, Callable[[Any], Any]] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 import xxhash
+from aiohttp import hdrs
 
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound, Switched, Unavailable
@@ -95,7 +96,7 @@ def wanted_version(exchange: Exchange) -> bytes | None:
     Raises:
         InvalidRequest: code invalid_if_match; it is no ETag of ours.
     """
-    tag = exchange.headers.get("If-Match")
+    tag = exchange.headers.get(hdrs.IF_MATCH)
     if tag is None or tag.strip() == "*":
         return None
     text = tag.strip()
@@ -136,8 +137,8 @@ async def get_item(services: Services, exchange: Exchange) -> Answer:
             code="item_not_found",
         )
     tag = entity_tag(document)
-    headers = f"ETag: {tag}\r\n".encode()
-    known = exchange.headers.get("If-None-Match")
+    headers = b"ETag: %b\r\n" % tag.encode()
+    known = exchange.headers.get(hdrs.IF_NONE_MATCH)
     if known is not None and (known.strip() == "*" or tag in known):
         return Answer(b"", status=304, headers=headers)
     return Answer(document, headers=headers)
