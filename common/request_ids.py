@@ -1,6 +1,6 @@
 """For which HTTP requests the present work is done: any log line can say so, in every process.
 
-    client ── X-Request-Id ──▶ middleware ── set ──▶ RpcClient.call ── frame ──▶ shard ── set ──▶ …
+    client ── X-Request-Id ──▶ HTTP server ── set ──▶ RpcClient.call ── frame ──▶ shard ── set ──▶ …
                                                                                   └─▶ log lines
 
 The ids are a context variable: tasks and callbacks take them along by themselves. A thread pool

@@ -93,9 +93,9 @@ class _OneTask:
     """An event loop as the handler of a connection sees it, which makes no task of a request.
 
     aiohttp makes one and waits for it at once, for the sake of handlers that keep something in the
-    context; ours has the request's id, which is set for each. A task is two turns of the loop, and a twentieth of what
-    `GET /{index}/items/{id}` takes. From Python 3.12 on aiohttp starts its tasks eagerly, without
-    asking here.
+    context; ours has the request's id, which is set for each. A task is two turns of the loop, and
+    a twentieth of what `GET /{index}/items/{id}` takes. From Python 3.12 on aiohttp starts its
+    tasks eagerly, without asking here.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
