@@ -145,19 +145,25 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         one.calendar is not None for one in request.ranges
     ):
         return True
-    number = snapshot.registry.number
-    fields = {key.field for key in request.sort if key.field is not None}
-    fields |= {one.field for one in request.ranges if one.calendar is not None}
+    for path in _ordered_fields(request):
+        field = snapshot.registry.number(path)
+        for view in snapshot.views:
+            if field is not None and needs_column(snapshot, view, field):
+                return True
+    for clause in request.filters:
+        for view in snapshot.views:
+            if filters.is_slow(snapshot, view, clause.filter):
+                return True
+    return False
+
+
+def _ordered_fields(request: SearchRequest) -> list[str]:
+    """Return the fields whose orders a search needs."""
+    fields = [key.field for key in request.sort if key.field is not None]
+    fields += [one.field for one in request.ranges if one.calendar is not None]
     if request.distinct is not None:
-        fields.add(request.distinct.field)
-    numbers = [field for path in fields if (field := number(path)) is not None]
-    return any(
-        needs_column(snapshot, view, field) for view in snapshot.views for field in numbers
-    ) or any(
-        filters.is_slow(snapshot, view, clause.filter)
-        for clause in request.filters
-        for view in snapshot.views
-    )
+        fields.append(request.distinct.field)
+    return fields
 
 
 def _plan(request: SearchRequest) -> _Plan:

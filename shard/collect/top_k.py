@@ -48,9 +48,13 @@ if TYPE_CHECKING:
 
 _HEAP_MAX = 128
 """Up to this k the k-th smallest key is found with a heap: one pass, hardly a branch missed."""
-_WALK_SHARE = 8
-"""A permutation is walked if that is expected to look at fewer documents than matches / this."""
-_WALK_MATCHES_MIN = 4_096
+_WALK_STEPS_MAX = 3
+"""A permutation is walked if that is expected to look at no more documents per match than these. A
+step takes a fifth to a third of the time in which the key of a match is found somewhere in memory.
+"""
+_WALK_LUCK = 1.5
+"""It is given up when it has taken so many times more: the matches may be the last ones in it."""
+_WALK_MATCHES_MIN = 1_024
 _LEXSORT_MAX = 256
 """Fewer rows are sorted by one call of `lexsort`."""
 _ALL_ONES = np.uint64(MISSING_KEY)
@@ -275,6 +279,8 @@ class _Best(NamedTuple):
     matches: Matches
     positions: NDArray[np.int64]
     levels: list[Level]
+    is_in_order: bool
+    """Whether the positions stand in the order of the hits."""
 
 
 def select_hits(
@@ -295,19 +301,18 @@ def select_hits(
         return _no_hits(has_query=request.query is not None)
     if request.query is not None and not request.sort and request.after is None:
         return _select_by_score(snapshot, matches, num_hits)
+    is_by_place = request.query is None and not request.sort and request.after is None
+    if is_by_place and _are_places_consecutive(snapshot):
+        return _select_by_place(snapshot, matches, num_hits, request.is_place_descending)
     order = _Order(snapshot, request, matches)
     parts: list[_Best] = []
     ordinals: list[int] = []
-    num_found = 0
-    for i in order.visits():
-        if matches[i].count:
-            best = order.best_of(i, matches[i], num_hits)
+    for i, part in enumerate(matches):
+        if part.count:
+            best = order.best_of(i, part, num_hits)
             if len(best.positions):
                 parts.append(best)
                 ordinals.append(i)
-                num_found += len(best.positions)
-            if num_found >= num_hits and order.is_by_place_only:
-                break
     if not parts:
         return _no_hits(has_query=request.query is not None)
     docs = [best.matches.docs[best.positions] for best in parts]
@@ -320,6 +325,28 @@ def select_hits(
             ]
         )
     return _hits(snapshot, ordinals, docs, scores, _merge(parts)[:num_hits])
+
+
+def _select_by_place(
+    snapshot: Snapshot, matches: Sequence[Matches], num_hits: int, is_descending: bool
+) -> Hits:
+    """Return the first, or last, hits of segments whose documents all stand in their order."""
+    ordinals: list[int] = []
+    docs: list[NDArray[np.uint32]] = []
+    num_missing = num_hits
+    visited = range(len(matches))
+    for i in reversed(visited) if is_descending else visited:
+        part = matches[i]
+        if part.count and num_missing:
+            found = (
+                part.docs[-num_missing:][::-1] if is_descending else part.first_docs(num_missing)
+            )
+            ordinals.append(i)
+            docs.append(found)
+            num_missing -= len(found)
+    if not docs:
+        return _no_hits(has_query=False)
+    return _hits(snapshot, ordinals, docs, None, slice(None))
 
 
 def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: int) -> Hits:
@@ -405,33 +432,21 @@ class _Order:
                     has_minors |= column.minor_keys is not None
             self._has_minors.append(has_minors)
 
-    @property
-    def is_by_place_only(self) -> bool:
-        """Whether hits of segments visited earlier come before all of those visited later."""
-        return (
-            not self._request.sort
-            and not self._has_query
-            and _are_places_consecutive(self._snapshot)
-        )
-
-    def visits(self) -> Sequence[int]:
-        """Return the segments in the order in which they are to be looked at."""
-        ordinals = range(len(self._snapshot.views))
-        return ordinals[::-1] if self._is_place_descending else ordinals
-
     def best_of(self, ordinal: int, matches: Matches, k: int) -> _Best:
         """Return the best k matches of one segment, in any order."""
         request = self._request
+        is_in_order = False
         if request.after is None:
             if not request.sort and not self._has_query:
                 matches = self._first_by_place(matches, k)
             else:
-                matches = self._first_by_walk(ordinal, matches, k)
+                matches, is_in_order = self._first_by_walk(ordinal, matches, k)
         levels = self._levels(ordinal, matches)
         positions = None
         if request.after is not None:
             positions = self._behind(levels, request.after, matches.count)
-        return _Best(matches, _choose(levels, matches.count, positions, k), levels)
+        chosen = _choose(levels, matches.count, positions, k)
+        return _Best(matches, chosen, levels, is_in_order)
 
     def _levels(self, ordinal: int, matches: Matches) -> list[Level]:
         request = self._request
@@ -465,42 +480,49 @@ class _Order:
             return Matches(view, docs=matches.docs[-k:])
         return Matches(view, docs=matches.first_docs(k))
 
-    def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> Matches:
-        """Return at least the best k by walking the permutation of the first key, if that pays."""
+    def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> tuple[Matches, bool]:
+        """Return at least the best k by walking the permutation of the first key, if that pays.
+
+        Returns:
+            Matches, and whether they are the best k in their order (then they may not ascend).
+        """
         request = self._request
-        if matches.scores is not None or not request.sort or matches.count < _WALK_MATCHES_MIN:
-            return matches
-        num_docs = matches.view.segment.num_docs
-        if k * num_docs // matches.count * _WALK_SHARE > matches.count:
-            return matches
+        count = matches.count
+        if matches.scores is not None or not request.sort or count < _WALK_MATCHES_MIN:
+            return matches, False
+        if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
+            return matches, False
         key = request.sort[0]
         column = self._columns.get((0, ordinal))
         if key.is_missing_first or column is None:
-            return matches
+            return matches, False
         permutation: Permutation | None = column.permutation()
         if permutation is None:
-            return matches
+            return matches, False
         is_ordered_within = (
             len(request.sort) == 1
             and not self._has_minors[0]
             and _are_places_ascending(matches.view)
         )
         if not len(permutation.docs) and is_ordered_within:
-            return self._first_by_place(matches, k)
-        found = np.empty(matches.count // 4, np.uint32)
-        count = _walk(
+            return self._first_by_place(matches, k), True
+        found = np.empty(count // 4, np.uint32)
+        num_found = _walk(
             permutation.docs,
             permutation.is_first,
             matches.words,
             k,
             key.is_descending,
             is_ordered_within,
-            matches.count,
+            int(_WALK_LUCK * _WALK_STEPS_MAX * count),
             found,
         )
-        if count < 0:
-            return matches
-        return Matches(matches.view, docs=np.sort(found[:count]))
+        if num_found < 0:
+            return matches, False
+        found = found[:num_found]
+        if is_ordered_within:
+            return Matches(matches.view, docs=found), True
+        return Matches(matches.view, docs=np.sort(found)), False
 
     def _behind(
         self, levels: Sequence[Level], after: tuple[Any, ...], count: int
@@ -583,8 +605,8 @@ def _choose(
 
 def _merge(parts: Sequence[_Best]) -> NDArray[np.int64]:
     """Return the order of all chosen matches, concatenated by segment, best first."""
-    if sum([len(best.positions) for best in parts]) == 1:
-        return np.zeros(1, np.int64)
+    if len(parts) == 1 and (parts[0].is_in_order or len(parts[0].positions) == 1):
+        return np.arange(len(parts[0].positions))
     columns = []
     for at in range(len(parts[0].levels)):
         keys = [best.levels[at].keys(best.positions) for best in parts]
@@ -649,7 +671,7 @@ def _hits(
     ordinals: Sequence[int],
     docs: Sequence[NDArray[np.uint32]],
     scores: NDArray[np.float64] | None,
-    ranking: NDArray[np.int64],
+    ranking: NDArray[np.int64] | slice,
 ) -> Hits:
     """Return hits in the order of a ranking.
 

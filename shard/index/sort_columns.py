@@ -402,9 +402,13 @@ class SortColumn:
 
         A number is an int only where no double is exact.
         """
+        if self._numbers is not None:
+            missing = self._missing
+            doubles: list[float] = self._numbers[docs].astype(np.float64).tolist()
+            return [None if one == missing or one != one else one for one in doubles]
         keys = self.keys(docs, is_descending=False, is_missing_first=False)
         bits = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)
-        doubles: list[float] = bits.view(np.float64).tolist()
+        doubles = bits.view(np.float64).tolist()
         if self.minor_keys is None and int(keys.max(initial=0)) < EMPTY_TEXT_KEY:
             return doubles
         minors = [0] * len(docs) if self.minor_keys is None else self.minor_keys[docs].tolist()
@@ -488,13 +492,8 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
     Arrays have no place in an order: their documents count as missing.
     """
     segment = view.segment
-    if _is_plain(segment, field):
-        key: tuple[Any, ...] = ("order", field)
-        column: SortColumn | None = segment.caches.get(key)
-        if column is None:
-            numbers = number_column(segment, field)
-            values = None if numbers is None else numbers.values
-            column = segment.caches[key] = SortColumn(segment.num_docs, numbers=values)
+    column = _plain_column(segment, field)
+    if column is not None:
         return column
     has_texts = bool(presence_of(segment).scalar_kinds(field) & TEXT_KINDS)
     texts = text_column(snapshot, view, field) if has_texts else None
@@ -508,10 +507,12 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
 
 def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     """Return whether making the order of a field in a segment takes some milliseconds or more."""
+    segment = view.segment
+    if _plain_column(segment, field) is not None:
+        return False
     if needs_documents(snapshot, view, field):
         return True
-    segment = view.segment
-    if segment.num_docs <= COLUMN_FAST_MAX or _is_plain(segment, field):
+    if segment.num_docs <= COLUMN_FAST_MAX:
         return False
     identity = None
     if _is_facet_of_texts(snapshot, view, field):
@@ -519,6 +520,21 @@ def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     elif (texts := _remembered_texts(view, field)) is not None:
         identity = texts.identity
     return COLUMN_MEMO.get(("order", segment.uid, field, identity)) is None
+
+
+def _plain_column(segment: Segment, field: int) -> SortColumn | None:
+    """Return the order of a field if it is that of a number column alone, or of nothing."""
+    key = ("order", field)
+    try:
+        column: SortColumn | None = segment.caches[key]
+    except KeyError:
+        column = None
+        if _is_plain(segment, field):
+            numbers = number_column(segment, field)
+            values = None if numbers is None else numbers.values
+            column = SortColumn(segment.num_docs, numbers=values)
+        segment.caches[key] = column
+    return column
 
 
 def _is_plain(segment: Segment, field: int) -> bool:

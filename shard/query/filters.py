@@ -123,6 +123,8 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             return is_slow(snapshot, view, child)
         case Exists() | IsNull() | IsEmpty():
             return False
+        case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
+            return False
         case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
             field = snapshot.registry.number(condition.field)
             if field is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def test_cursors_visit_every_hit_once_in_order(
     assert seen == [record for _, record, _ in expected]
 
 
-def large_world() -> World:
+def large_world(cuts: Sequence[int] = (12_000,)) -> World:
     rng = np.random.default_rng(9)
     rows: list[Item] = [
         {"year": int(year), "price": float(price) if price else None, "flag": bool(year % 3)}
@@ -182,7 +183,7 @@ def large_world() -> World:
             rng.integers(1900, 1990, 20_000), rng.integers(0, 5_000, 20_000) / 4, strict=True
         )
     ]
-    return World(rows, cuts=[12_000], deleted=frozenset(range(0, 20_000, 37)))
+    return World(rows, cuts=cuts, deleted=frozenset(range(0, 20_000, 37)))
 
 
 def test_large_segments_give_the_same_with_and_without_their_permutation() -> None:
@@ -198,6 +199,30 @@ def test_large_segments_give_the_same_with_and_without_their_permutation() -> No
                     )
                     assert records(hits) == expected[:num_hits]
                 WISHES.grant_all()
+
+
+@pytest.mark.parametrize("is_descending", [False, True])
+@pytest.mark.parametrize("cuts", [(), (12_000,)])
+@pytest.mark.parametrize(("low", "high"), [(0, 300), (300, 950), (950, 1250), (0, 1250)])
+def test_matches_may_stand_anywhere_in_a_permutation(
+    low: int, high: int, is_descending: bool, cuts: Sequence[int]
+) -> None:
+    """Where they are all at its far end, walking is given up."""
+    world = large_world(cuts)
+    key = SortKey("price", is_descending)
+    parts = []
+    for whole in all_matches(world, None):
+        column = sort_column(world.snapshot, whole.view, world.snapshot.registry.register("price"))
+        prices = column.values(whole.docs)
+        is_in = [price is not None and low <= price < high for price in prices]
+        parts.append(Matches(whole.view, docs=whole.docs[np.array(is_in)]))
+        assert parts[-1].count > top_k._WALK_MATCHES_MIN
+        column.make_permutation()
+    order = expected_order(world, (key,), None, False)
+    expected = [row[1] for row in order if low <= (row[2]["price"] or -1) < high]
+    for num_hits in (1, 10, 200):
+        hits = select_hits(world.snapshot, parts, request((key,)), num_hits)
+        assert records(hits) == expected[:num_hits]
 
 
 @pytest.mark.parametrize("field", ["year", "flag", "tags"])
