@@ -115,6 +115,8 @@ class KernelImage:
             words[offset >> 3] = _address_of(symbol)
         _make_executable(self._address, code_bytes)
         self._definitions: list[_MethodDefinition] = []
+        # At the end of the process arrays are freed by code of the image, in no certain order.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def function(self, function: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return the compiled form of a Python function, or None if the image has none."""

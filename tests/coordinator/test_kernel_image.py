@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 import sys
 import threading
 import time
@@ -200,6 +201,22 @@ def test_memory_is_freed_with_the_last_array(image: KernelImage) -> None:
     for _ in range(50):
         make(1_000_000)  # 20 MB each time
     assert _resident_bytes() - before < 100_000_000
+
+
+def test_arrays_may_live_until_the_process_ends(image_path: Path) -> None:
+    """Their memory is freed by code of the image, when all of its Python objects may have gone."""
+    program = f"""
+import builtins
+from pathlib import Path
+from common.kernel_image import KernelImage
+
+def ramps(count): ...
+
+ramps.__module__ = {ramps.__module__!r}
+builtins.kept = KernelImage(Path({str(image_path)!r})).function(ramps)(4)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False)
+    assert ended.returncode == 0
 
 
 def _resident_bytes() -> int:
