@@ -10,7 +10,8 @@ cache folder and the temporary folder:
 
 numba compiles a function again when its *own* file has changed, but not when a function that it
 calls, in another file, has: the caller would go on with the old one inside it. So the folder is
-named by a digest of all files that have kernels, and no code survives a change of any of them.
+named by a digest of all files that have kernels, or groups of their arguments, and no code survives
+a change of any of them.
 
 numba reads the choice (NUMBA_CACHE_DIR) when it is imported, so importing any of our packages makes
 it first: each `__init__` imports this module. Cost: 5 ms a process, for reading the sources.
@@ -39,11 +40,11 @@ _VERSION_FILES: Final = {"numba": "_version.py", "numpy": "version.py"}
 
 
 def sources() -> Iterator[tuple[Path, bytes]]:
-    """Yield the Python files that have kernels, with their content."""
+    """Yield the Python files that have kernels or groups of arguments, with their content."""
     for package in PACKAGES:
         for path in sorted((_ROOT / package).rglob("*.py")):
             content = path.read_bytes()
-            if b"@kernel(" in content:
+            if b"@kernel(" in content or b"@arguments\n" in content:
                 yield path, content
 
 

@@ -7,6 +7,7 @@ them (a kernel has one for each of its signatures):
 
     for each signature: do type, dimensions and layout of every array argument fit? else the next
     numbers ─▶ machine values; arrays ─▶ numba's structure, without an owner: the caller has them
+    tuples ─▶ their members, each as if it were an argument (the caller has the tuple)
     let go of the interpreter, call, take it again
     machine values ─▶ numbers; arrays ─▶ numpy arrays that own their memory; several ─▶ a tuple
 
@@ -64,6 +65,7 @@ declare ptr @malloc(i64)
 declare ptr @realloc(ptr, i64)
 declare void @free(ptr)
 declare void @Py_IncRef(ptr)
+declare i64 @PyType_GetFlags(ptr)
 declare void @PyErr_SetString(ptr, ptr)
 declare ptr @PyCapsule_New(ptr, ptr, ptr)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
@@ -98,6 +100,23 @@ array:
   %b = and i1 %same.order, %same.number
   %all = and i1 %a, %b
   ret i1 %all
+no:
+  ret i1 false
+}
+
+; Whether an object is a tuple (Py_TPFLAGS_TUPLE_SUBCLASS) of so many members.
+define i1 @facetd_is_tuple(ptr %object, i64 %length) {
+  %type.at = getelementptr i8, ptr %object, i64 8
+  %type = load ptr, ptr %type.at
+  %flags = call i64 @PyType_GetFlags(ptr %type)
+  %bit = and i64 %flags, 67108864
+  %is.tuple = icmp ne i64 %bit, 0
+  br i1 %is.tuple, label %tuple, label %no
+tuple:
+  %length.at = getelementptr i8, ptr %object, i64 16
+  %found = load i64, ptr %length.at
+  %same.length = icmp eq i64 %found, %length
+  ret i1 %same.length
 no:
   ret i1 false
 }
@@ -354,14 +373,11 @@ class _Entry:
         builder.ret(self._null())
 
     def _try(self, result: Any, objects: list[Any], other: ir.Block) -> None:
-        """Call one signature, or go elsewhere if the arrays do not fit it."""
+        """Call one signature, or go elsewhere if the arguments do not fit it."""
         builder = self._builder
         kinds = result.fndesc.argtypes
         for kind, item in zip(kinds, objects, strict=True):
-            if isinstance(kind, types.Array):
-                fitting = self._function.append_basic_block("fitting")
-                builder.cbranch(self._fits(kind, item), fitting, other)
-                builder.position_at_end(fitting)
+            self._check(kind, item, other)
         values = [self._unbox(kind, one) for kind, one in zip(kinds, objects, strict=True)]
         is_free = self._dispatcher.targetoptions.get("nogil", False)
         state = self._call("PyEval_SaveThread", _POINTER) if is_free else None
@@ -378,6 +394,27 @@ class _Entry:
 
     # --- arguments
 
+    def _check(self, kind: Any, item: Any, other: ir.Block) -> None:
+        """Go elsewhere if an array, or a tuple of them, does not fit; numbers show it later."""
+        if isinstance(kind, types.BaseTuple):
+            length = _I64(len(kind))
+            is_tuple = self._call("facetd_is_tuple", ir.IntType(1), item, length)
+            self._go_on_if(is_tuple, other)
+            for part, member in zip(kind, self._members(kind, item), strict=True):
+                self._check(part, member, other)
+        elif isinstance(kind, types.Array):
+            self._go_on_if(self._fits(kind, item), other)
+
+    def _go_on_if(self, condition: Any, other: ir.Block) -> None:
+        fitting = self._function.append_basic_block("fitting")
+        self._builder.cbranch(condition, fitting, other)
+        self._builder.position_at_end(fitting)
+
+    def _members(self, kind: Any, item: Any) -> list[Any]:
+        """Return the objects in a tuple."""
+        first = tuple.__basicsize__
+        return [self._field(item, first + 8 * i, _POINTER) for i in range(len(kind))]
+
     def _fits(self, kind: Any, item: Any) -> Any:
         if kind.layout != "C" or kind.dtype not in _DTYPE_NUMBERS:
             raise CannotEnter(f"{self._name}: an argument of type {kind}")
@@ -391,6 +428,10 @@ class _Entry:
         builder = self._builder
         if isinstance(kind, types.Array):
             return self._unbox_array(kind, item)
+        if isinstance(kind, types.BaseTuple):
+            members = zip(kind, self._members(kind, item), strict=True)
+            values = [self._unbox(part, member) for part, member in members]
+            return self._context.make_tuple(builder, kind, values)
         if isinstance(kind, types.Boolean):
             truth = self._call("PyObject_IsTrue", _I32, item)
             self._return_if(builder.icmp_signed("<", truth, _I32(0)))

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -20,9 +20,27 @@ from common.kernel_image import DamagedImage, KernelImage
 from coordinator.kernel_entries import CannotEnter, compile_all
 from coordinator.kernel_linker import CannotLink, link
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="images are made for x86-64 only"
 )
+
+
+@kernels.arguments
+class Series(NamedTuple):
+    starts: NDArray[np.int64]
+    values: NDArray[np.uint8]
+    factors: kernels.Rows[np.float64]
+    offset: int
+
+
+@kernels.arguments
+class Pair(NamedTuple):
+    left: Series
+    right: Series
+    rest: NDArray[np.int64]
 
 
 def total(values: Any) -> Any:
@@ -69,11 +87,34 @@ def spin(count: Any) -> Any:
     return state
 
 
+def weigh(before: Any, series: Any, row: Any) -> Any:
+    result = before + series.offset
+    for i in range(series.starts[row], series.starts[row + 1]):
+        result += series.values[i] * series.factors[row, 1]
+    return result
+
+
+def scaled(series: Any, factor: Any) -> Any:
+    result = np.empty(len(series.values), np.int64)
+    for i in range(len(result)):
+        result[i] = series.values[i] * factor
+    return result, series.offset
+
+
+def weigh_pair(pair: Any, row: Any) -> Any:
+    return pair.left.values[row] * pair.right.offset + len(pair.rest)
+
+
+def values_of(series: Any) -> Any:
+    return series.values
+
+
 def listed(count: Any) -> Any:
     return [-i for i in range(count)]
 
 
 READ_ONLY = numba.types.Array(numba.types.uint32, 1, "C", readonly=True)
+SERIES = kernels.group_type(Series)
 KERNELS: dict[Callable[..., Any], Any] = {
     total: ["int64(uint8[::1])", "int64(int64[::1])", numba.types.int64(READ_ONLY)],
     scalars: "(int64, uint64, uint8, int8, boolean, float64)",
@@ -83,6 +124,10 @@ KERNELS: dict[Callable[..., Any], Any] = {
     arrange: "void(int64[::1])",
     same: "int64[::1](int64[::1])",
     spin: "int64(int64)",
+    weigh: numba.types.float64(numba.types.float64, SERIES, numba.types.int64),
+    scaled: (SERIES, numba.types.int64),
+    values_of: (SERIES,),
+    weigh_pair: numba.types.int64(kernels.group_type(Pair), numba.types.int64),
 }
 
 
@@ -235,6 +280,108 @@ def test_an_argument_is_not_a_result(image: KernelImage) -> None:
     """It would be an array over memory that somebody else owns."""
     with pytest.raises(SystemError, match="returned one of its arguments"):
         entry(image, same)(np.zeros(3, np.int64))
+
+
+def series(offset: Any = -3, **changed: Any) -> Series:
+    made = Series(np.array([0, 2, 5]), np.arange(5, dtype=np.uint8), np.ones((2, 2)) / 3, offset)
+    return made._replace(**changed)
+
+
+def test_a_group_is_its_members(image: KernelImage) -> None:
+    assert entry(image, weigh)(0.5, series(), 0) == 0.5 - 3 + 1 / 3
+    assert entry(image, weigh)(0.5, tuple(series()), 0) == 0.5 - 3 + 1 / 3
+    values, offset = entry(image, scaled)(series(offset=np.int64(1 << 40)), 100)
+    assert (values.tolist(), offset) == ([0, 100, 200, 300, 400], 1 << 40)
+
+
+def test_groups_give_what_they_give_with_numba(image: KernelImage) -> None:
+    weigh_with_numba = compiled(weigh, KERNELS[weigh])
+    scale_with_numba = compiled(scaled, KERNELS[scaled])
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        starts = np.sort(rng.integers(0, 1000, 20))
+        values = rng.integers(0, 256, 1000, np.uint8)
+        group = Series(starts, values, rng.random((20, 2)), int(rng.integers(-(1 << 63), 1 << 62)))
+        for row in range(19):
+            assert entry(image, weigh)(0.25, group, row) == weigh_with_numba(0.25, group, row)
+        (made, offset), (expected, same) = (
+            entry(image, scaled)(group, 7),
+            scale_with_numba(group, 7),
+        )
+        assert np.array_equal(made, expected)
+        assert offset == same
+
+
+def test_groups_may_be_of_groups(image: KernelImage) -> None:
+    pair = Pair(series(), series(offset=100), np.zeros(7, np.int64))
+    assert entry(image, weigh_pair)(pair, 4) == 407
+    for wrong in (
+        pair._replace(left=series(starts=None)),
+        pair._replace(right=series(values=None)),
+    ):
+        with pytest.raises(TypeError, match="weigh_pair"):
+            entry(image, weigh_pair)(wrong, 4)
+    with pytest.raises(TypeError, match="weigh_pair"):
+        entry(image, weigh_pair)((*pair.left, *pair.right, pair.rest), 4)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        series(starts=np.zeros(3, np.int32)),
+        series(values=np.zeros((5, 1), np.uint8)),
+        series(values=np.frombuffer(bytes(5), np.uint8)),
+        series(factors=np.ones((2, 4))[:, ::2]),
+        series(values=None),
+        tuple(series())[:3],
+        (*series(), 0),
+        (),
+        list(series()),
+        np.zeros(4),
+        None,
+    ],
+    ids=[
+        "type",
+        "2-d",
+        "read-only",
+        "strided",
+        "none",
+        "cut",
+        "more",
+        "empty",
+        "list",
+        "array",
+        "no",
+    ],
+)
+def test_what_is_not_just_the_group_is_refused(image: KernelImage, argument: Any) -> None:
+    with pytest.raises(TypeError, match="weigh: the arguments fit none of its signatures"):
+        entry(image, weigh)(0.0, argument, 0)
+
+
+def test_a_number_of_a_group_must_be_one(image: KernelImage) -> None:
+    with pytest.raises(TypeError):
+        entry(image, weigh)(0.0, series(offset="3"), 0)
+
+
+def test_groups_and_their_members_are_not_kept(image: KernelImage) -> None:
+    group = series(offset=1 << 40)
+    wrong = series(values=np.zeros(5, np.int8))
+    objects = [group, *group, wrong, *wrong]
+    before = [sys.getrefcount(one) for one in objects]
+    add, make = entry(image, weigh), entry(image, scaled)
+    for _ in range(1_000_000):
+        add(0.0, group, 1)
+    for _ in range(1_000):
+        make(group, 2)
+        with pytest.raises(TypeError):
+            add(0.0, wrong, 1)
+    assert [sys.getrefcount(one) for one in objects] == before
+
+
+def test_a_member_is_not_a_result(image: KernelImage) -> None:
+    with pytest.raises(SystemError, match="returned one of its arguments"):
+        entry(image, values_of)(series())
 
 
 def test_other_threads_run_meanwhile(image: KernelImage) -> None:
