@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,7 @@ from common.json_kernels import (
     text_length,
     unescape,
 )
-from common.kernels import kernel
+from common.kernels import Rows, arguments, kernel
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import ID_BYTES_MAX, xxh64
 
@@ -92,13 +92,6 @@ STORED_LIMITS: Final = replace(
     DEFAULT_LIMITS, item_fields_max=1 << 62, item_facet_values_max=1 << 62, item_bytes_max=1 << 62
 )
 """For items that were accepted before, perhaps under wider limits than today's."""
-
-# Places of the bounds that a scan gets, int64.
-_DEPTH_MAX: Final = 0
-_FIELDS_MAX: Final = 1
-_KEY_BYTES_MAX: Final = 2
-_VALUES_MAX: Final = 3
-_ITEM_BYTES_MAX: Final = 4
 
 _STACK_MAX: Final = 1024
 """Depth to which a scan follows an item that is refused as too deep, as orjson does."""
@@ -205,6 +198,69 @@ class ScannedItems:
         return self.payload[self.starts[ordinal] : self.ends[ordinal]].tobytes()
 
 
+@arguments
+class _Bounds(NamedTuple):
+    """What a scan holds items against: limits of the same names, and where they hold.
+
+    Attributes:
+        depth_max: as `json_depth_max`.
+        fields_max: as `item_fields_max`.
+        key_bytes_max: as `field_name_bytes_max`.
+        values_max: as `item_facet_values_max`, for the limited fields.
+        item_bytes_max: as the limit.
+        limited_names: names of the fields whose arrays are limited, one behind the other.
+        limited_ends: where each name ends.
+    """
+
+    depth_max: int
+    fields_max: int
+    key_bytes_max: int
+    values_max: int
+    item_bytes_max: int
+    limited_names: NDArray[np.uint8]
+    limited_ends: NDArray[np.int64]
+
+
+@arguments
+class _Scratch(NamedTuple):
+    """What the scan of a value works with.
+
+    Attributes:
+        is_object: by depth, whether the open container is one.
+        counts: by depth: keys so far, nested ones included; elements of an array so far.
+        found: what is reported beside the position; the places of `common.json_kernels`.
+        text: room for a key or an id.
+    """
+
+    is_object: NDArray[np.bool_]
+    counts: Rows[np.int64]
+    found: NDArray[np.int64]
+    text: NDArray[np.uint8]
+
+
+@arguments
+class _Rows(NamedTuple):
+    """Items one behind the other, good or not.
+
+    Attributes:
+        columns: by item; see `_START`.
+        hashes: of their ids.
+    """
+
+    columns: Rows[np.int64]
+    hashes: NDArray[np.uint64]
+
+
+@kernel("()")
+def _new_scratch() -> Any:
+    return _Scratch(
+        np.zeros(_STACK_MAX + 1, np.bool_),
+        np.zeros((_STACK_MAX + 1, 2), np.int64),
+        np.zeros(NUM_FOUND, np.int64),
+        np.empty(_SCRATCH_BYTES, np.uint8),
+    )
+
+
 @kernel("int64(uint8[::1], int64, int64, boolean)", inline=True, allocates=False)
 def _skip_space(buffer: Any, position: Any, end: Any, is_lines: Any) -> Any:
     """Skip white space; in lines, a line feed is none."""
@@ -272,9 +328,10 @@ def _is_integer_id(buffer: Any, start: Any, end: Any) -> Any:
     return end - start <= 19 and number <= np.uint64(0x7FFFFFFFFFFFFFFF)
 
 
-@kernel("boolean(uint8[::1], int64, int64, uint8[::1], int64[::1], uint8[::1])", allocates=False)
-def _is_named(buffer: Any, start: Any, end: Any, names: Any, name_ends: Any, scratch: Any) -> Any:
-    """Return whether the key inside ``buffer[start:end]`` is one of the names."""
+@kernel("boolean(uint8[::1], int64, int64, _Bounds, uint8[::1])", allocates=False)
+def _is_limited(buffer: Any, start: Any, end: Any, bounds: _Bounds, scratch: Any) -> Any:
+    """Return whether the key inside ``buffer[start:end]`` is that of a limited field."""
+    names, name_ends = bounds.limited_names, bounds.limited_ends
     if end - start > len(scratch):
         return False
     length = unescape(buffer, start, end, scratch, 0)
@@ -291,23 +348,9 @@ def _is_named(buffer: Any, start: Any, end: Any, names: Any, name_ends: Any, scr
     return False
 
 
-@kernel(
-    "int64(uint8[::1], int64, int64, boolean, int64[::1], uint8[::1], int64[::1], boolean[::1],"
-    " int64[:, ::1], int64[::1], uint8[::1])",
-    allocates=False,
-)
+@kernel("int64(uint8[::1], int64, int64, boolean, _Bounds, _Scratch)", allocates=False)
 def _scan_value(
-    buffer: Any,
-    position: Any,
-    end: Any,
-    is_lines: Any,
-    bounds: Any,
-    limited_names: Any,
-    limited_ends: Any,
-    is_object: Any,
-    counts: Any,
-    found: Any,
-    scratch: Any,
+    buffer: Any, position: Any, end: Any, is_lines: Any, bounds: _Bounds, scratch: _Scratch
 ) -> Any:
     """Scan one value that begins at `position`, as an item.
 
@@ -316,18 +359,14 @@ def _scan_value(
         position: where the value begins, no white space.
         end: where the bytes end.
         is_lines: whether a line feed ends the item.
-        bounds: of depth, fields and so on, by their places.
-        limited_names: names of the fields whose arrays are limited, one behind the other.
-        limited_ends: where each name ends.
-        is_object: stack, by depth.
-        counts: stack, by depth: keys so far, nested ones included; elements of an array so far.
-        found: out; the places of `common.json_kernels`.
-        scratch: room for a key or an id, `_SCRATCH_BYTES` long.
+        bounds: of depth, fields and so on.
+        scratch: gets what was found.
 
     Returns:
         The position behind the value; FAULT if it is broken or incomplete. A value that is well
         formed but refused is scanned to its end, with the reason in ``found[REFUSED]``.
     """
+    is_object, counts, found, text = scratch
     found[REASON] = 0
     found[REFUSED] = 0
     found[ID_KIND] = _NO_ID
@@ -358,7 +397,7 @@ def _scan_value(
                 found[ID_END] = position - 1
         elif byte == 0x7B or byte == 0x5B:
             depth += 1
-            if depth > bounds[_DEPTH_MAX]:
+            if depth > bounds.depth_max:
                 refuse(found, TOO_DEEP, position)
                 if depth > _STACK_MAX:
                     stop(found, FAR_TOO_DEEP, position)
@@ -411,15 +450,15 @@ def _scan_value(
                 position = scan_string(buffer, key_start, end, found)
                 if position < 0:
                     return FAULT
-                if position - 1 - key_start > bounds[_KEY_BYTES_MAX] and _is_longer(
-                    buffer, key_start, position - 1, bounds[_KEY_BYTES_MAX]
+                if position - 1 - key_start > bounds.key_bytes_max and _is_longer(
+                    buffer, key_start, position - 1, bounds.key_bytes_max
                 ):
                     refuse(found, KEY_TOO_LONG, key_start)
                 counts[depth, 0] += 1
                 if depth == 1:
                     top_key_start = key_start
                     top_key_end = position - 1
-                    reads_id = _is_id_key(buffer, top_key_start, top_key_end, scratch)
+                    reads_id = _is_id_key(buffer, top_key_start, top_key_end, text)
                 position = _skip_space(buffer, position, end, is_lines)
                 if position >= end:
                     stop(found, INCOMPLETE, end)
@@ -446,11 +485,9 @@ def _scan_value(
                     return FAULT
                 if (
                     depth == 2
-                    and counts[2, 1] > bounds[_VALUES_MAX]
+                    and counts[2, 1] > bounds.values_max
                     and is_object[1]
-                    and _is_named(
-                        buffer, top_key_start, top_key_end, limited_names, limited_ends, scratch
-                    )
+                    and _is_limited(buffer, top_key_start, top_key_end, bounds, text)
                 ):
                     refuse(found, TOO_MANY_VALUES, position)
             position += 1
@@ -461,7 +498,7 @@ def _scan_value(
                 counts[depth, 0] = max(counts[depth, 0], counts[depth + 1, 0])
         if depth == 0:
             break
-    if counts[1, 0] > bounds[_FIELDS_MAX]:
+    if counts[1, 0] > bounds.fields_max:
         refuse(found, TOO_MANY_FIELDS, position - 1)
     if found[ID_KIND] == _WRONG_ID:
         refuse(found, INVALID_ID, found[ID_START])
@@ -482,24 +519,20 @@ _ROW_ID_END: Final = 7
 _NUM_COLUMNS: Final = 8
 
 
-@kernel(
-    "void(int64[:, ::1], uint64[::1], int64, uint8[::1], int64, int64, int64, int64, int64[::1],"
-    " uint8[::1])",
-    allocates=False,
-)
+@kernel("void(_Rows, int64, uint8[::1], int64, int64, int64, int64, _Scratch)", allocates=False)
 def _write_row(
-    rows: Any,
-    hashes: Any,
+    items: _Rows,
     row: Any,
     buffer: Any,
     start: Any,
     end: Any,
     position: Any,
     bytes_max: Any,
-    found: Any,
-    scratch: Any,
+    scratch: _Scratch,
 ) -> Any:
     """Note what the scan of one value found; `end` is FAULT if it is broken."""
+    rows, hashes = items
+    found = scratch.found
     rows[row, _START] = start
     rows[row, _END] = end
     rows[row, _POSITION] = position
@@ -516,54 +549,30 @@ def _write_row(
         return
     for byte in range(found[ID_START], found[ID_END]):
         if buffer[byte] == 0x5C:
-            length = unescape(buffer, found[ID_START], found[ID_END], scratch, 0)
-            hashes[row] = xxh64(scratch, 0, length)
+            length = unescape(buffer, found[ID_START], found[ID_END], scratch.text, 0)
+            hashes[row] = xxh64(scratch.text, 0, length)
             return
     hashes[row] = xxh64(buffer, found[ID_START], found[ID_END])
 
 
-@kernel(
-    "UniTuple(int64, 3)(uint8[::1], int64, int64, int64[::1], uint8[::1], int64[::1],"
-    " int64[:, ::1], uint64[::1])"
-)
-def _scan_lines(
-    buffer: Any,
-    position: Any,
-    line: Any,
-    bounds: Any,
-    limited_names: Any,
-    limited_ends: Any,
-    rows: Any,
-    hashes: Any,
-) -> Any:
+@kernel("UniTuple(int64, 3)(uint8[::1], int64, int64, _Bounds, _Rows)")
+def _scan_lines(buffer: Any, position: Any, line: Any, bounds: _Bounds, rows: _Rows) -> Any:
     """Scan complete lines, to the end or until the rows are full.
 
     Returns:
         (position and number of the line to go on with, number of rows).
     """
-    is_object = np.zeros(_STACK_MAX + 1, np.bool_)
-    counts = np.zeros((_STACK_MAX + 1, 2), np.int64)
-    found = np.zeros(NUM_FOUND, np.int64)
-    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+    scratch = _new_scratch()
+    found = scratch.found
+    num_rows = len(rows.hashes)
+    bytes_max = bounds.item_bytes_max
     end = len(buffer)
     row = 0
-    while position < end and row < len(rows):
+    while position < end and row < num_rows:
         start = _skip_space(buffer, position, end, True)
         position = start
         if buffer[start] != 0x0A:
-            position = _scan_value(
-                buffer,
-                start,
-                end,
-                True,
-                bounds,
-                limited_names,
-                limited_ends,
-                is_object,
-                counts,
-                found,
-                scratch,
-            )
+            position = _scan_value(buffer, start, end, True, bounds, scratch)
             item_end = position
             if position >= 0:
                 position = _skip_space(buffer, position, end, True)
@@ -572,8 +581,7 @@ def _scan_lines(
                     item_end = FAULT
             else:
                 position = found[AT]
-            bytes_max = bounds[_ITEM_BYTES_MAX]
-            _write_row(rows, hashes, row, buffer, start, item_end, line, bytes_max, found, scratch)
+            _write_row(rows, row, buffer, start, item_end, line, bytes_max, scratch)
             row += 1
             while buffer[position] != 0x0A:
                 position += 1
@@ -582,20 +590,9 @@ def _scan_lines(
     return position, line, row
 
 
-@kernel(
-    "UniTuple(int64, 4)(uint8[::1], int64, int64, int64, int64[::1], uint8[::1], int64[::1],"
-    " int64[:, ::1], uint64[::1])"
-)
+@kernel("UniTuple(int64, 4)(uint8[::1], int64, int64, int64, _Bounds, _Rows)")
 def _scan_array(
-    buffer: Any,
-    position: Any,
-    index: Any,
-    state: Any,
-    bounds: Any,
-    limited_names: Any,
-    limited_ends: Any,
-    rows: Any,
-    hashes: Any,
+    buffer: Any, position: Any, index: Any, state: Any, bounds: _Bounds, rows: _Rows
 ) -> Any:
     """Scan items of an array, to the end, the first broken or incomplete one, or full rows.
 
@@ -603,13 +600,13 @@ def _scan_array(
         (position to go on with, index of the item there, state between items, number of rows). A
         broken item is the last row; an incomplete one is a row too, with the reason INCOMPLETE.
     """
-    is_object = np.zeros(_STACK_MAX + 1, np.bool_)
-    counts = np.zeros((_STACK_MAX + 1, 2), np.int64)
-    found = np.zeros(NUM_FOUND, np.int64)
-    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+    scratch = _new_scratch()
+    found = scratch.found
+    num_rows = len(rows.hashes)
+    bytes_max = bounds.item_bytes_max
     end = len(buffer)
     row = 0
-    while row < len(rows):
+    while row < num_rows:
         position = _skip_space(buffer, position, end, False)
         if position >= end:
             break
@@ -634,21 +631,8 @@ def _scan_array(
             position += 1
             continue
         else:
-            item_end = _scan_value(
-                buffer,
-                start,
-                end,
-                False,
-                bounds,
-                limited_names,
-                limited_ends,
-                is_object,
-                counts,
-                found,
-                scratch,
-            )
-        bytes_max = bounds[_ITEM_BYTES_MAX]
-        _write_row(rows, hashes, row, buffer, start, item_end, index, bytes_max, found, scratch)
+            item_end = _scan_value(buffer, start, end, False, bounds, scratch)
+        _write_row(rows, row, buffer, start, item_end, index, bytes_max, scratch)
         row += 1
         if item_end < 0:
             break
@@ -744,11 +728,11 @@ class ItemScanner:
         batches: list[_Rows] = []
         position = 0
         while position < end:
-            rows, hashes = _new_rows(end - position)
+            rows = _new_rows(end - position)
             position, self._position, num_rows = _scan_lines(
-                buffer, position, self._position, *self._bounds, rows, hashes
+                buffer, position, self._position, self._bounds, rows
             )
-            batches.append((rows[:num_rows], hashes[:num_rows]))
+            batches.append(_first_rows(rows, num_rows))
         items = _collect(
             buffer, batches, lambda at: at - lines.rfind(b"\n", 0, at), "line", self._limits
         )
@@ -770,16 +754,16 @@ class ItemScanner:
         batches: list[_Rows] = []
         position = 0
         while position < len(buffer):
-            rows, hashes = _new_rows(len(buffer) - position)
+            rows = _new_rows(len(buffer) - position)
             position, self._position, self._state, num_rows = _scan_array(
-                buffer, position, self._position, self._state, *self._bounds, rows, hashes
+                buffer, position, self._position, self._state, self._bounds, rows
             )
-            is_stopped = num_rows > 0 and rows[num_rows - 1, _END] == FAULT
-            if is_stopped and rows[num_rows - 1, _FAULT] == INCOMPLETE:
+            is_stopped = num_rows > 0 and rows.columns[num_rows - 1, _END] == FAULT
+            if is_stopped and rows.columns[num_rows - 1, _FAULT] == INCOMPLETE:
                 num_rows -= 1
             else:
                 self.is_broken = is_stopped
-            batches.append((rows[:num_rows], hashes[:num_rows]))
+            batches.append(_first_rows(rows, num_rows))
             if is_stopped:
                 break
         items = _collect(buffer, batches, lambda at: offset + at + 1, "item", self._limits)
@@ -798,9 +782,6 @@ class ItemScanner:
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-_Rows: TypeAlias = tuple["NDArray[np.int64]", "NDArray[np.uint64]"]
-"""Rows of items and the hashes of their ids."""
-
 
 def scan_item(
     item: Buffer, limited_fields: Iterable[str] = (), limits: Limits = DEFAULT_LIMITS
@@ -812,14 +793,14 @@ def scan_item(
     """
     # The line feed makes numbers and literals at the end complete.
     buffer = np.frombuffer(bytearray(item) + b"\n", np.uint8)
-    rows = np.empty((1, _NUM_COLUMNS), np.int64)
-    hashes = np.empty(1, np.uint64)
+    rows = _new_rows(1)
     bounds = _bounds(limits, limited_fields)
-    *_, num_rows = _scan_array(buffer, 0, 0, _BETWEEN_AFTER_COMMA, *bounds, rows, hashes)
+    *_, num_rows = _scan_array(buffer, 0, 0, _BETWEEN_AFTER_COMMA, bounds, rows)
     if num_rows == 0:
         return _error(INCOMPLETE, 0, 1, "", limits)
-    end, fault, fault_at = rows[0, [_END, _FAULT, _FAULT_AT]].tolist()
-    text = _id_text(buffer, rows[0])
+    row = rows.columns[0]
+    end, fault, fault_at = row[[_END, _FAULT, _FAULT_AT]].tolist()
+    text = _id_text(buffer, row)
     rest = b"" if end == FAULT else buffer[end:].tobytes().lstrip(b" \t\r\n")
     if rest:
         fault, fault_at = TRAILING_CONTENT, len(buffer) - len(rest)
@@ -842,29 +823,28 @@ def canonical_id(item: Buffer) -> bytes | None:
     return None if isinstance(found, ItemError) else found
 
 
-def _bounds(
-    limits: Limits, fields: Iterable[str]
-) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bounds by their places; names one behind the other, and where each ends."""
-    bounds = np.array(
-        [
-            limits.json_depth_max,
-            limits.item_fields_max,
-            limits.field_name_bytes_max,
-            limits.item_facet_values_max,
-            limits.item_bytes_max,
-        ],
-        np.int64,
-    )
+def _bounds(limits: Limits, fields: Iterable[str]) -> _Bounds:
+    """Return what a scan holds items against; the fields are those whose arrays are limited."""
     names = [name.encode() for name in fields]
-    ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-    return bounds, np.frombuffer(bytearray(b"".join(names)), np.uint8), ends
+    return _Bounds(
+        limits.json_depth_max,
+        limits.item_fields_max,
+        limits.field_name_bytes_max,
+        limits.item_facet_values_max,
+        limits.item_bytes_max,
+        np.frombuffer(bytearray(b"".join(names)), np.uint8),
+        np.cumsum([len(name) for name in names], dtype=np.int64),
+    )
 
 
 def _new_rows(num_bytes: int) -> _Rows:
     """Return rows for the items of so many bytes; should they not do, there is another turn."""
     num_rows = (num_bytes + 63) // 64
-    return np.empty((num_rows, _NUM_COLUMNS), np.int64), np.empty(num_rows, np.uint64)
+    return _Rows(np.empty((num_rows, _NUM_COLUMNS), np.int64), np.empty(num_rows, np.uint64))
+
+
+def _first_rows(rows: _Rows, count: int) -> _Rows:
+    return _Rows(rows.columns[:count], rows.hashes[:count])
 
 
 def _collect(
@@ -885,8 +865,8 @@ def _collect(
     """
     rows, hashes = batches[0] if batches else _new_rows(0)
     if len(batches) > 1:
-        rows = np.concatenate([rows for rows, _ in batches])
-        hashes = np.concatenate([hashes for _, hashes in batches])
+        rows = np.concatenate([one.columns for one in batches])
+        hashes = np.concatenate([one.hashes for one in batches])
     errors = []
     if rows[:, _FAULT].any():
         for row in rows[rows[:, _FAULT] != 0]:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 from common.operations import Operation
 from common.placement import shard_of_id
 
@@ -62,22 +63,35 @@ def _measure(
         num_bytes[shard] += ends[item] - starts[item]
 
 
-@kernel(
-    "void(uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " uint8[::1], uint32[::1], int64[::1])"
-)
+@arguments
+class _Regions(NamedTuple):
+    """Where the items of each shard go; theirs are one behind the other.
+
+    Attributes:
+        item_cursors: by shard, where the numbers of the next item go.
+        byte_cursors: by shard, where the next item goes.
+        payload: bytes of the items.
+        lengths: bytes of each.
+        positions: ordinal of each among all.
+    """
+
+    item_cursors: NDArray[np.int64]
+    byte_cursors: NDArray[np.int64]
+    payload: NDArray[np.uint8]
+    lengths: NDArray[np.uint32]
+    positions: NDArray[np.int64]
+
+
+@kernel("void(uint8[::1], int64[::1], int64[::1], int64[::1], _Regions)")
 def _divide(
     payload: NDArray[np.uint8],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     shards: NDArray[np.int64],
-    item_cursors: NDArray[np.int64],
-    byte_cursors: NDArray[np.int64],
-    out_payload: NDArray[np.uint8],
-    out_lengths: NDArray[np.uint32],
-    out_positions: NDArray[np.int64],
+    regions: _Regions,
 ) -> None:
     """Copy each item to its shard's region; the cursors begin where the regions do."""
+    item_cursors, byte_cursors, out_payload, out_lengths, out_positions = regions
     for item in range(len(starts)):
         shard = shards[item]
         start = starts[item]
@@ -118,20 +132,14 @@ def divide(
     num_bytes = np.zeros(num_shards, np.int64)
     _measure(starts, ends, shards, num_items, num_bytes)
     last_items, last_bytes = np.cumsum(num_items), np.cumsum(num_bytes)
-    out_payload = np.empty(int(last_bytes[-1]), np.uint8)
-    out_lengths = np.empty(len(starts), np.uint32)
-    out_positions = np.empty(len(starts), np.int64)
-    _divide(
-        payload,
-        starts,
-        ends,
-        shards,
+    regions = _Regions(
         last_items - num_items,
         last_bytes - num_bytes,
-        out_payload,
-        out_lengths,
-        out_positions,
+        np.empty(int(last_bytes[-1]), np.uint8),
+        np.empty(len(starts), np.uint32),
+        np.empty(len(starts), np.int64),
     )
+    _divide(payload, starts, ends, shards, regions)
     operations = np.full(len(starts), int(operation), np.uint8)
     parts: Parts = {}
     for shard in range(num_shards):
@@ -140,10 +148,10 @@ def divide(
         if first < last:
             end = int(last_bytes[shard])
             parts[shard] = Part(
-                out_payload[end - int(num_bytes[shard]) : end].data,
-                out_lengths[first:last],
+                regions.payload[end - int(num_bytes[shard]) : end].data,
+                regions.lengths[first:last],
                 operations[first:last],
-                out_positions[first:last],
+                regions.positions[first:last],
             )
     return parts
 

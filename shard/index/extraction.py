@@ -27,17 +27,24 @@ Cost: about 2 ns a byte (≥ 250 MB/s) of which most are the strings' ends and t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.json_kernels import find_closing_quote, find_quote_or_backslash, unescape
-from common.kernels import kernel
+from common.kernels import Rows, arguments, kernel
 from common.values import ValueKind, number_text
-from shard.index.field_registry import HASH_BASIS, FieldRegistry, find_field, hash_step
+from shard.index.field_registry import (
+    HASH_BASIS,
+    FieldRegistry,
+    PathTable,
+    find_field,
+    hash_step,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 DEPTH_MAX: Final = 64
@@ -61,8 +68,8 @@ _UNKNOWN_PATH: Final = 1
 _FULL: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
+@arguments
+class Extraction(NamedTuple):
     """The values of a batch of documents, as parallel arrays in document order.
 
     Attributes:
@@ -98,50 +105,55 @@ def _skip_space(payload: Any, position: Any) -> Any:
     return position
 
 
+@arguments
+class _Documents(NamedTuple):
+    """JSON of documents; see `extract`."""
+
+    payload: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+@arguments
+class _Walk(NamedTuple):
+    """Scratch of a walk through documents.
+
+    Attributes:
+        seen: by field number: the object that had the key last, and the range of values that the
+            key gave there.
+        path: path of the key at hand.
+        stack: by depth of open containers: what its keys or elements need.
+        base_hash: by depth: hash of the path before the keys of the object.
+    """
+
+    seen: Rows[np.int64]
+    path: NDArray[np.uint8]
+    stack: Rows[np.int64]
+    base_hash: NDArray[np.uint64]
+
+
 @kernel(
-    "UniTuple(int64, 4)(uint8[::1], uint8[::1], int64[::1], int64[::1], int64, int64, int64, int64,"
-    " int32[::1], uint64[::1], uint8[::1], int64[::1], int64[:, ::1], uint8[::1],"
-    " int64[:, ::1], uint64[::1],"
-    " uint32[::1], uint16[::1], uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1],"
-    " int64[::1])",
+    "UniTuple(int64, 4)(_Documents, int64, int64, int64, PathTable, int64, _Walk, Extraction)",
     allocates=False,
 )
 def _extract(
-    payload: Any,
-    text: Any,
-    starts: Any,
-    ends: Any,
+    documents: _Documents,
     first_doc: Any,
     num_values: Any,
     num_objects: Any,
+    paths: PathTable,
     overflow_field: Any,
-    table: Any,
-    path_hashes: Any,
-    path_bytes: Any,
-    path_offsets: Any,
-    seen: Any,
-    path: Any,
-    stack: Any,
-    base_hash: Any,
-    out_doc: Any,
-    out_field: Any,
-    out_kind: Any,
-    out_start: Any,
-    out_end: Any,
-    out_shape: Any,
-    id_start: Any,
-    id_end: Any,
+    walk: _Walk,
+    out: Extraction,
 ) -> Any:
     """Extract documents until all are done, a path is unknown or the arrays are full.
-
-    `seen` has by field number: the object that had the key last, and the range of values that the
-    key gave there.
 
     Returns:
         (why it stopped, document to go on with, number of values, objects counted or length of the
         unknown path).
     """
-    # By depth of open containers: what its keys or elements need.
+    payload, starts, ends = documents
+    seen, path, stack, base_hash = walk
     is_object = stack[0]
     base_length = stack[1]  # the path before the keys of the object, dot included
     of_field = stack[2]  # object: the key being read; array: the key that it is a value of
@@ -150,12 +162,12 @@ def _extract(
     way = stack[5]  # arrays on the way to the object: 0 none, 1 flat, 2 an array in an array
 
     for doc in range(first_doc, len(starts)):
-        if num_values + ((ends[doc] - starts[doc]) >> 1) + 1 > len(out_doc):
+        if num_values + ((ends[doc] - starts[doc]) >> 1) + 1 > len(out.doc):
             return _FULL, doc, num_values, num_objects
         first_value = num_values
         has_dropped = False
-        id_start[doc] = 0
-        id_end[doc] = 0
+        out.id_start[doc] = 0
+        out.id_end[doc] = 0
         depth = 0
         field = 0
         num_arrays = 0
@@ -177,7 +189,7 @@ def _extract(
                 value_end = close
                 if payload[close] == 0x5C:
                     close = find_closing_quote(payload, close)
-                    value_end = unescape(payload, value_start, close, text, value_start)
+                    value_end = unescape(payload, value_start, close, out.text, value_start)
                 position = close + 1
             elif byte == 0x7B:
                 position = _skip_space(payload, position + 1)
@@ -244,12 +256,12 @@ def _extract(
                         break
                 value_end = position
             if kind >= 0:
-                out_doc[num_values] = doc
-                out_field[num_values] = field
-                out_kind[num_values] = kind
-                out_start[num_values] = value_start
-                out_end[num_values] = value_end
-                out_shape[num_values] = 2 if num_arrays > 1 else max(on_way, num_arrays)
+                out.doc[num_values] = doc
+                out.field[num_values] = field
+                out.kind[num_values] = kind
+                out.start[num_values] = value_start
+                out.end[num_values] = value_end
+                out.shape[num_values] = 2 if num_arrays > 1 else max(on_way, num_arrays)
                 num_values += 1
                 if (
                     depth == 1
@@ -258,8 +270,8 @@ def _extract(
                     and path[1] == 0x64
                     and kind <= _INTEGER
                 ):
-                    id_start[doc] = value_start
-                    id_end[doc] = value_end
+                    out.id_start[doc] = value_start
+                    out.id_end[doc] = value_end
             # Close what ends here; stop at the next value.
             while True:
                 if needs_key:
@@ -280,16 +292,14 @@ def _extract(
                             path[length] = byte
                             path_hash = hash_step(path_hash, byte)
                             length += 1
-                    field = find_field(
-                        path_hash, path, length, table, path_hashes, path_bytes, path_offsets
-                    )
+                    field = find_field(path_hash, path, length, paths)
                     if field < 0:
                         if overflow_field < 0:
                             return _UNKNOWN_PATH, doc, first_value, length
                         field = overflow_field
                     elif seen[field, 0] == of_object[depth]:
                         for value in range(seen[field, 1], seen[field, 2]):
-                            out_kind[value] = _DROPPED
+                            out.kind[value] = _DROPPED
                         has_dropped = True
                     seen[field, 0] = of_object[depth]
                     seen[field, 1] = num_values
@@ -323,12 +333,12 @@ def _extract(
         if has_dropped:
             kept = first_value
             for value in range(first_value, num_values):
-                if out_kind[value] != _DROPPED:
-                    out_field[kept] = out_field[value]
-                    out_kind[kept] = out_kind[value]
-                    out_start[kept] = out_start[value]
-                    out_end[kept] = out_end[value]
-                    out_shape[kept] = out_shape[value]
+                if out.kind[value] != _DROPPED:
+                    out.field[kept] = out.field[value]
+                    out.kind[kept] = out.kind[value]
+                    out.start[kept] = out.start[value]
+                    out.end[kept] = out.end[value]
+                    out.shape[kept] = out.shape[value]
                     kept += 1
             num_values = kept
     return _DONE, len(starts), num_values, num_objects
@@ -352,57 +362,59 @@ def extract(
     Returns:
         The values. `text` is a copy, so the payload may be reused.
     """
-    text = payload.copy()
     num_docs = len(starts)
-    ids = np.zeros((2, num_docs), np.int64)
-    path = np.empty(_PATH_BYTES_MAX, np.uint8)
-    stack = np.empty((6, DEPTH_MAX + 1), np.int64)
-    base_hash = np.empty(DEPTH_MAX + 1, np.uint64)
-    seen = np.zeros((len(registry.path_hashes), 3), np.int64)
+    documents = _Documents(payload, starts, ends)
+    walk = _Walk(
+        seen=np.zeros((len(registry.table.path_hashes), 3), np.int64),
+        path=np.empty(_PATH_BYTES_MAX, np.uint8),
+        stack=np.empty((6, DEPTH_MAX + 1), np.int64),
+        base_hash=np.empty(DEPTH_MAX + 1, np.uint64),
+    )
     sizes = ends - starts
     capacity = int(sizes.sum()) // 16 + (int(sizes.max()) // 2 if num_docs else 0) + 16
-    values = _new_values(capacity)
+    out = Extraction(
+        payload.copy(),
+        num_docs,
+        doc=np.empty(capacity, np.uint32),  # pages that stay unused cost nothing
+        field=np.empty(capacity, np.uint16),
+        kind=np.empty(capacity, np.uint8),
+        start=np.empty(capacity, np.int64),
+        end=np.empty(capacity, np.int64),
+        shape=np.empty(capacity, np.uint8),
+        id_start=np.zeros(num_docs, np.int64),
+        id_end=np.zeros(num_docs, np.int64),
+    )
     doc = num_values = num_objects = 0
     while True:
         reason, doc, num_values, number = _extract(
-            payload,
-            text,
-            starts,
-            ends,
+            documents,
             doc,
             num_values,
             num_objects,
-            registry.overflow_number,
             registry.table,
-            registry.path_hashes,
-            registry.path_bytes,
-            registry.path_offsets,
-            seen,
-            path,
-            stack,
-            base_hash,
-            *values,
-            *ids,
+            registry.overflow_number,
+            walk,
+            out,
         )
         if reason == _DONE:
             break
         if reason == _UNKNOWN_PATH:
-            registry.learn(path[:number].tobytes().decode())
-            seen = np.zeros((len(registry.path_hashes), 3), np.int64)
+            registry.learn(walk.path[:number].tobytes().decode())
+            walk = walk._replace(seen=np.zeros((len(registry.table.path_hashes), 3), np.int64))
             num_objects = 0
         else:
             num_objects = number
-            values = [np.concatenate([array, np.empty_like(array)]) for array in values]
-    doc_of, field, kind, start, end, shape = (array[:num_values] for array in values)
-    return Extraction(text, num_docs, doc_of, field, kind, start, end, shape, ids[0], ids[1])
+            out = _change_values(out, lambda array: np.concatenate([array, np.empty_like(array)]))
+    return _change_values(out, lambda array: array[:num_values])
 
 
-def _new_values(capacity: int) -> list[NDArray[Any]]:
-    """Return arrays doc, field, kind, start, end, shape; pages that stay unused cost nothing."""
-    return [
-        np.empty(capacity, dtype)
-        for dtype in (np.uint32, np.uint16, np.uint8, np.int64, np.int64, np.uint8)
-    ]
+def _change_values(
+    extraction: Extraction, change: Callable[[NDArray[Any]], NDArray[Any]]
+) -> Extraction:
+    """Return an extraction whose arrays by value are changed."""
+    names = ("doc", "field", "kind", "start", "end", "shape")
+    changed: dict[str, Any] = {name: change(getattr(extraction, name)) for name in names}
+    return extraction._replace(**changed)
 
 
 # --- numbers and keys of selected values ----------------------------------------------------------
@@ -415,23 +427,21 @@ correctly."""
 
 
 @kernel(
-    "int64(uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1], float64[::1], int64[::1],"
-    " float64[::1])",
+    "int64(Extraction, int64[::1], float64[::1], int64[::1], float64[::1])",
     allocates=False,
 )
-def _parse_numbers(
-    text: Any, kind: Any, start: Any, end: Any, selection: Any, powers: Any, slow: Any, out: Any
-) -> Any:
+def _parse_numbers(extraction: Extraction, selection: Any, powers: Any, slow: Any, out: Any) -> Any:
     """Parse the easy numbers to `out`; collect which of the selection remain in `slow`."""
+    text = extraction.text
     num_slow = 0
     for i in range(len(selection)):
         value = selection[i]
-        value_kind = kind[value]
+        value_kind = extraction.kind[value]
         if value_kind != _INTEGER and value_kind != _FLOAT:
             out[i] = 1.0 if value_kind == _TRUE else (0.0 if value_kind == _FALSE else np.nan)
             continue
-        position = start[value]
-        last = end[value]
+        position = extraction.start[value]
+        last = extraction.end[value]
         is_negative = text[position] == 0x2D
         if is_negative:
             position += 1
@@ -485,48 +495,32 @@ def parse_numbers(extraction: Extraction, selection: NDArray[np.int64]) -> NDArr
     """
     out = np.empty(len(selection), np.float64)
     slow = np.empty(len(selection), np.int64)
-    num_slow = _parse_numbers(
-        extraction.text,
-        extraction.kind,
-        extraction.start,
-        extraction.end,
-        selection,
-        _POWERS,
-        slow,
-        out,
-    )
+    num_slow = _parse_numbers(extraction, selection, _POWERS, slow, out)
     for i in slow[:num_slow].tolist():
         out[i] = float(_token(extraction, int(selection[i])))
     return out
 
 
 @kernel(
-    "UniTuple(int64, 2)(uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1])",
+    "UniTuple(int64, 2)(Extraction, int64[::1], int64[::1], int64[::1], int64[::1])",
     allocates=False,
 )
 def _key_spans(
-    text: Any,
-    kind: Any,
-    start: Any,
-    end: Any,
-    selection: Any,
-    key_start: Any,
-    key_end: Any,
-    slow: Any,
+    extraction: Extraction, selection: Any, key_start: Any, key_end: Any, slow: Any
 ) -> Any:
     """Find the part of each value's token that is its key; collect those without in `slow`.
 
     Returns:
         (number of slow values, total length of the keys of the rest).
     """
+    text = extraction.text
     num_slow = 0
     num_bytes = 0
     for i in range(len(selection)):
         value = selection[i]
-        value_kind = kind[value]
-        first = start[value]
-        last = end[value]
+        value_kind = extraction.kind[value]
+        first = extraction.start[value]
+        last = extraction.end[value]
         is_slow = False
         if value_kind == _INTEGER:
             if text[first] == 0x2D and text[first + 1] == 0x30:
@@ -609,9 +603,7 @@ def canonical_keys(
     key_end = np.empty(len(selection), np.int64)
     slow = np.empty(len(selection), np.int64)
     text = extraction.text
-    num_slow, num_bytes = _key_spans(
-        text, extraction.kind, extraction.start, extraction.end, selection, key_start, key_end, slow
-    )
+    num_slow, num_bytes = _key_spans(extraction, selection, key_start, key_end, slow)
     if num_slow:
         rewritten = bytearray()
         for i in slow[:num_slow].tolist():

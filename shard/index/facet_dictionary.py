@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from common.byte_words import load_u64
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,11 +88,19 @@ def _equal(left: Any, left_start: Any, right: Any, right_start: Any, length: Any
     return True
 
 
-@kernel("int64(uint8[::1], int64, int64, uint64, uint8[::1], int64[::1], uint64[::1])")
-def _find_slot(
-    source: Any, start: Any, end: Any, key_hash: Any, keys: Any, offsets: Any, table: Any
-) -> Any:
+@arguments
+class _Arrays(NamedTuple):
+    """The arrays of one moment; replaced together when one of them has to grow."""
+
+    keys: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    table: NDArray[np.uint64]
+
+
+@kernel("int64(uint8[::1], int64, int64, uint64, _Arrays)", allocates=False)
+def _find_slot(source: Any, start: Any, end: Any, key_hash: Any, known: _Arrays) -> Any:
     """Return the slot that holds the key source[start:end], or the empty slot where it belongs."""
+    keys, offsets, table = known
     mask = np.uint64(len(table) - 1)
     slot = key_hash & mask
     length = end - start
@@ -108,18 +116,11 @@ def _find_slot(
 
 
 @kernel(
-    "UniTuple(int64, 2)"
-    "(uint8[::1], int64[::1], int64, uint8[::1], int64[::1], uint64[::1], int64, uint32[::1])"
+    "UniTuple(int64, 2)(uint8[::1], int64[::1], int64, _Arrays, int64, uint32[::1])",
+    allocates=False,
 )
 def _encode(
-    source: Any,
-    source_offsets: Any,
-    first: Any,
-    keys: Any,
-    offsets: Any,
-    table: Any,
-    num_values: Any,
-    numbers: Any,
+    source: Any, source_offsets: Any, first: Any, known: _Arrays, num_values: Any, numbers: Any
 ) -> Any:
     """Number the keys of a batch from `first` on; new ones are appended.
 
@@ -127,12 +128,13 @@ def _encode(
         Position of the first key that was not numbered because keys, offsets or table are full
         (the number of keys when all were), and the number of values.
     """
+    keys, offsets, table = known
     num_keys = len(source_offsets) - 1
     for i in range(first, num_keys):
         start = source_offsets[i]
         end = source_offsets[i + 1]
         key_hash = _hash_key(source, start, end)
-        slot = _find_slot(source, start, end, key_hash, keys, offsets, table)
+        slot = _find_slot(source, start, end, key_hash, known)
         entry = table[slot]
         if entry != _EMPTY_SLOT:
             numbers[i] = np.uint32((entry & _NUMBER_MASK) - np.uint64(1))
@@ -153,11 +155,11 @@ def _encode(
     return num_keys, num_values
 
 
-@kernel("int64(uint8[::1], uint8[::1], int64[::1], uint64[::1])")
-def _find(key: Any, keys: Any, offsets: Any, table: Any) -> Any:
+@kernel("int64(uint8[::1], _Arrays)", allocates=False)
+def _find(key: Any, known: _Arrays) -> Any:
     """Return the number of one key, or -1."""
-    slot = _find_slot(key, 0, len(key), _hash_key(key, 0, len(key)), keys, offsets, table)
-    return np.int64(table[slot] & _NUMBER_MASK) - 1
+    slot = _find_slot(key, 0, len(key), _hash_key(key, 0, len(key)), known)
+    return np.int64(known.table[slot] & _NUMBER_MASK) - 1
 
 
 @kernel("void(uint64[::1], uint64[::1])")
@@ -182,9 +184,25 @@ def _fill_table(keys: Any, offsets: Any, num_values: Any, table: Any) -> Any:
         table[slot] = (key_hash << np.uint64(32)) | np.uint64(number + 1)
 
 
-@kernel("boolean(uint8[::1], int64[::1], uint64[::1], uint32, uint32)")
-def _is_less(keys: Any, offsets: Any, prefixes: Any, left: Any, right: Any) -> Any:
+@arguments
+class _Keys(NamedTuple):
+    """Keys that are sorted.
+
+    Attributes:
+        keys: one behind the other.
+        offsets: where each begins, with a sentinel.
+        prefixes: the first eight bytes of each as a big-endian integer, zeros behind a short key.
+    """
+
+    keys: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    prefixes: NDArray[np.uint64]
+
+
+@kernel("boolean(_Keys, uint32, uint32)", allocates=False)
+def _is_less(sorted_keys: _Keys, left: Any, right: Any) -> Any:
     """Return whether key `left` stands before key `right` in byte (= code point) order."""
+    keys, offsets, prefixes = sorted_keys
     if prefixes[left] != prefixes[right]:
         return prefixes[left] < prefixes[right]
     left_length = offsets[left + 1] - offsets[left]
@@ -197,23 +215,10 @@ def _is_less(keys: Any, offsets: Any, prefixes: Any, left: Any, right: Any) -> A
     return left_length < right_length
 
 
-@kernel("void(uint8[::1], int64[::1], uint64[::1], uint32[::1], int64, int64, int64, uint32[::1])")
-def _merge_runs(
-    keys: Any,
-    offsets: Any,
-    prefixes: Any,
-    order: Any,
-    begin: Any,
-    middle: Any,
-    end: Any,
-    scratch: Any,
-) -> Any:
+@kernel("void(_Keys, uint32[::1], int64, int64, int64, uint32[::1])", allocates=False)
+def _merge_runs(keys: _Keys, order: Any, begin: Any, middle: Any, end: Any, scratch: Any) -> Any:
     """Merge the sorted runs order[begin:middle] and order[middle:end] in place."""
-    if (
-        begin >= middle
-        or middle >= end
-        or not _is_less(keys, offsets, prefixes, order[middle], order[middle - 1])
-    ):
+    if begin >= middle or middle >= end or not _is_less(keys, order[middle], order[middle - 1]):
         return
     for i in range(begin, middle):
         scratch[i] = order[i]
@@ -221,7 +226,7 @@ def _merge_runs(
     right = middle
     at = begin
     while left < middle and right < end:
-        if _is_less(keys, offsets, prefixes, order[right], scratch[left]):
+        if _is_less(keys, order[right], scratch[left]):
             order[at] = order[right]
             right += 1
         else:
@@ -234,10 +239,8 @@ def _merge_runs(
         at += 1
 
 
-@kernel("void(uint8[::1], int64[::1], uint64[::1], int64, uint32[::1], uint32[::1])")
-def _sort_numbers(
-    keys: Any, offsets: Any, prefixes: Any, num_known: Any, order: Any, scratch: Any
-) -> Any:
+@kernel("void(_Keys, int64, uint32[::1], uint32[::1])", allocates=False)
+def _sort_numbers(keys: _Keys, num_known: Any, order: Any, scratch: Any) -> Any:
     """Sort value numbers by key; order[:num_known] is sorted already.
 
     Bottom-up merge sort of the tail, then one merge with the known part. A comparison mostly ends
@@ -248,7 +251,7 @@ def _sort_numbers(
         for i in range(begin + 1, min(begin + _RUN, num_values)):
             number = order[i]
             at = i
-            while at > begin and _is_less(keys, offsets, prefixes, number, order[at - 1]):
+            while at > begin and _is_less(keys, number, order[at - 1]):
                 order[at] = order[at - 1]
                 at -= 1
             order[at] = number
@@ -256,23 +259,15 @@ def _sort_numbers(
     while width < num_values - num_known:
         for begin in range(num_known, num_values, 2 * width):
             middle = min(begin + width, num_values)
-            _merge_runs(
-                keys,
-                offsets,
-                prefixes,
-                order,
-                begin,
-                middle,
-                min(middle + width, num_values),
-                scratch,
-            )
+            end = min(middle + width, num_values)
+            _merge_runs(keys, order, begin, middle, end, scratch)
         width *= 2
-    _merge_runs(keys, offsets, prefixes, order, 0, num_known, num_values, scratch)
+    _merge_runs(keys, order, 0, num_known, num_values, scratch)
 
 
-@kernel("void(uint8[::1], int64[::1], uint64[::1])")
-def _fill_prefixes(keys: Any, offsets: Any, prefixes: Any) -> Any:
-    """Write the first eight bytes of each key as a big-endian integer, zeros behind a short key."""
+@kernel("void(_Keys)", allocates=False)
+def _fill_prefixes(sorted_keys: _Keys) -> Any:
+    keys, offsets, prefixes = sorted_keys
     for number in range(len(prefixes)):
         prefix = np.uint64(0)
         start = offsets[number]
@@ -306,9 +301,9 @@ def sort_keys(
     if known is not None:
         num_known = len(known)
         order[:num_known] = known
-    prefixes = np.empty(num_keys, np.uint64)
-    _fill_prefixes(keys, offsets, prefixes)
-    _sort_numbers(keys, offsets, prefixes, num_known, order, np.empty(num_keys, np.uint32))
+    sorted_keys = _Keys(keys, offsets, np.empty(num_keys, np.uint64))
+    _fill_prefixes(sorted_keys)
+    _sort_numbers(sorted_keys, num_known, order, np.empty(num_keys, np.uint32))
     return order
 
 
@@ -318,14 +313,6 @@ def join_keys(keys: Iterable[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int6
     offsets = np.zeros(len(listed) + 1, np.int64)
     np.cumsum([len(key) for key in listed], out=offsets[1:])
     return np.frombuffer(bytearray(b"".join(listed)), np.uint8), offsets
-
-
-class _Arrays(NamedTuple):
-    """The arrays of one moment; replaced together when one of them has to grow."""
-
-    keys: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    table: NDArray[np.uint64]
 
 
 class _Order(NamedTuple):
@@ -374,7 +361,7 @@ class FacetDictionary:
         done = 0
         while True:
             done, self._num_values = _encode(
-                keys, offsets, done, *self._arrays, self._num_values, numbers
+                keys, offsets, done, self._arrays, self._num_values, numbers
             )
             if done == num_keys:
                 return numbers
@@ -399,7 +386,7 @@ class FacetDictionary:
         number = self._found.get(key, -1)
         if number < 0:
             encoded = np.frombuffer(bytearray(key, "utf-8", "surrogatepass"), np.uint8)
-            number = int(_find(encoded, *self._arrays))
+            number = int(_find(encoded, self._arrays))
             if number >= 0:
                 if len(self._found) >= _FOUND_MAX:
                     self._found = {}

@@ -15,7 +15,7 @@ ever written:
     path_bytes    idtitletagsauthors.name           the same for the kernel: bytes,
     path_offsets  0 2 7 11 23                       where each begins,
     path_hashes   hash of each                      and open addressing over their hashes,
-    table         [-1, 2, -1, 0, 3, …]              at most half full, linear probing
+    slots         [-1, 2, -1, 0, 3, …]              at most half full, linear probing
 
 Cost: a lookup in the kernel is one hash step a byte, one probe and one comparison, ≈ 15 ns for a
 key of 8 bytes.
@@ -27,11 +27,11 @@ and the numbers left are kept for fields that a configuration names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +50,16 @@ are short."""
 _FOLD: Final = np.uint64(32)
 
 
+@arguments
+class PathTable(NamedTuple):
+    """The paths as kernels look them up; see the module."""
+
+    path_bytes: NDArray[np.uint8]
+    path_offsets: NDArray[np.int64]
+    path_hashes: NDArray[np.uint64]
+    slots: NDArray[np.int32]
+
+
 @kernel("uint64(uint64, uint8)", inline=True, allocates=False)
 def hash_step(path_hash: Any, byte: Any) -> Any:
     """Continue the hash of a path by one byte."""
@@ -64,24 +74,14 @@ def _hash_path(path: Any) -> Any:
     return path_hash
 
 
-@kernel(
-    "int64(uint64, uint8[::1], int64, int32[::1], uint64[::1], uint8[::1], int64[::1])",
-    allocates=False,
-)
-def find_field(
-    path_hash: Any,
-    path: Any,
-    length: Any,
-    table: Any,
-    path_hashes: Any,
-    path_bytes: Any,
-    path_offsets: Any,
-) -> Any:
+@kernel("int64(uint64, uint8[::1], int64, PathTable)", allocates=False)
+def find_field(path_hash: Any, path: Any, length: Any, table: PathTable) -> Any:
     """Return the number of the path ``path[:length]``, or -1 if it has none."""
-    mask = len(table) - 1
+    path_bytes, path_offsets, path_hashes, slots = table
+    mask = len(slots) - 1
     slot = np.int64(path_hash ^ (path_hash >> _FOLD)) & mask
     while True:
-        field = np.int64(table[slot])
+        field = np.int64(slots[slot])
         if field < 0:
             return -1
         if path_hashes[field] == path_hash:
@@ -103,15 +103,18 @@ class FieldRegistry:
 
     Attributes:
         paths: path by field number; do not change it.
+        table: the same for kernels; another one when there are more.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self.paths: list[str] = []
         self._numbers: dict[str, int] = {}
-        self.path_bytes: NDArray[np.uint8] = np.zeros(1024, np.uint8)
-        self.path_offsets: NDArray[np.int64] = np.zeros(65, np.int64)
-        self.path_hashes: NDArray[np.uint64] = np.zeros(64, np.uint64)
-        self.table: NDArray[np.int32] = np.full(128, -1, np.int32)
+        self.table = PathTable(
+            np.zeros(1024, np.uint8),
+            np.zeros(65, np.int64),
+            np.zeros(64, np.uint64),
+            np.full(128, -1, np.int32),
+        )
         for path in paths:
             self.register(path)
 
@@ -158,34 +161,38 @@ class FieldRegistry:
         if number >= NUM_FIELDS_MAX:
             raise OverflowError(f"an index has at most {NUM_FIELDS_MAX} fields")
         encoded = np.frombuffer(bytearray(path.encode()), np.uint8)
-        self._reserve(number + 1, int(self.path_offsets[number]) + len(encoded))
-        start = int(self.path_offsets[number])
-        self.path_bytes[start : start + len(encoded)] = encoded
-        self.path_offsets[number + 1] = start + len(encoded)
-        self.path_hashes[number] = _hash_path(encoded)
+        start = int(self.table.path_offsets[number])
+        self._reserve(number + 1, start + len(encoded))
+        self.table.path_bytes[start : start + len(encoded)] = encoded
+        self.table.path_offsets[number + 1] = start + len(encoded)
+        self.table.path_hashes[number] = _hash_path(encoded)
         self._insert(number)
         self.paths.append(path)
         self._numbers[path] = number
         return number
 
     def _insert(self, number: int) -> None:
-        path_hash = int(self.path_hashes[number])
-        mask = len(self.table) - 1
+        slots = self.table.slots
+        path_hash = int(self.table.path_hashes[number])
+        mask = len(slots) - 1
         slot = (path_hash ^ (path_hash >> 32)) & mask
-        while self.table[slot] >= 0:
+        while slots[slot] >= 0:
             slot = (slot + 1) & mask
-        self.table[slot] = number
+        slots[slot] = number
 
     def _reserve(self, num_fields: int, num_bytes: int) -> None:
         """Make room in the arrays, by doubling."""
-        while num_bytes > len(self.path_bytes):
-            self.path_bytes = np.concatenate([self.path_bytes, np.zeros_like(self.path_bytes)])
-        if num_fields > len(self.path_hashes):
-            capacity = 2 * len(self.path_hashes)
-            self.path_hashes = np.concatenate([self.path_hashes, np.zeros_like(self.path_hashes)])
-            self.path_offsets = np.concatenate(
-                [self.path_offsets, np.zeros(capacity // 2, np.int64)]
+        path_bytes, path_offsets, path_hashes, _ = self.table
+        while num_bytes > len(path_bytes):
+            path_bytes = np.concatenate([path_bytes, np.zeros_like(path_bytes)])
+            self.table = self.table._replace(path_bytes=path_bytes)
+        if num_fields > len(path_hashes):
+            capacity = 2 * len(path_hashes)
+            self.table = PathTable(
+                path_bytes,
+                np.concatenate([path_offsets, np.zeros(capacity // 2, np.int64)]),
+                np.concatenate([path_hashes, np.zeros_like(path_hashes)]),
+                np.full(2 * capacity, -1, np.int32),
             )
-            self.table = np.full(2 * capacity, -1, np.int32)
             for number in range(len(self.paths)):
                 self._insert(number)

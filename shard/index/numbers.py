@@ -36,13 +36,12 @@ import numpy as np
 from common.kernels import kernel
 from common.values import ValueKind
 from shard.index.doc_sets import add_docs
-from shard.index.extraction import parse_numbers
+from shard.index.extraction import Extraction, parse_numbers
 from shard.index.selection import NUMBER_KINDS, group_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.index.extraction import Extraction
     from shard.index.segment import Segment
 
 SPARSE_SHARE: Final = 8
@@ -53,22 +52,19 @@ _EXACT_MAX: Final = 2.0**53
 _INT64_BOUND: Final = 2.0**63
 
 
-@kernel(
-    "boolean(uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1], float64[::1], int16[::1])"
-)
-def _find_residuals(
-    text: Any, kind: Any, start: Any, end: Any, selection: Any, values: Any, residuals: Any
-) -> Any:
+@kernel("boolean(Extraction, int64[::1], float64[::1], int16[::1])", allocates=False)
+def _find_residuals(extraction: Extraction, selection: Any, values: Any, residuals: Any) -> Any:
     """Write what each integer exceeds its double by; return whether any does."""
+    text = extraction.text
     is_any = False
     for i in range(len(selection)):
         residuals[i] = 0
-        if abs(values[i]) < _EXACT_MAX or kind[selection[i]] != _INTEGER:
+        if abs(values[i]) < _EXACT_MAX or extraction.kind[selection[i]] != _INTEGER:
             continue
-        position = start[selection[i]]
+        position = extraction.start[selection[i]]
         is_negative = text[position] == 0x2D
         magnitude = np.uint64(0)
-        for at in range(position + (1 if is_negative else 0), end[selection[i]]):
+        for at in range(position + (1 if is_negative else 0), extraction.end[selection[i]]):
             magnitude = magnitude * np.uint64(10) + np.uint64(text[at] - np.uint8(0x30))
         rounded = abs(values[i])
         # 2^64, to which the greatest integers round, is 0 modulo 2^64: the difference comes out.
@@ -98,15 +94,7 @@ def build_numbers(extraction: Extraction) -> dict[str, NDArray[Any]]:
     values += 0.0  # -0.0 becomes 0.0
     docs = extraction.doc[selection]
     residuals: NDArray[np.int16] | None = np.empty(len(selection), np.int16)
-    if not _find_residuals(
-        extraction.text,
-        extraction.kind,
-        extraction.start,
-        extraction.end,
-        selection,
-        values,
-        residuals,
-    ):
+    if not _find_residuals(extraction, selection, values, residuals):
         residuals = None
     arrays: dict[str, NDArray[Any]] = {}
     bounds = offsets.tolist()

@@ -29,19 +29,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.byte_words import trailing_zeros
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 from common.values import Shape, ValueKind
 from shard.index.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
+from shard.index.extraction import Extraction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.index.extraction import Extraction
     from shard.index.segment import Segment
 
 
@@ -84,7 +84,7 @@ _SPARSE_SHARE: Final = 64
 """Rows of fewer than one document in so many are stored as ordinals: then these are smaller."""
 
 
-@kernel("int64(uint8, uint8, boolean)", inline=True)
+@kernel("int64(uint8, uint8, boolean)", inline=True, allocates=False)
 def _aspects(kind: Any, shape: Any, is_empty: Any) -> Any:
     """Return the bit set of the rows that a value puts its document into."""
     if shape == _SCALAR:
@@ -108,34 +108,24 @@ def _aspects(kind: Any, shape: Any, is_empty: Any) -> Any:
     return aspects
 
 
-@kernel(
-    "void(uint32[::1], uint16[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1], "
-    "uint32[::1], uint16[::1])"
-)
-def _count_rows(
-    doc: Any,
-    field: Any,
-    kind: Any,
-    shape: Any,
-    start: Any,
-    end: Any,
-    last_docs: Any,
-    counts: Any,
-    kinds: Any,
-) -> Any:
+@kernel("void(Extraction, int64[::1], uint32[::1], uint16[::1])", allocates=False)
+def _count_rows(extraction: Extraction, last_docs: Any, counts: Any, kinds: Any) -> Any:
     """Count the documents of every row, and collect the kinds of every field."""
-    for i in range(len(doc)):
-        number = np.int64(field[i])
-        if shape[i] != _NESTED and not (kind[i] == _KIND_STRING and start[i] == end[i]):
-            kinds[number] |= np.uint16(1 << np.int64(kind[i]))
-            if shape[i] == _SCALAR:
-                kinds[number] |= np.uint16(256 << np.int64(kind[i]))
-        aspects = _aspects(kind[i], shape[i], start[i] == end[i])
+    docs, shapes = extraction.doc, extraction.shape
+    for i in range(len(docs)):
+        number = np.int64(extraction.field[i])
+        kind = extraction.kind[i]
+        is_empty = extraction.start[i] == extraction.end[i]
+        if shapes[i] != _NESTED and not (kind == _KIND_STRING and is_empty):
+            kinds[number] |= np.uint16(1 << np.int64(kind))
+            if shapes[i] == _SCALAR:
+                kinds[number] |= np.uint16(256 << np.int64(kind))
+        aspects = _aspects(kind, shapes[i], is_empty)
         while aspects != 0:
             row = number * _NUM_ASPECTS + trailing_zeros(np.uint64(aspects))
             aspects &= aspects - 1
-            if last_docs[row] != doc[i]:
-                last_docs[row] = doc[i]
+            if last_docs[row] != docs[i]:
+                last_docs[row] = docs[i]
                 counts[row] += np.uint32(1)
 
 
@@ -144,9 +134,25 @@ _LIST: Final = 1
 _BITSET: Final = 2
 
 
-@kernel("void(uint32[::1], int64[::1], int64[::1], int64, uint32)", inline=True)
-def _put(halves: Any, forms: Any, cursors: Any, row: Any, doc: Any) -> Any:
+@arguments
+class _Rows(NamedTuple):
+    """Rows that are written.
+
+    Attributes:
+        forms: of each.
+        cursors: where the next document of each goes.
+        halves: `presence.words` as 32-bit halves.
+    """
+
+    forms: NDArray[np.int64]
+    cursors: NDArray[np.int64]
+    halves: NDArray[np.uint32]
+
+
+@kernel("void(_Rows, int64, uint32)", inline=True, allocates=False)
+def _put(rows: _Rows, row: Any, doc: Any) -> Any:
     """Add a document (greater than all before it) to a row."""
+    forms, cursors, halves = rows
     if forms[row] == _LIST:
         halves[cursors[row]] = doc
         halves[cursors[row] | 1] = doc  # pads an odd list with its last document
@@ -157,62 +163,38 @@ def _put(halves: Any, forms: Any, cursors: Any, row: Any, doc: Any) -> Any:
         )
 
 
-@kernel(
-    "void(uint32[::1], uint16[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], int64[::1], int64[::1], uint32[::1])"
-)
-def _fill_rows(
-    doc: Any,
-    field: Any,
-    kind: Any,
-    shape: Any,
-    start: Any,
-    end: Any,
-    last_docs: Any,
-    row_of_key: Any,
-    cursors: Any,
-    forms: Any,
-    halves: Any,
-) -> Any:
-    """Write every document into its rows; `halves` is `presence.words` as 32-bit halves."""
-    for i in range(len(doc)):
-        aspects = _aspects(kind[i], shape[i], start[i] == end[i])
+@kernel("void(Extraction, int64[::1], int64[::1], _Rows)", allocates=False)
+def _fill_rows(extraction: Extraction, last_docs: Any, row_of_key: Any, rows: _Rows) -> Any:
+    """Write every document into its rows."""
+    docs = extraction.doc
+    for i in range(len(docs)):
+        is_empty = extraction.start[i] == extraction.end[i]
+        aspects = _aspects(extraction.kind[i], extraction.shape[i], is_empty)
         while aspects != 0:
-            key = np.int64(field[i]) * _NUM_ASPECTS + trailing_zeros(np.uint64(aspects))
+            key = np.int64(extraction.field[i]) * _NUM_ASPECTS + trailing_zeros(np.uint64(aspects))
             aspects &= aspects - 1
-            if last_docs[key] != doc[i]:
-                last_docs[key] = doc[i]
-                _put(halves, forms, cursors, row_of_key[key], doc[i])
+            if last_docs[key] != docs[i]:
+                last_docs[key] = docs[i]
+                _put(rows, row_of_key[key], docs[i])
 
 
-@kernel(
-    "void(uint32[::1], int64, int64[::1], int64[::1], uint32[::1], int64, int64[::1], "
-    "int64[::1], uint32[::1])"
-)
+@kernel("void(uint32[::1], int64, int64[::1], int64, uint32[::1], int64, _Rows)", allocates=False)
 def _merge_row(
-    source: Any,
-    form: Any,
-    doc_map: Any,
-    source_count: Any,
-    counts: Any,
-    row: Any,
-    forms: Any,
-    cursors: Any,
-    halves: Any,
+    source: Any, form: Any, doc_map: Any, source_count: Any, counts: Any, row: Any, rows: _Rows
 ) -> Any:
-    """Send one row of a part through its document map; counts it if `halves` is empty."""
+    """Send one row of a part through its document map; counts it if there are no halves."""
     num_docs = len(doc_map)
-    for position in range(source_count[0] if form == _LIST else num_docs):
+    for position in range(source_count if form == _LIST else num_docs):
         doc = np.int64(position)
         if form == _LIST:
             doc = np.int64(source[position])
         elif form == _BITSET and not (source[position >> 5] >> np.uint32(position & 31)) & 1:
             continue
         if doc_map[doc] >= 0:
-            if len(halves) == 0:
+            if len(rows.halves) == 0:
                 counts[row] += np.uint32(1)
             else:
-                _put(halves, forms, cursors, row, np.uint32(doc_map[doc]))
+                _put(rows, row, np.uint32(doc_map[doc]))
 
 
 def _forms(counts: NDArray[np.uint32], num_docs: int) -> NDArray[np.int64]:
@@ -239,17 +221,9 @@ def _lay_out(
 def build_presence(extraction: Extraction) -> dict[str, NDArray[Any]]:
     """Build the rows of all fields of a batch; see the module's drawing."""
     num_keys = (int(extraction.field.max(initial=0)) + 1) * _NUM_ASPECTS
-    columns = (
-        extraction.doc,
-        extraction.field,
-        extraction.kind,
-        extraction.shape,
-        extraction.start,
-        extraction.end,
-    )
     counts_by_key = np.zeros(num_keys, np.uint32)
     kinds = np.zeros(num_keys // _NUM_ASPECTS, np.uint16)
-    _count_rows(*columns, np.full(num_keys, -1, np.int64), counts_by_key, kinds)
+    _count_rows(extraction, np.full(num_keys, -1, np.int64), counts_by_key, kinds)
     keys = np.flatnonzero(counts_by_key)
     counts = counts_by_key[keys]
     forms, offsets = _lay_out(counts, extraction.num_docs)
@@ -257,7 +231,8 @@ def build_presence(extraction: Extraction) -> dict[str, NDArray[Any]]:
     row_of_key[keys] = np.arange(len(keys))
     words = np.zeros(int(offsets[-1]), np.uint64)
     last_docs = np.full(num_keys, -1, np.int64)
-    _fill_rows(*columns, last_docs, row_of_key, 2 * offsets[:-1], forms, words.view(np.uint32))
+    rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
+    _fill_rows(extraction, last_docs, row_of_key, rows)
     fields = np.unique(keys // _NUM_ASPECTS)
     return _name_arrays(keys, counts, offsets, words, fields, kinds[fields])
 
@@ -286,14 +261,14 @@ def merge_presence(
     """Merge the rows of segments; equal to a build, but that `presence.kinds` keeps what was."""
     all_keys = np.unique(np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64))
     counts = np.zeros(len(all_keys), np.uint32)
-    nothing = np.zeros(0, np.uint32)
     no_rows = np.zeros(0, np.int64)
-    _merge_rows(parts, doc_maps, all_keys, counts, no_rows, no_rows, nothing)
+    _merge_rows(parts, doc_maps, all_keys, counts, _Rows(no_rows, no_rows, np.zeros(0, np.uint32)))
     occurs = counts > 0
     keys, counts = all_keys[occurs], counts[occurs]
     forms, offsets = _lay_out(counts, num_docs)
     words = np.zeros(int(offsets[-1]), np.uint64)
-    _merge_rows(parts, doc_maps, keys, counts, forms, 2 * offsets[:-1], words.view(np.uint32))
+    rows = _Rows(forms, 2 * offsets[:-1], words.view(np.uint32))
+    _merge_rows(parts, doc_maps, keys, counts, rows)
     fields = np.unique(np.concatenate([part["presence.fields"] for part in parts]))
     kinds = np.zeros(len(fields), np.uint16)
     for part in parts:
@@ -306,26 +281,22 @@ def _merge_rows(
     doc_maps: Sequence[NDArray[np.int64]],
     keys: NDArray[np.int64],
     counts: NDArray[np.uint32],
-    forms: NDArray[np.int64],
-    cursors: NDArray[np.int64],
-    halves: NDArray[np.uint32],
+    rows: _Rows,
 ) -> None:
     """Send the rows of all parts through their maps, to count or to write them."""
     row_of_key = {key: row for row, key in enumerate(keys.tolist())}
-    is_counting = len(forms) == 0
+    is_counting = len(rows.forms) == 0
     for part, doc_map in zip(parts, doc_maps, strict=True):
         source_forms = _forms(part["presence.counts"], part.num_docs).tolist()
         offsets = (2 * part["presence.offsets"]).tolist()
         source = part["presence.words"].view(np.uint32)
         for i, key in enumerate(part["presence.keys"].tolist()):
             row = row_of_key.get(key)
-            if row is None or (not is_counting and forms[row] == _FULL):
+            if row is None or (not is_counting and rows.forms[row] == _FULL):
                 continue
-            count = part["presence.counts"][i : i + 1].astype(np.int64)
+            count = int(part["presence.counts"][i])
             content = source[offsets[i] : offsets[i + 1]]
-            _merge_row(
-                content, source_forms[i], doc_map, count, counts, row, forms, cursors, halves
-            )
+            _merge_row(content, source_forms[i], doc_map, count, counts, row, rows)
 
 
 class Presence:

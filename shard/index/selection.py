@@ -16,13 +16,12 @@ import numpy as np
 
 from common.kernels import kernel
 from common.values import Shape, ValueKind
+from shard.index.extraction import Extraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from shard.index.extraction import Extraction
 
 _NESTED = int(Shape.NESTED)
 _STRING = int(ValueKind.STRING)
@@ -43,56 +42,34 @@ class Groups(NamedTuple):
     """Group g is selection[offsets[g]:offsets[g + 1]]."""
 
 
-@kernel(
-    "void(uint16[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], int32[::1], int64, "
-    "int64[::1])"
-)
-def _count_groups(
-    field: Any,
-    kind: Any,
-    shape: Any,
-    start: Any,
-    end: Any,
-    group_of_field: Any,
-    kinds: Any,
-    counts: Any,
-) -> Any:
-    for i in range(len(field)):
-        if field[i] < len(group_of_field):
-            group = group_of_field[field[i]]
-            if (
-                group >= 0
-                and (kinds >> np.int64(kind[i])) & 1
-                and shape[i] != _NESTED
-                and not (kind[i] == _STRING and start[i] == end[i])
-            ):
+@kernel("boolean(Extraction, int64, int64)", inline=True, allocates=False)
+def _counts(extraction: Extraction, value: Any, kinds: Any) -> Any:
+    """Return whether a value is of one of the kinds, not nested, and no empty text."""
+    kind = extraction.kind[value]
+    return (
+        (kinds >> np.int64(kind)) & 1 != 0
+        and extraction.shape[value] != _NESTED
+        and not (kind == _STRING and extraction.start[value] == extraction.end[value])
+    )
+
+
+@kernel("void(Extraction, int32[::1], int64, int64[::1])", allocates=False)
+def _count_groups(extraction: Extraction, group_of_field: Any, kinds: Any, counts: Any) -> Any:
+    for i in range(len(extraction.field)):
+        if extraction.field[i] < len(group_of_field):
+            group = group_of_field[extraction.field[i]]
+            if group >= 0 and _counts(extraction, i, kinds):
                 counts[group + 1] += 1
 
 
-@kernel(
-    "void(uint16[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], int32[::1], int64, "
-    "int64[::1], int64[::1])"
-)
+@kernel("void(Extraction, int32[::1], int64, int64[::1], int64[::1])", allocates=False)
 def _fill_groups(
-    field: Any,
-    kind: Any,
-    shape: Any,
-    start: Any,
-    end: Any,
-    group_of_field: Any,
-    kinds: Any,
-    cursors: Any,
-    selection: Any,
+    extraction: Extraction, group_of_field: Any, kinds: Any, cursors: Any, selection: Any
 ) -> Any:
-    for i in range(len(field)):
-        if field[i] < len(group_of_field):
-            group = group_of_field[field[i]]
-            if (
-                group >= 0
-                and (kinds >> np.int64(kind[i])) & 1
-                and shape[i] != _NESTED
-                and not (kind[i] == _STRING and start[i] == end[i])
-            ):
+    for i in range(len(extraction.field)):
+        if extraction.field[i] < len(group_of_field):
+            group = group_of_field[extraction.field[i]]
+            if group >= 0 and _counts(extraction, i, kinds):
                 selection[cursors[group]] = i
                 cursors[group] += 1
 
@@ -112,18 +89,9 @@ def group_values(extraction: Extraction, fields: Sequence[int], kinds: int) -> G
     """
     group_of_field = np.full(max(fields, default=-1) + 1, -1, np.int32)
     group_of_field[list(fields)] = np.arange(len(fields), dtype=np.int32)
-    columns = (
-        extraction.field,
-        extraction.kind,
-        extraction.shape,
-        extraction.start,
-        extraction.end,
-        group_of_field,
-        kinds,
-    )
     offsets = np.zeros(len(fields) + 1, np.int64)
-    _count_groups(*columns, offsets)
+    _count_groups(extraction, group_of_field, kinds, offsets)
     np.cumsum(offsets, out=offsets)
     selection = np.empty(int(offsets[-1]), np.int64)
-    _fill_groups(*columns, offsets[:-1].copy(), selection)
+    _fill_groups(extraction, group_of_field, kinds, offsets[:-1].copy(), selection)
     return Groups(selection, offsets)
