@@ -33,8 +33,7 @@ def build(terms: Sequence[str]) -> Vocabulary:
     starts = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(term) for term in encoded], out=starts[1:])
     joined = np.frombuffer(bytearray(b"".join(encoded) + bytes(TERM_PADDING)), np.uint8)
-    arrays = finish_vocabulary(joined, starts)
-    return Vocabulary(*arrays.values())  # type: ignore[arg-type]
+    return Vocabulary(finish_vocabulary(joined, starts))
 
 
 def time_each(ask: Callable[[str], object], asked: Sequence[str]) -> tuple[float, float]:

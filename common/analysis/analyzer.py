@@ -15,7 +15,10 @@ from common.analysis.characters import (
     PAGES,
     CharacterClass,
 )
-from common.analysis.tokenizer import STATE_SIZE, TABLES, TokenBuffers, tokenize_span
+from common.analysis.tokenizer import STATE_SIZE, TABLES, TokenBuffers, token_buffers, tokenize_span
+
+_NUM_WORDS = 1024
+"""At most so many are cut at a time."""
 
 TYPO_LETTERS_1 = 5
 TYPO_LETTERS_2 = 9
@@ -44,7 +47,7 @@ class Analyzer:
     """Cuts texts into folded words. Stateless but for its buffers: one per thread."""
 
     def __init__(self) -> None:
-        self._buffers = TokenBuffers()
+        self._buffers = TokenBuffers(*token_buffers(_NUM_WORDS))
 
     def tokenize(self, text: str, *, is_indexing: bool = False) -> list[Token]:
         """Cut a text into words; starts and ends count characters of `text`.
@@ -76,19 +79,7 @@ class Analyzer:
         tokens: list[Token] = []
         at = 0
         while True:
-            count, at = tokenize_span(
-                text,
-                at,
-                len(text),
-                *TABLES,
-                is_indexing,
-                state,
-                buffers.word_bytes,
-                buffers.word_ends,
-                buffers.positions,
-                buffers.starts,
-                buffers.ends,
-            )
+            count, at = tokenize_span(text, at, len(text), TABLES, is_indexing, state, buffers)
             if count == 0:
                 return tokens
             ends = buffers.word_ends[:count].tolist()

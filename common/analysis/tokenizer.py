@@ -23,7 +23,7 @@ Cost: about 1.3 ns a byte of ASCII (30-40 M words/s on one core), 4 ns a byte ot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from common.analysis.characters import (
     PAGES,
     CharacterClass,
 )
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,8 +66,49 @@ _RUN_MARK: Final = int(CharacterClass.RUN_MARK)
 _POINT_BITS: Final = 21
 _POINT_MASK: Final = (1 << _POINT_BITS) - 1
 
-_TEXT_AND_TABLES: Final = "uint8[::1], int64, int64, uint8[::1], uint16[::1], uint32[::1]"
-_OUTPUTS: Final = "uint8[::1], int64[::1], uint32[::1], int64[::1], int64[::1]"
+
+@arguments
+class CharacterTables(NamedTuple):
+    """What `common.analysis.characters` says of all characters."""
+
+    ascii_folding: NDArray[np.uint8]
+    pages: NDArray[np.uint16]
+    cells: NDArray[np.uint32]
+    expansions: NDArray[np.uint32]
+
+
+TABLES: Final = CharacterTables(ASCII_FOLDING, PAGES, PAGE_CELLS, EXPANSIONS)
+
+
+@arguments
+class TokenBuffers(NamedTuple):
+    """Where `tokenize_span` writes words; kept by a caller that cuts many texts.
+
+    Attributes:
+        word_bytes: the folded words one behind the other.
+        word_ends: where each ends.
+        positions: position of each.
+        starts: where in the text each begins.
+        ends: where in the text each ends.
+    """
+
+    word_bytes: NDArray[np.uint8]
+    word_ends: NDArray[np.int64]
+    positions: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+@kernel("(int64,)")
+def token_buffers(num_words: Any) -> Any:
+    """Return buffers for at most so many words at a time; outside of kernels a plain tuple."""
+    return TokenBuffers(
+        np.empty(num_words * 16 + _MARGIN_BYTES, np.uint8),
+        np.empty(num_words, np.int64),
+        np.empty(num_words, np.uint32),
+        np.empty(num_words, np.int64),
+        np.empty(num_words, np.int64),
+    )
 
 
 @kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
@@ -139,24 +180,18 @@ def _compose(first: Any, second: Any) -> Any:
 
 
 @kernel(
-    f"UniTuple(int64, 2)({_TEXT_AND_TABLES}, uint32[::1], boolean, int64[::1], {_OUTPUTS})",
+    "UniTuple(int64, 2)(uint8[::1], int64, int64, CharacterTables, boolean, int64[::1],"
+    " TokenBuffers)",
     allocates=False,
 )
 def tokenize_span(
     text: Any,
     start: Any,
     end: Any,
-    ascii_folding: Any,
-    pages: Any,
-    cells: Any,
-    expansions: Any,
+    tables: CharacterTables,
     is_indexing: Any,
     state: Any,
-    word_bytes: Any,
-    word_ends: Any,
-    positions: Any,
-    starts: Any,
-    ends: Any,
+    buffers: TokenBuffers,
 ) -> Any:
     """Cut ``text[start:end]`` into words until it ends or the output is full.
 
@@ -164,22 +199,17 @@ def tokenize_span(
         text: UTF-8 bytes.
         start: where to begin.
         end: where to stop.
-        ascii_folding: `ASCII_FOLDING`.
-        pages: `PAGES`.
-        cells: `PAGE_CELLS`.
-        expansions: `EXPANSIONS`.
+        tables: `TABLES`.
         is_indexing: whether the last character of a run is a word too.
         state: int64[STATE_SIZE]; zeros for a new text but for the first item, the position of its
             first word. Carried from call to call of one text; the first item grows.
-        word_bytes: out, the folded words one behind the other.
-        word_ends: out, where each ends.
-        positions: out, position of each.
-        starts: out, where in `text` each begins.
-        ends: out, where in `text` each ends.
+        buffers: where the words go.
 
     Returns:
         (number of words written, where to go on; `end` when the text is done).
     """
+    ascii_folding, pages, cells, expansions = tables
+    word_bytes, word_ends, positions, starts, ends = buffers
     count = 0
     cursor = 0
     count_max = len(word_ends) - _MARGIN_WORDS
@@ -318,20 +348,3 @@ def tokenize_span(
         ends[count] = at
         state[_NEXT] += 1
         count += 1
-
-
-class TokenBuffers:
-    """The output arrays of `tokenize_span`, kept by a caller that cuts many texts."""
-
-    __slots__ = ("ends", "positions", "starts", "word_bytes", "word_ends")
-
-    def __init__(self, num_words: int = 1024) -> None:
-        self.word_bytes: NDArray[np.uint8] = np.empty(num_words * 16 + _MARGIN_BYTES, np.uint8)
-        self.word_ends: NDArray[np.int64] = np.empty(num_words + _MARGIN_WORDS, np.int64)
-        self.positions: NDArray[np.uint32] = np.empty(num_words + _MARGIN_WORDS, np.uint32)
-        self.starts: NDArray[np.int64] = np.empty(num_words + _MARGIN_WORDS, np.int64)
-        self.ends: NDArray[np.int64] = np.empty(num_words + _MARGIN_WORDS, np.int64)
-
-
-TABLES: Final = (ASCII_FOLDING, PAGES, PAGE_CELLS, EXPANSIONS)
-"""The tables in the order in which `tokenize_span` takes them."""

@@ -26,11 +26,11 @@ length_starts [0, 10, 11]; length_doc_starts [-1, 0]; length_docs [6].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,17 @@ if TYPE_CHECKING:
 _NUM_EXACT: Final = 64
 _LENGTH_MAX: Final = 10_000_000
 _DENSE_SHARE: Final = 5
+
+
+@arguments
+class FieldLengths(NamedTuple):
+    """The lengths of a segment's fields; see the module."""
+
+    field_rows: NDArray[np.int32]
+    length_starts: NDArray[np.int64]
+    lengths: NDArray[np.uint8]
+    length_doc_starts: NDArray[np.int64]
+    length_docs: NDArray[np.uint32]
 
 
 def _make_decoded() -> NDArray[np.int64]:
@@ -116,11 +127,13 @@ def _arrange(
     return rows, row_fields, starts, lengths, doc_starts, sparse_docs, filled, totals
 
 
-@kernel("(uint8[::1], uint32[::1], int64, int64, int64, int64, int64[::1])")
-def _list_row(
-    lengths: Any, sparse_docs: Any, start: Any, end: Any, doc_start: Any, field: Any, doc_map: Any
-) -> Any:
+@kernel("(FieldLengths, int64, int64, int64[::1])")
+def _list_row(part: FieldLengths, row: Any, field: Any, doc_map: Any) -> Any:
     """Return new document, field and code of the documents of one row that are kept."""
+    _, length_starts, lengths, doc_starts, sparse_docs = part
+    start = length_starts[row]
+    end = length_starts[row + 1]
+    doc_start = doc_starts[row]
     docs = np.empty(end - start, np.uint32)
     fields = np.empty(end - start, np.uint16)
     codes = np.empty(end - start, np.uint8)
@@ -165,18 +178,9 @@ def merge_lengths(
     """Join the lengths of several segments; new ordinals of a part follow those before it."""
     pieces: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
     for part, doc_map in zip(parts, doc_maps, strict=True):
-        starts = part["text.length_starts"].tolist()
-        doc_starts = part["text.length_doc_starts"].tolist()
+        lengths = part.group(FieldLengths, "text")
         for row, field in enumerate(part["text.length_fields"].tolist()):
-            listed = _list_row(
-                part["text.lengths"],
-                part["text.length_docs"],
-                starts[row],
-                starts[row + 1],
-                doc_starts[row],
-                field,
-                doc_map,
-            )
+            listed = _list_row(lengths, row, field, doc_map)
             for piece, array in zip(pieces, listed, strict=True):
                 piece.append(array)
     if not pieces[0]:

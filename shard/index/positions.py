@@ -20,15 +20,27 @@ Worked example: a word at positions 3, 4 and 200 of a title: bytes 03, 01, C4 01
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
+from common.kernels import arguments, kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 POSITION_GAP: Final = 32
 """Greater than the proximity window."""
 POSITION_BYTES_MAX: Final = 5
+
+
+@arguments
+class Positions(NamedTuple):
+    """The positions of a segment's words; `skip_positions` is by block, as `postings` says."""
+
+    positions: NDArray[np.uint8]
+    position_starts: NDArray[np.int64]
+    skip_positions: NDArray[np.uint32]
 
 
 @kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)

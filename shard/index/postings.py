@@ -34,12 +34,15 @@ delta 0, 2, 0 | field 2, 0, 2 | frequency - 1 = 0, 2, 0: 18 bits, so 9 bytes in 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.byte_words import load_u32, load_u64
-from common.kernels import kernel
+from common.kernels import arguments, kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BLOCK_ENTRIES: Final = 128
 BLOCK_HEADER_BYTES: Final = 6
@@ -52,6 +55,54 @@ TERM_FREQ_MAX: Final = (1 << 24) - 1
 _ONE: Final = np.uint64(1)
 
 
+@arguments
+class PostingLists(NamedTuple):
+    """The lists of a segment's terms; see the module."""
+
+    postings: NDArray[np.uint8]
+    posting_starts: NDArray[np.int64]
+    entry_counts: NDArray[np.uint32]
+    skip_starts: NDArray[np.uint32]
+    skip_docs: NDArray[np.uint32]
+    skip_postings: NDArray[np.uint32]
+
+
+@arguments
+class Entries(NamedTuple):
+    """Entries, decoded: those of a block, or room for them."""
+
+    docs: NDArray[np.uint32]
+    fields: NDArray[np.uint16]
+    freqs: NDArray[np.uint32]
+
+
+@arguments
+class Packing(NamedTuple):
+    """How the entries of a block are packed, in bits.
+
+    Attributes:
+        first: where the first entry begins.
+        width: of an entry.
+        low: of its field and frequency.
+        freq: of its frequency.
+    """
+
+    first: int
+    width: int
+    low: int
+    freq: int
+
+
+@kernel("()")
+def new_block() -> Any:
+    """Return room for the entries of a block."""
+    return Entries(
+        np.empty(BLOCK_ENTRIES, np.uint32),
+        np.empty(BLOCK_ENTRIES, np.uint16),
+        np.empty(BLOCK_ENTRIES, np.uint32),
+    )
+
+
 @kernel("int64(uint64)", inline=True, allocates=False)
 def _bit_length(number: Any) -> Any:
     """Return how many bits a number needs (0 for 0)."""
@@ -62,9 +113,10 @@ def _bit_length(number: Any) -> Any:
     return length
 
 
-@kernel("int64(uint8[::1], int64, uint32[::1], uint16[::1], uint32[::1], int64)", allocates=False)
-def encode_block(out: Any, cursor: Any, docs: Any, fields: Any, freqs: Any, count: Any) -> Any:
-    """Write `count` entries as one block; return the cursor behind it."""
+@kernel("int64(uint8[::1], int64, Entries, int64)", allocates=False)
+def encode_block(out: Any, cursor: Any, block: Entries, count: Any) -> Any:
+    """Write the first `count` entries as one block; return the cursor behind it."""
+    docs, fields, freqs = block
     all_deltas = np.uint64(0)
     all_fields = np.uint64(0)
     all_freqs = np.uint64(0)
@@ -109,9 +161,26 @@ def encode_block(out: Any, cursor: Any, docs: Any, fields: Any, freqs: Any, coun
     return cursor
 
 
-@kernel("int64(uint8[::1], int64, int64, uint32[::1], uint16[::1], uint32[::1])", allocates=False)
-def decode_block(postings: Any, cursor: Any, count: Any, docs: Any, fields: Any, freqs: Any) -> Any:
+@kernel("int64(PostingLists, int64, int64, int64, Entries, int64)", allocates=False)
+def add_block(
+    lists: PostingLists, term: Any, row: Any, cursor: Any, block: Entries, count: Any
+) -> Any:
+    """Write a block of a list that begins at ``posting_starts[term]``, and its skip row.
+
+    Where that is the list's only block, the next list writes over the row.
+
+    Returns:
+        The cursor behind the block.
+    """
+    lists.skip_docs[row] = block.docs[0]
+    lists.skip_postings[row] = cursor - lists.posting_starts[term]
+    return encode_block(lists.postings, cursor, block, count)
+
+
+@kernel("int64(uint8[::1], int64, int64, Entries)", allocates=False)
+def decode_block(postings: Any, cursor: Any, count: Any, entries: Entries) -> Any:
     """Read the block of `count` entries at the cursor; return the cursor behind it."""
+    docs, fields, freqs = entries
     header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
     doc = load_u32(postings, cursor + 2)
     cursor += BLOCK_HEADER_BYTES
@@ -145,38 +214,25 @@ def decode_block(postings: Any, cursor: Any, count: Any, docs: Any, fields: Any,
     return (bit + 7) >> 3
 
 
-@kernel("Tuple((uint32, int64, int64, int64, int64))(uint8[::1], int64)", allocates=False)
+@kernel("Tuple((uint32, Packing))(uint8[::1], int64)", allocates=False)
 def open_block(postings: Any, cursor: Any) -> Any:
-    """Read the header of the block at the cursor.
-
-    Returns:
-        Its first document; what `decode_entry` needs: bit of the first entry, bits of an entry,
-        bits of its field and frequency, bits of its frequency.
-    """
-    header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
+    """Return the first document of the block at the cursor, and its packing."""
+    header: Any = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
     freq_bits = header >> 11 & 31
     low_bits = (header >> 6 & 31) + freq_bits
-    first_doc = load_u32(postings, cursor + 2)
-    return (
-        first_doc,
-        (cursor + BLOCK_HEADER_BYTES) << 3,
-        low_bits + (header & 63),
-        low_bits,
-        freq_bits,
-    )
+    first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
+    packing = Packing(first_bit, low_bits + (header & 63), low_bits, freq_bits)
+    return load_u32(postings, cursor + 2), packing
 
 
-@kernel("UniTuple(int64, 4)(uint8[::1], int64, int64, uint32[::1])", allocates=False)
+@kernel("Packing(uint8[::1], int64, int64, uint32[::1])", allocates=False)
 def decode_docs(postings: Any, cursor: Any, count: Any, docs: Any) -> Any:
-    """Read only the documents of the block of `count` entries at the cursor.
-
-    Returns:
-        As `open_block`, without the first document.
-    """
-    doc, first_bit, width, low_bits, freq_bits = open_block(postings, cursor)
-    delta_bits = width - low_bits
+    """Read only the documents of the block of `count` entries at the cursor; return its packing."""
+    doc, packing = open_block(postings, cursor)
+    width = packing.width
+    delta_bits = width - packing.low
     delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
-    bit = first_bit + low_bits
+    bit = packing.first + packing.low
     i = np.int64(0)
     if 3 * width + delta_bits <= 57:  # four documents in what eight bytes have behind any bit
         second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
@@ -197,47 +253,37 @@ def decode_docs(postings: Any, cursor: Any, count: Any, docs: Any) -> Any:
         docs[i] = doc
         bit += width
         i += 1
-    return first_bit, width, low_bits, freq_bits
+    return packing
 
 
-@kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, int64)", inline=True, allocates=False)
-def decode_entry(postings: Any, bit: Any, low_bits: Any, freq_bits: Any) -> Any:
-    """Return field and frequency of the entry at a bit."""
+@kernel("UniTuple(int64, 2)(uint8[::1], Packing, int64)", inline=True, allocates=False)
+def decode_entry(postings: Any, packing: Packing, i: Any) -> Any:
+    """Return field and frequency of an entry of a block."""
+    bit = packing.first + i * packing.width
     low = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
-    low &= (_ONE << np.uint64(low_bits)) - _ONE
-    freq = np.int64(low & ((_ONE << np.uint64(freq_bits)) - _ONE)) + 1
-    return np.int64(low >> np.uint64(freq_bits)), freq
+    low &= (_ONE << np.uint64(packing.low)) - _ONE
+    freq = np.int64(low & ((_ONE << np.uint64(packing.freq)) - _ONE)) + 1
+    return np.int64(low >> np.uint64(packing.freq)), freq
 
 
 @kernel(
-    "Tuple((int64, uint32))(uint8[::1], int64, int64, int64, int64, int64, uint32, uint32)",
-    allocates=False,
+    "Tuple((int64, uint32))(uint8[::1], Packing, int64, int64, uint32, uint32)", allocates=False
 )
-def skip_to(
-    postings: Any,
-    first_bit: Any,
-    width: Any,
-    low_bits: Any,
-    count: Any,
-    i: Any,
-    doc: Any,
-    wanted: Any,
-) -> Any:
+def skip_to(postings: Any, packing: Packing, count: Any, i: Any, doc: Any, wanted: Any) -> Any:
     """Return the first entry from `i` on with at least the wanted document, and its document.
 
     Args:
         postings: of all lists.
-        first_bit: of the block, like `width` and `low_bits` from `open_block`.
-        width: bits of an entry.
-        low_bits: of its field and frequency.
+        packing: of the block.
         count: entries of the block; returned where there is none.
         i: the first entry that is looked at.
         doc: document of the entry before; of the block, for the first one.
         wanted: document.
     """
-    delta_bits = width - low_bits
+    width = packing.width
+    delta_bits = width - packing.low
     delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
-    bit = first_bit + low_bits + i * width
+    bit = packing.first + packing.low + i * width
     if 3 * width + delta_bits <= 57:  # four at once, see `decode_docs`
         second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
         while i + 4 <= count:
@@ -260,19 +306,17 @@ def skip_to(
     return i, doc
 
 
-@kernel("int64(uint8[::1], int64, int64, int64, int64, int64)", allocates=False)
-def sum_freqs(
-    postings: Any, first_bit: Any, width: Any, freq_bits: Any, start: Any, end: Any
-) -> Any:
+@kernel("int64(uint8[::1], Packing, int64, int64)", allocates=False)
+def sum_freqs(postings: Any, packing: Packing, start: Any, end: Any) -> Any:
     """Return the sum of the frequencies of the entries [start, end) of a block."""
-    if freq_bits == 0:
+    if packing.freq == 0:
         return end - start
-    mask = (_ONE << np.uint64(freq_bits)) - _ONE
-    bit = first_bit + start * width
+    mask = (_ONE << np.uint64(packing.freq)) - _ONE
+    bit = packing.first + start * packing.width
     total = end - start
     for _ in range(end - start):
         total += np.int64(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & mask)
-        bit += width
+        bit += packing.width
     return total
 
 
@@ -297,36 +341,33 @@ def gallop(docs: Any, start: Any, wanted: Any) -> Any:
     return low
 
 
-@kernel("int64(uint32[::1], int64)", inline=True, allocates=False)
-def count_blocks(skip_starts: Any, term: Any) -> Any:
+@kernel("int64(PostingLists, int64)", inline=True, allocates=False)
+def count_blocks(lists: PostingLists, term: Any) -> Any:
     """Return how many blocks a term has; one block has no row in the skip arrays."""
-    return max(np.int64(skip_starts[term + 1]) - np.int64(skip_starts[term]), 1)
+    return max(np.int64(lists.skip_starts[term + 1]) - np.int64(lists.skip_starts[term]), 1)
 
 
-@kernel("int64(uint32[::1], int64, int64)", inline=True, allocates=False)
-def count_block_entries(entry_counts: Any, term: Any, block: Any) -> Any:
-    """Return how many entries a block of a term has."""
-    return min(np.int64(entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
-
-
-@kernel("int64(uint32[::1], uint32[::1], int64, int64)", inline=True, allocates=False)
-def block_offset(skip_starts: Any, offsets: Any, term: Any, block: Any) -> Any:
+@kernel("int64(PostingLists, uint32[::1], int64, int64)", inline=True, allocates=False)
+def block_offset(lists: PostingLists, offsets: Any, term: Any, block: Any) -> Any:
     """Return where a block of a term begins, by `skip_postings` or `skip_positions`."""
-    return np.int64(offsets[np.int64(skip_starts[term]) + block]) if block > 0 else np.int64(0)
+    if block == 0:
+        return np.int64(0)
+    return np.int64(offsets[np.int64(lists.skip_starts[term]) + block])
 
 
-@kernel(
-    "UniTuple(int64, 2)(uint32[::1], uint32[::1], int64, int64, uint32[::1], int64)",
-    allocates=False,
-)
-def next_block(
-    skip_starts: Any, skip_docs: Any, term: Any, block: Any, candidates: Any, candidate: Any
-) -> Any:
+@kernel("UniTuple(int64, 2)(PostingLists, int64, int64)", inline=True, allocates=False)
+def locate_block(lists: PostingLists, term: Any, block: Any) -> Any:
+    """Return where a block of a term begins, and how many entries it has."""
+    at = lists.posting_starts[term] + block_offset(lists, lists.skip_postings, term, block)
+    return at, min(np.int64(lists.entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
+
+
+@kernel("UniTuple(int64, 2)(PostingLists, int64, int64, uint32[::1], int64)", allocates=False)
+def next_block(lists: PostingLists, term: Any, block: Any, candidates: Any, candidate: Any) -> Any:
     """Return the first block that can hold a candidate, and the first candidate that it can hold.
 
     Args:
-        skip_starts: by term.
-        skip_docs: first document by block.
+        lists: of a segment.
         term: ordinal.
         block: the first one that is looked at.
         candidates: ascending documents.
@@ -335,8 +376,9 @@ def next_block(
     Returns:
         The number of blocks, where no other block can hold one.
     """
-    row_first = np.int64(skip_starts[term])
-    num_blocks = np.int64(skip_starts[term + 1]) - row_first
+    skip_docs = lists.skip_docs
+    row_first = np.int64(lists.skip_starts[term])
+    num_blocks = np.int64(lists.skip_starts[term + 1]) - row_first
     if num_blocks == 0:
         return block, candidate
     if block < num_blocks:

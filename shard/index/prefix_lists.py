@@ -33,24 +33,29 @@ title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.analysis.tokenizer import TERM_BYTES_MAX
 from common.byte_words import trailing_zeros
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 from shard.index.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
     ENTRY_BYTES_MAX,
     POSTINGS_PADDING,
+    Entries,
+    PostingLists,
+    add_block,
     decode_block,
-    encode_block,
+    new_block,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from shard.index.vocabulary import Terms
 
 ENTRIES_MIN: Final = 16_384
 """Terms with fewer entries together are read one by one: in 150 µs."""
@@ -64,6 +69,14 @@ LARGE_SHARE: Final = 256
 _ONE: Final = np.uint64(1)
 _S32: Final = np.uint64(32)
 _LOW32: Final = np.uint64(0xFFFFFFFF)
+
+
+@arguments
+class PrefixRanges(NamedTuple):
+    """The terms of each prefix list; a range comes behind those that it contains."""
+
+    prefix_firsts: NDArray[np.uint32]
+    prefix_lasts: NDArray[np.uint32]
 
 
 @kernel("int64(uint8[::1], int64[::1], int64)", allocates=False)
@@ -82,10 +95,7 @@ def _count_shared(term_bytes: Any, term_starts: Any, term: Any) -> Any:
 
 @kernel("(uint8[::1], int64[::1], uint32[::1], int64)")
 def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries_min: Any) -> Any:
-    """Return the ranges of terms (firsts, lasts) that share a prefix and have enough entries.
-
-    A range comes behind those that it contains.
-    """
+    """Return the `PrefixRanges` of terms that share a prefix and have enough entries."""
     num_terms = len(entry_counts)
     firsts = np.empty(num_terms, np.uint32)
     lasts = np.empty(num_terms, np.uint32)
@@ -118,8 +128,7 @@ def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries
 
 
 @kernel(
-    "int64(uint8[::1], int64, int64, int64, uint32[::1], uint64[::1], uint32[::1], uint16[::1],"
-    " uint32[::1])",
+    "int64(uint8[::1], int64, int64, int64, uint32[::1], uint64[::1], Entries)",
     allocates=False,
 )
 def _read_list(
@@ -129,9 +138,7 @@ def _read_list(
     num_read: Any,
     docs: Any,
     entries: Any,
-    block_docs: Any,
-    block_fields: Any,
-    block_freqs: Any,
+    block: Entries,
 ) -> Any:
     """Write document and ``field << 32 | frequency`` of a list's entries behind what was read."""
     at = start
@@ -139,10 +146,10 @@ def _read_list(
     while left > 0:
         count = min(left, BLOCK_ENTRIES)
         left -= count
-        at = decode_block(postings, at, count, block_docs, block_fields, block_freqs)
+        at = decode_block(postings, at, count, block)
         for i in range(count):
-            docs[num_read] = block_docs[i]
-            entries[num_read] = np.uint64(block_fields[i]) << _S32 | np.uint64(block_freqs[i])
+            docs[num_read] = block.docs[i]
+            entries[num_read] = np.uint64(block.fields[i]) << _S32 | np.uint64(block.freqs[i])
             num_read += 1
     return num_read
 
@@ -195,22 +202,16 @@ def _sort_few(entries: Any, begin: Any, end: Any) -> Any:
         entries[j] = entry
 
 
-@kernel("(uint8[::1], int64[::1], uint32[::1], int64, uint32[::1], uint32[::1])")
-def _add_up(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    num_docs: Any,
-    firsts: Any,
-    lasts: Any,
-) -> Any:
+@kernel("(PostingLists, int64, uint32[::1], uint32[::1])")
+def _add_up(lists: PostingLists, num_docs: Any, firsts: Any, lasts: Any) -> Any:
     """Make the lists of ranges of terms.
 
     Returns:
-        (postings uint8 of the terms and then of these lists, with padding; per list where it begins
-        int64 with a sentinel, entries uint32, documents uint32, first skip row uint32 with a
-        sentinel; per row first document uint32 and offset from the list's start uint32).
+        (`PostingLists` of these, but that the postings of the terms go before theirs; documents of
+        each list uint32).
     """
+    entry_counts = lists.entry_counts
+    posting_starts = lists.posting_starts
     num_lists = len(firsts)
     num_all = np.int64(0)
     num_most: Any = np.int64(0)
@@ -222,7 +223,7 @@ def _add_up(
         num_most = max(num_most, num_entries)
     cursor = posting_starts[len(posting_starts) - 1]
     out = np.empty(cursor + 2 * num_all + POSTINGS_PADDING, np.uint8)
-    out[:cursor] = postings[:cursor]
+    out[:cursor] = lists.postings[:cursor]
     starts = np.empty(num_lists + 1, np.int64)
     counts = np.empty(num_lists, np.uint32)
     doc_freqs = np.empty(num_lists, np.uint32)
@@ -237,9 +238,8 @@ def _add_up(
     read_docs = np.empty(num_most, np.uint32)
     read_entries = np.empty(num_most, np.uint64)
     entries = np.empty(num_most, np.uint64)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    block = new_block()
+    docs, fields, freqs = block
 
     num_rows = 0
     for i_list in range(num_lists):
@@ -255,9 +255,7 @@ def _add_up(
                 start = starts[longer]
                 num_entries = np.int64(counts[longer])
                 head = np.int64(lasts[longer])
-            num_read = _read_list(
-                out, start, num_entries, num_read, read_docs, read_entries, docs, fields, freqs
-            )
+            num_read = _read_list(out, start, num_entries, num_read, read_docs, read_entries, block)
         list_at[firsts[i_list]] = i_list
         _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
         needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
@@ -266,6 +264,7 @@ def _add_up(
             larger = np.empty(max(2 * len(out), needed), np.uint8)
             larger[:cursor] = out[:cursor]
             out = larger
+        made = PostingLists(out, starts, counts, skip_starts, skip_docs, skip_postings)
         starts[i_list] = cursor
         skip_starts[i_list] = num_rows
         row = num_rows
@@ -289,10 +288,8 @@ def _add_up(
                         freq += entries[i] & _LOW32
                         i += 1
                     if filled == BLOCK_ENTRIES:
-                        skip_docs[row] = docs[0]
-                        skip_postings[row] = cursor - starts[i_list]
+                        cursor = add_block(made, i_list, row, cursor, block, filled)
                         row += 1
-                        cursor = encode_block(out, cursor, docs, fields, freqs, filled)
                         filled = 0
                     docs[filled] = doc
                     fields[filled] = field
@@ -300,23 +297,21 @@ def _add_up(
                     filled += 1
         counts[i_list] = (row - num_rows) * BLOCK_ENTRIES + filled
         doc_freqs[i_list] = num_docs_of_list
+        cursor = add_block(made, i_list, row, cursor, block, filled)
         if row > num_rows:
-            skip_docs[row] = docs[0]
-            skip_postings[row] = cursor - starts[i_list]
             num_rows = row + 1
-        cursor = encode_block(out, cursor, docs, fields, freqs, filled)
     starts[num_lists] = cursor
     skip_starts[num_lists] = num_rows
     out[cursor : cursor + POSTINGS_PADDING] = 0
-    return (
+    own = PostingLists(
         out[: cursor + POSTINGS_PADDING],  # what lies behind was never touched, so it is no memory
         starts,
         counts,
-        doc_freqs,
         skip_starts,
         skip_docs[:num_rows].copy(),
         skip_postings[:num_rows].copy(),
     )
+    return own, doc_freqs
 
 
 def entries_min(num_docs: int) -> int:
@@ -327,35 +322,35 @@ def entries_min(num_docs: int) -> int:
 
 
 def add_prefix_lists(
-    arrays: dict[str, NDArray[Any]], num_docs: int
-) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a segment's text with those of prefix lists added or lengthened.
+    terms: Terms, lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int
+) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
+    """Make the prefix lists of a segment.
 
     Args:
-        arrays: "text.*" of the vocabulary and of the lists of its terms.
+        terms: of its vocabulary.
+        lists: of its terms.
+        doc_freqs: documents of each list.
         num_docs: documents of the segment.
+
+    Returns:
+        Which there are; the lists of terms with these behind them; documents of each of all lists.
     """
-    counts = arrays["text.entry_counts"]
-    firsts, lasts = _find_prefixes(
-        arrays["text.term_bytes"],
-        arrays["text.term_starts"],
-        counts,
-        entries_min(num_docs),
+    ranges = PrefixRanges(
+        *_find_prefixes(
+            terms.term_bytes, terms.term_starts, lists.entry_counts, entries_min(num_docs)
+        )
     )
-    arrays = arrays | {"text.prefix_firsts": firsts, "text.prefix_lasts": lasts}
-    if not len(firsts):
-        return arrays
-    postings, starts = arrays["text.postings"], arrays["text.posting_starts"]
-    all_postings, own_starts, own_counts, own_freqs, own_rows, own_docs, own_offsets = _add_up(
-        postings, starts, counts, num_docs, firsts, lasts
+    if not len(ranges.prefix_firsts):
+        return ranges, lists, doc_freqs
+    own_arrays, own_freqs = _add_up(lists, num_docs, *ranges)
+    own = PostingLists(*own_arrays)
+    rows = lists.skip_starts
+    lists = PostingLists(
+        own.postings,
+        np.concatenate((lists.posting_starts[:-1], own.posting_starts)),
+        np.concatenate((lists.entry_counts, own.entry_counts)),
+        np.concatenate((rows[:-1], rows[-1] + own.skip_starts)),
+        np.concatenate((lists.skip_docs, own.skip_docs)),
+        np.concatenate((lists.skip_postings, own.skip_postings)),
     )
-    rows = arrays["text.skip_starts"]
-    return arrays | {
-        "text.postings": all_postings,
-        "text.posting_starts": np.concatenate((starts[:-1], own_starts)),
-        "text.entry_counts": np.concatenate((counts, own_counts)),
-        "text.doc_freqs": np.concatenate((arrays["text.doc_freqs"], own_freqs)),
-        "text.skip_starts": np.concatenate((rows[:-1], rows[-1] + own_rows)),
-        "text.skip_docs": np.concatenate((arrays["text.skip_docs"], own_docs)),
-        "text.skip_postings": np.concatenate((arrays["text.skip_postings"], own_offsets)),
-    }
+    return ranges, lists, np.concatenate((doc_freqs, own_freqs))

@@ -47,7 +47,7 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import orjson
@@ -55,6 +55,7 @@ import xxhash
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
+G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
 SEGMENT_VERSION = 2
@@ -68,6 +69,11 @@ _uids = itertools.count(1)
 
 class DamagedSegment(Exception):
     """The file is not a whole segment of this version; it must be rebuilt from the documents."""
+
+
+def name_group(prefix: str, group: NamedTuple) -> dict[str, Array]:
+    """Return the arrays of a group by the names of its members, behind a prefix."""
+    return {f"{prefix}.{name}": array for name, array in group._asdict().items()}
 
 
 class Segment:
@@ -128,6 +134,10 @@ class Segment:
     def get(self, name: str) -> Array | None:
         """Return the array, or None if the segment has none of that name."""
         return self._arrays.get(name)
+
+    def group(self, kind: type[G], prefix: str) -> G:
+        """Return the arrays that are named as the members of a group, behind a prefix."""
+        return kind._make(self._arrays[f"{prefix}.{name}"] for name in kind._fields)
 
     def release_pages(self) -> None:
         """Let the file's pages count as the kernel's until they are read again; see `residency`."""

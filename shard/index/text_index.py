@@ -23,16 +23,24 @@ sea: (doc 0, title, 2x) (doc 1, title, 1x), positions 0 1 | 1; the: (doc 1, titl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.analysis.tokenizer import STATE_SIZE, TABLES, TERM_BYTES_MAX, tokenize_span
+from common.analysis.tokenizer import (
+    STATE_SIZE,
+    TABLES,
+    CharacterTables,
+    token_buffers,
+    tokenize_span,
+)
 from common.byte_words import load_u64
-from common.kernels import kernel
+from common.kernels import Rows, arguments, kernel
 from common.values import ValueKind
+from shard.index.extraction import Extraction
 from shard.index.field_lengths import (
     DECODED_LENGTHS,
+    FieldLengths,
     arrange_lengths,
     encode_length,
     merge_lengths,
@@ -40,6 +48,7 @@ from shard.index.field_lengths import (
 from shard.index.positions import (
     POSITION_BYTES_MAX,
     POSITION_GAP,
+    Positions,
     encode_varint,
     skip_varints,
 )
@@ -49,12 +58,16 @@ from shard.index.postings import (
     ENTRY_BYTES_MAX,
     POSTINGS_PADDING,
     TERM_FREQ_MAX,
+    PostingLists,
+    add_block,
     decode_block,
-    encode_block,
+    new_block,
 )
-from shard.index.prefix_lists import add_prefix_lists
+from shard.index.prefix_lists import PrefixRanges, add_prefix_lists
+from shard.index.segment import Segment, name_group
 from shard.index.vocabulary import (
     TERM_PADDING,
+    Terms,
     Vocabulary,
     compare_terms,
     finish_vocabulary,
@@ -67,13 +80,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shard.index.extraction import Extraction
-    from shard.index.segment import Segment
-
 _STRING: Final = int(ValueKind.STRING)
 _CHUNK_WORDS: Final = 1024
 """Words that the tokenizer hands over at a time: they stay in the first-level cache."""
-_CHUNK_BYTES: Final = _CHUNK_WORDS * 16 + TERM_BYTES_MAX + 64
 _TABLE_SIZE_MIN: Final = 2048
 
 _KEY: Final = 0  # columns of the words of a batch, see `_number_chunk`
@@ -85,6 +94,55 @@ _K1: Final = np.uint64(0x9E3779B97F4A7C15)
 _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 _S32: Final = np.uint64(32)
 _LOW32: Final = np.uint64(0xFFFFFFFF)
+
+
+@arguments
+class _Instances(NamedTuple):
+    """The fields of documents that have words; the values of one follow each other.
+
+    Attributes:
+        docs: document of each.
+        fields: its field.
+        codes: code of its length.
+        starts: its first occurrence, with a sentinel.
+    """
+
+    docs: NDArray[np.uint32]
+    fields: NDArray[np.uint16]
+    codes: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+
+
+@arguments
+class _Parts(NamedTuple):
+    """The text of segments that are merged; the arrays of one stand behind those of the one before.
+
+    Attributes:
+        term_bytes: as of a vocabulary, and so on.
+        term_starts: one more than there are terms in each part.
+        term_keys: by term.
+        postings: as of posting lists.
+        posting_starts: one more than there are terms in each part.
+        entry_counts: by term.
+        positions: as of `Positions`.
+        position_starts: one more than there are terms in each part.
+        doc_map: new ordinal by old one, -1: dropped.
+        term_bases: where the terms of each part begin in the arrays over terms, with a sentinel; in
+            those of one more each, there are as many more as there are parts before.
+        bases: by part, where it begins in (term_bytes, postings, positions, doc_map).
+    """
+
+    term_bytes: NDArray[np.uint8]
+    term_starts: NDArray[np.int64]
+    term_keys: NDArray[np.uint64]
+    postings: NDArray[np.uint8]
+    posting_starts: NDArray[np.int64]
+    entry_counts: NDArray[np.uint32]
+    positions: NDArray[np.uint8]
+    position_starts: NDArray[np.int64]
+    doc_map: NDArray[np.int64]
+    term_bases: NDArray[np.int64]
+    bases: Rows[np.int64]
 
 
 @kernel("uint64(uint64, uint8[::1], int64, int64)", inline=True, allocates=False)
@@ -188,33 +246,22 @@ def _grow_table(table: Any) -> Any:
     return larger
 
 
-@kernel(
-    "(uint8[::1], uint32[::1], uint16[::1], uint8[::1], int64[::1], int64[::1], boolean[::1],"
-    " uint8[::1], uint16[::1], uint32[::1], uint32[::1], int64[::1])"
-)
+@kernel("(Extraction, boolean[::1], CharacterTables, int64[::1])")
 def _number_words(
-    text: Any,
-    docs: Any,
-    fields: Any,
-    kinds: Any,
-    starts: Any,
-    ends: Any,
-    is_searchable: Any,
-    ascii_folding: Any,
-    pages: Any,
-    cells: Any,
-    expansions: Any,
-    decoded_lengths: Any,
+    extraction: Extraction, is_searchable: Any, tables: CharacterTables, decoded_lengths: Any
 ) -> Any:
     """Cut all searchable strings into words and number the distinct ones.
 
-    An *instance* is a field of a document that has words; its values follow each other.
-
     Returns:
-        (number of each occurrence uint32, its position uint32; per instance document uint32, field
-        uint16, length code uint8, first occurrence int64 with a sentinel; per distinct word a row
-        as in `_number_chunk`; bytes of the distinct words).
+        (number of each occurrence uint32, its position uint32; `_Instances`; per distinct word a
+        row as in `_number_chunk`; bytes of the distinct words).
     """
+    text = extraction.text
+    docs = extraction.doc
+    fields = extraction.field
+    kinds = extraction.kind
+    starts = extraction.start
+    ends = extraction.end
     num_values = len(docs)
     num_text_bytes = 0
     num_selected = 0
@@ -236,14 +283,11 @@ def _number_words(
         table_size *= 2
     table = np.zeros(table_size, np.uint64)
     terms = np.empty((table_size >> 1, 4), np.int64)
-    term_bytes = np.empty(table_size * 4 + 2 * _CHUNK_BYTES, np.uint8)
+    chunk = token_buffers(_CHUNK_WORDS)
+    chunk_bytes, chunk_ends, chunk_positions, _, _ = chunk
+    term_bytes = np.empty(table_size * 4 + 2 * len(chunk_bytes), np.uint8)
     num_terms = 0
 
-    chunk_bytes = np.empty(_CHUNK_BYTES, np.uint8)
-    chunk_ends = np.empty(_CHUNK_WORDS, np.int64)
-    chunk_positions = np.empty(_CHUNK_WORDS, np.uint32)
-    chunk_starts = np.empty(_CHUNK_WORDS, np.int64)
-    chunk_stops = np.empty(_CHUNK_WORDS, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
     selected = np.empty(64, np.int64)
 
@@ -290,32 +334,17 @@ def _number_words(
                 at = starts[source]
                 end = ends[source]
                 while True:
-                    count, at = tokenize_span(
-                        text,
-                        at,
-                        end,
-                        ascii_folding,
-                        pages,
-                        cells,
-                        expansions,
-                        True,
-                        state,
-                        chunk_bytes,
-                        chunk_ends,
-                        chunk_positions,
-                        chunk_starts,
-                        chunk_stops,
-                    )
+                    count, at = tokenize_span(text, at, end, tables, True, state, chunk)
                     if count == 0:
                         break
-                    if num_terms + count > len(terms):
+                    while num_terms + count > len(terms):
                         # More than half full: double the table, whose entries carry their hash.
                         table = _grow_table(table)
                         more_terms = np.empty((len(table) >> 1, 4), np.int64)
                         more_terms[:num_terms] = terms[:num_terms]
                         terms = more_terms
                     num_bytes = terms[num_terms - 1, _END] if num_terms > 0 else 0
-                    if num_bytes + _CHUNK_BYTES > len(term_bytes):
+                    while num_bytes + len(chunk_bytes) > len(term_bytes):
                         more_bytes = np.empty(2 * len(term_bytes), np.uint8)
                         more_bytes[:num_bytes] = term_bytes[:num_bytes]
                         term_bytes = more_bytes
@@ -344,44 +373,66 @@ def _number_words(
     return (
         words[:num_words],
         positions[:num_words],
-        instance_docs[:num_instances],
-        instance_fields[:num_instances],
-        instance_codes[:num_instances],
-        instance_starts[: num_instances + 1],
+        _Instances(
+            instance_docs[:num_instances],
+            instance_fields[:num_instances],
+            instance_codes[:num_instances],
+            instance_starts[: num_instances + 1],
+        ),
         terms[:num_terms],
         term_bytes,
     )
 
 
-@kernel(
-    "(uint32[::1], uint32[::1], uint32[::1], uint16[::1], int64[::1], int64[:, ::1], uint8[::1],"
-    " int64[::1])"
-)
+@kernel("(int64, int64)")
+def _reserve_lists(num_terms: Any, num_entries: Any) -> Any:
+    """Return `PostingLists` with room for so many terms and entries."""
+    num_blocks = num_entries // BLOCK_ENTRIES + num_terms
+    num_bytes = num_entries * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES + POSTINGS_PADDING
+    return PostingLists(
+        np.empty(num_bytes, np.uint8),
+        np.empty(num_terms + 1, np.int64),
+        np.empty(num_terms, np.uint32),
+        np.empty(num_terms + 1, np.uint32),
+        np.empty(num_blocks, np.uint32),
+        np.empty(num_blocks, np.uint32),
+    )
+
+
+@kernel("(PostingLists, int64, int64, int64)")
+def _take_lists(lists: PostingLists, num_terms: Any, num_rows: Any, cursor: Any) -> Any:
+    """Return what of reserved lists was written: their terms, skip rows and bytes."""
+    lists.posting_starts[num_terms] = cursor
+    lists.skip_starts[num_terms] = num_rows
+    lists.postings[cursor : cursor + POSTINGS_PADDING] = 0
+    return PostingLists(
+        lists.postings[: cursor + POSTINGS_PADDING].copy(),
+        lists.posting_starts[: num_terms + 1].copy(),
+        lists.entry_counts[:num_terms].copy(),
+        lists.skip_starts[: num_terms + 1].copy(),
+        lists.skip_docs[:num_rows].copy(),
+        lists.skip_postings[:num_rows].copy(),
+    )
+
+
+@kernel("(uint32[::1], uint32[::1], _Instances, int64[:, ::1], uint8[::1], int64[::1])")
 def _invert(
-    words: Any,
-    positions: Any,
-    instance_docs: Any,
-    instance_fields: Any,
-    instance_starts: Any,
-    terms: Any,
-    term_bytes: Any,
-    order: Any,
+    words: Any, positions: Any, instances: _Instances, terms: Any, term_bytes: Any, order: Any
 ) -> Any:
     """Bring occurrences into term order and pack them.
 
     Args:
         words: number of the word of each occurrence.
         positions: position of each occurrence.
-        instance_docs: document of each instance.
-        instance_fields: field of each instance.
-        instance_starts: first occurrence of each instance.
+        instances: where they are.
         terms: per word a row as in `_number_chunk`.
         term_bytes: the bytes of the words.
         order: word numbers in the order of the vocabulary.
 
     Returns:
-        See `_POSTING_NAMES`, preceded by the vocabulary's bytes and starts.
+        (the vocabulary's bytes and starts, `PostingLists`, documents of each term, `Positions`).
     """
+    instance_docs, instance_fields, _, instance_starts = instances
     num_terms = len(order)
     sorted_starts = np.empty(num_terms + 1, np.int64)
     sorted_starts[0] = 0
@@ -409,22 +460,14 @@ def _invert(
             occurrences[cursors[number]] = upper | np.uint64(positions[i])
             cursors[number] += 1
 
-    blocks_max = total // BLOCK_ENTRIES + num_terms
-    postings = np.empty(
-        total * ENTRY_BYTES_MAX + blocks_max * BLOCK_HEADER_BYTES + POSTINGS_PADDING, np.uint8
-    )
-    packed_positions = np.empty(total * POSITION_BYTES_MAX, np.uint8)
-    posting_starts = np.empty(num_terms + 1, np.int64)
-    position_starts = np.empty(num_terms + 1, np.int64)
-    entry_counts = np.empty(num_terms, np.uint32)
+    lists = _reserve_lists(num_terms, total)
+    _, posting_starts, entry_counts, skip_starts, skip_docs, _ = lists
     doc_freqs = np.empty(num_terms, np.uint32)
-    skip_starts = np.empty(num_terms + 1, np.uint32)
-    skip_docs = np.empty(blocks_max, np.uint32)
-    skip_postings = np.empty(blocks_max, np.uint32)
-    skip_positions = np.empty(blocks_max, np.uint32)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    packed_positions = np.empty(total * POSITION_BYTES_MAX, np.uint8)
+    position_starts = np.empty(num_terms + 1, np.int64)
+    skip_positions = np.empty(len(skip_docs), np.uint32)
+    block = new_block()
+    docs, fields, freqs = block
 
     cursor = 0
     position_cursor = 0
@@ -456,11 +499,9 @@ def _invert(
                     freq += 1
                 i += 1
             if filled == BLOCK_ENTRIES:
-                skip_docs[row] = docs[0]
-                skip_postings[row] = cursor - posting_starts[rank]
                 skip_positions[row] = block_position - position_starts[rank]
+                cursor = add_block(lists, rank, row, cursor, block, filled)
                 row += 1
-                cursor = encode_block(postings, cursor, docs, fields, freqs, filled)
                 filled = 0
             if filled == 0:
                 block_position = entry_position
@@ -473,46 +514,46 @@ def _invert(
             if doc != previous_doc:
                 num_docs += 1
                 previous_doc = doc
+        skip_positions[row] = block_position - position_starts[rank]
+        cursor = add_block(lists, rank, row, cursor, block, filled)
         if row > num_rows:
-            skip_docs[row] = docs[0]
-            skip_postings[row] = cursor - posting_starts[rank]
-            skip_positions[row] = block_position - position_starts[rank]
             num_rows = row + 1
-        cursor = encode_block(postings, cursor, docs, fields, freqs, filled)
         entry_counts[rank] = num_entries
         doc_freqs[rank] = num_docs
-    posting_starts[num_terms] = cursor
     position_starts[num_terms] = position_cursor
-    skip_starts[num_terms] = num_rows
-    postings[cursor : cursor + POSTINGS_PADDING] = 0
     return (
         sorted_bytes,
         sorted_starts,
-        posting_starts,
-        position_starts,
-        entry_counts,
+        _take_lists(lists, num_terms, num_rows, cursor),
         doc_freqs,
-        skip_starts,
-        postings[: cursor + POSTINGS_PADDING].copy(),
-        packed_positions[:position_cursor].copy(),
-        skip_docs[:num_rows].copy(),
-        skip_postings[:num_rows].copy(),
-        skip_positions[:num_rows].copy(),
+        Positions(
+            packed_positions[:position_cursor].copy(),
+            position_starts,
+            skip_positions[:num_rows].copy(),
+        ),
     )
 
 
-_POSTING_NAMES: Final = (
-    "text.posting_starts",
-    "text.position_starts",
-    "text.entry_counts",
-    "text.doc_freqs",
-    "text.skip_starts",
-    "text.postings",
-    "text.positions",
-    "text.skip_docs",
-    "text.skip_postings",
-    "text.skip_positions",
-)
+def _name_arrays(
+    num_docs: int,
+    term_bytes: NDArray[np.uint8],
+    term_starts: NDArray[np.int64],
+    lists: tuple[NDArray[Any], ...],
+    doc_freqs: NDArray[np.uint32],
+    positions: tuple[NDArray[Any], ...],
+) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of a segment for what `_invert` or `_merge` gave."""
+    terms = finish_vocabulary(term_bytes, term_starts)
+    ranges, all_lists, all_freqs = add_prefix_lists(
+        terms, PostingLists(*lists), doc_freqs, num_docs
+    )
+    return (
+        name_group("text", terms)
+        | name_group("text", all_lists)
+        | name_group("text", Positions(*positions))
+        | name_group("text", ranges)
+        | {"text.doc_freqs": all_freqs}
+    )
 
 
 def build_text(
@@ -529,72 +570,68 @@ def build_text(
 
     Cost: about 80 ns a word; scratch of 16 bytes a word.
     """
-    (
-        words,
-        positions,
-        instance_docs,
-        instance_fields,
-        instance_codes,
-        instance_starts,
-        terms,
-        term_bytes,
-    ) = _number_words(
-        extraction.text,
-        extraction.doc,
-        extraction.field,
-        extraction.kind,
-        extraction.start,
-        extraction.end,
-        is_searchable,
-        *TABLES,
-        DECODED_LENGTHS,
+    words, positions, instance_arrays, terms, term_bytes = _number_words(
+        extraction, is_searchable, TABLES, DECODED_LENGTHS
     )
+    instances = _Instances(*instance_arrays)
     keys = terms[:, _KEY].astype(np.uint64)
     order = np.argsort(keys)
     sort_ties(order, keys, term_bytes, terms)
-    sorted_bytes, sorted_starts, *arrays = _invert(
-        words,
-        positions,
-        instance_docs,
-        instance_fields,
-        instance_starts,
-        terms,
-        term_bytes,
-        order,
-    )
-    lists = finish_vocabulary(sorted_bytes, sorted_starts)
-    lists |= dict(zip(_POSTING_NAMES, arrays, strict=True))
-    return add_prefix_lists(lists, extraction.num_docs) | arrange_lengths(
-        instance_docs, instance_fields, instance_codes, extraction.num_docs
+    inverted = _invert(words, positions, instances, terms, term_bytes, order)
+    return _name_arrays(extraction.num_docs, *inverted) | arrange_lengths(
+        instances.docs, instances.fields, instances.codes, extraction.num_docs
     )
 
 
-@kernel(
-    "(uint8[::1], int64[::1], uint64[::1], uint8[::1], int64[::1], uint32[::1], uint8[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[:, ::1])"
-)
-def _merge(
-    term_bytes: Any,
-    term_starts: Any,
-    keys: Any,
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    positions: Any,
-    position_starts: Any,
-    term_bases: Any,
-    doc_map: Any,
-    bases: Any,
-) -> Any:
-    """Merge parts whose arrays stand one behind the other.
+@kernel("int64(_Parts, int64[::1], int64[::1])", allocates=False)
+def _find_least(parts: _Parts, heads: Any, equal: Any) -> Any:
+    """Write the parts whose next term, in ``heads``, is the least of all; return how many."""
+    term_starts, keys, bases = parts.term_starts, parts.term_keys, parts.bases
+    num_equal = 0
+    least_key = np.uint64(0)
+    for part in range(len(heads)):
+        head = heads[part]
+        if head == parts.term_bases[part + 1]:
+            continue
+        sign = -1
+        if num_equal > 0:
+            if keys[head] > least_key:
+                continue
+            if keys[head] == least_key:
+                least = equal[0]
+                sign = compare_terms(
+                    parts.term_bytes,
+                    bases[part, 0] + term_starts[head + part],
+                    bases[part, 0] + term_starts[head + part + 1],
+                    parts.term_bytes,
+                    bases[least, 0] + term_starts[heads[least] + least],
+                    bases[least, 0] + term_starts[heads[least] + least + 1],
+                )
+        if sign > 0:
+            continue
+        if sign < 0:
+            num_equal = 0
+            least_key = keys[head]
+        equal[num_equal] = part
+        num_equal += 1
+    return num_equal
 
-    `term_bases[p]` is where the terms of part p begin in the arrays over terms (with a sentinel);
-    those with one row more than terms (starts) are shifted by p. ``bases[p]`` are the offsets of
-    the part's elements in (term_bytes, postings, positions, doc_map).
+
+@kernel("(_Parts,)")
+def _merge(parts: _Parts) -> Any:
+    """Merge parts.
 
     Returns:
         As `_invert`.
     """
+    term_bytes, term_starts = parts.term_bytes, parts.term_starts
+    postings, posting_starts, entry_counts = (
+        parts.postings,
+        parts.posting_starts,
+        parts.entry_counts,
+    )
+    positions, position_starts = parts.positions, parts.position_starts
+    doc_map, term_bases, bases = parts.doc_map, parts.term_bases, parts.bases
     num_parts = len(term_bases) - 1
     num_terms_max = term_bases[num_parts]
     num_entries_max = 0
@@ -602,31 +639,21 @@ def _merge(
         num_entries_max += count
     sorted_starts = np.empty(num_terms_max + 1, np.int64)
     sorted_bytes = np.empty(len(term_bytes) + TERM_PADDING, np.uint8)
-    blocks_max = num_entries_max // BLOCK_ENTRIES + num_terms_max
-    out = np.empty(
-        num_entries_max * ENTRY_BYTES_MAX + blocks_max * BLOCK_HEADER_BYTES + POSTINGS_PADDING,
-        np.uint8,
-    )
-    out_positions = np.empty(len(positions), np.uint8)
-    out_starts = np.empty(num_terms_max + 1, np.int64)
-    out_position_starts = np.empty(num_terms_max + 1, np.int64)
-    out_counts = np.empty(num_terms_max, np.uint32)
+    lists = _reserve_lists(num_terms_max, num_entries_max)
+    _, out_starts, out_counts, out_skip_starts, skip_docs, _ = lists
     out_freqs = np.empty(num_terms_max, np.uint32)
-    out_skip_starts = np.empty(num_terms_max + 1, np.uint32)
-    skip_docs = np.empty(blocks_max, np.uint32)
-    out_skip_postings = np.empty(blocks_max, np.uint32)
-    out_skip_positions = np.empty(blocks_max, np.uint32)
+    out_positions = np.empty(len(positions), np.uint8)
+    out_position_starts = np.empty(num_terms_max + 1, np.int64)
+    out_skip_positions = np.empty(len(skip_docs), np.uint32)
 
     heads = np.empty(num_parts, np.int64)
     for part in range(num_parts):
         heads[part] = term_bases[part]
     equal = np.empty(num_parts, np.int64)
-    in_docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    in_fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    in_freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    in_block = new_block()
+    in_docs, in_fields, in_freqs = in_block
+    block = new_block()
+    docs, fields, freqs = block
 
     num_terms = 0
     num_bytes = 0
@@ -634,34 +661,7 @@ def _merge(
     position_cursor = 0
     num_rows = 0
     while True:
-        # The parts whose next term is the least one.
-        num_equal = 0
-        least_key = np.uint64(0)
-        for part in range(num_parts):
-            head = heads[part]
-            if head == term_bases[part + 1]:
-                continue
-            sign = -1
-            if num_equal > 0:
-                if keys[head] > least_key:
-                    continue
-                if keys[head] == least_key:
-                    least = equal[0]
-                    sign = compare_terms(
-                        term_bytes,
-                        bases[part, 0] + term_starts[head + part],
-                        bases[part, 0] + term_starts[head + part + 1],
-                        term_bytes,
-                        bases[least, 0] + term_starts[heads[least] + least],
-                        bases[least, 0] + term_starts[heads[least] + least + 1],
-                    )
-            if sign > 0:
-                continue
-            if sign < 0:
-                num_equal = 0
-                least_key = keys[head]
-            equal[num_equal] = part
-            num_equal += 1
+        num_equal = _find_least(parts, heads, equal)
         if num_equal == 0:
             break
         out_starts[num_terms] = cursor
@@ -681,7 +681,7 @@ def _merge(
             while left > 0:
                 count = min(left, BLOCK_ENTRIES)
                 left -= count
-                at = decode_block(postings, at, count, in_docs, in_fields, in_freqs)
+                at = decode_block(postings, at, count, in_block)
                 for i in range(count):
                     doc = doc_map[bases[part, 3] + np.int64(in_docs[i])]
                     freq = np.int64(in_freqs[i])
@@ -689,11 +689,9 @@ def _merge(
                         position = skip_varints(positions, position, freq)
                         continue
                     if filled == BLOCK_ENTRIES:
-                        skip_docs[row] = docs[0]
-                        out_skip_postings[row] = cursor - out_starts[num_terms]
                         out_skip_positions[row] = block_position - out_position_starts[num_terms]
+                        cursor = add_block(lists, num_terms, row, cursor, block, filled)
                         row += 1
-                        cursor = encode_block(out, cursor, docs, fields, freqs, filled)
                         filled = 0
                         block_position = position_cursor
                     docs[filled] = doc
@@ -711,14 +709,11 @@ def _merge(
             heads[part] = head + 1
         if num_docs == 0:
             continue  # all documents of the term were deleted
+        out_counts[num_terms] = (row - num_rows) * BLOCK_ENTRIES + filled
+        out_skip_positions[row] = block_position - out_position_starts[num_terms]
+        cursor = add_block(lists, num_terms, row, cursor, block, filled)
         if row > num_rows:
-            skip_docs[row] = docs[0]
-            out_skip_postings[row] = cursor - out_starts[num_terms]
-            out_skip_positions[row] = block_position - out_position_starts[num_terms]
             num_rows = row + 1
-        blocks = row - np.int64(out_skip_starts[num_terms])
-        cursor = encode_block(out, cursor, docs, fields, freqs, filled)
-        out_counts[num_terms] = blocks * BLOCK_ENTRIES + filled
         out_freqs[num_terms] = num_docs
         part = equal[0]
         start = bases[part, 0] + term_starts[heads[part] - 1 + part]
@@ -729,24 +724,18 @@ def _merge(
             num_bytes += 1
         num_terms += 1
     sorted_starts[num_terms] = num_bytes
-    out_starts[num_terms] = cursor
     out_position_starts[num_terms] = position_cursor
-    out_skip_starts[num_terms] = num_rows
     sorted_bytes[num_bytes : num_bytes + TERM_PADDING] = 0
-    out[cursor : cursor + POSTINGS_PADDING] = 0
     return (
         sorted_bytes[: num_bytes + TERM_PADDING].copy(),
         sorted_starts[: num_terms + 1].copy(),
-        out_starts[: num_terms + 1].copy(),
-        out_position_starts[: num_terms + 1].copy(),
-        out_counts[:num_terms].copy(),
+        _take_lists(lists, num_terms, num_rows, cursor),
         out_freqs[:num_terms].copy(),
-        out_skip_starts[: num_terms + 1].copy(),
-        out[: cursor + POSTINGS_PADDING].copy(),
-        out_positions[:position_cursor].copy(),
-        skip_docs[:num_rows].copy(),
-        out_skip_postings[:num_rows].copy(),
-        out_skip_positions[:num_rows].copy(),
+        Positions(
+            out_positions[:position_cursor].copy(),
+            out_position_starts[: num_terms + 1].copy(),
+            out_skip_positions[:num_rows].copy(),
+        ),
     )
 
 
@@ -766,10 +755,10 @@ def merge_text(
     Cost: about 35 ns an entry; scratch of the parts' and the result's size.
     """
 
-    def joined(name: str) -> NDArray[np.generic]:
+    def joined(name: str) -> NDArray[Any]:
         return np.concatenate([part[name] for part in parts])
 
-    def joined_of_terms(name: str, more: int) -> NDArray[np.generic]:
+    def joined_of_terms(name: str, more: int) -> NDArray[Any]:
         """Join without what prefix lists have; they are made anew."""
         return np.concatenate(
             [part[name][: count + more] for part, count in zip(parts, num_terms, strict=True)]
@@ -791,112 +780,72 @@ def merge_text(
         ],
         axis=1,
     ).astype(np.int64)
-    sorted_bytes, sorted_starts, *arrays = _merge(
-        joined("text.term_bytes"),
-        joined("text.term_starts"),
-        joined("text.term_keys"),
-        joined("text.postings"),
-        joined_of_terms("text.posting_starts", 1),
-        joined_of_terms("text.entry_counts", 0),
-        joined("text.positions"),
-        joined("text.position_starts"),
-        np.concatenate([[0], np.cumsum(num_terms)]).astype(np.int64),
-        maps,
-        np.ascontiguousarray(bases),
+    merged = _merge(
+        _Parts(
+            joined("text.term_bytes"),
+            joined("text.term_starts"),
+            joined("text.term_keys"),
+            joined("text.postings"),
+            joined_of_terms("text.posting_starts", 1),
+            joined_of_terms("text.entry_counts", 0),
+            joined("text.positions"),
+            joined("text.position_starts"),
+            maps,
+            np.concatenate([[0], np.cumsum(num_terms)]).astype(np.int64),
+            np.ascontiguousarray(bases),
+        )
     )
-    lists = finish_vocabulary(sorted_bytes, sorted_starts)
-    lists |= dict(zip(_POSTING_NAMES, arrays, strict=True))
-    return add_prefix_lists(lists, num_docs) | merge_lengths(parts, doc_maps, num_docs)
+    return _name_arrays(num_docs, *merged) | merge_lengths(parts, doc_maps, num_docs)
 
 
 class TextIndex:
     """Read access to the text structures of one segment; get it with `text_index`.
 
     Attributes:
-        lists: the arrays of the posting lists, in the order in which kernels take them.
-        field_lengths: the same for the lengths of fields.
+        num_docs: documents of the segment, deleted ones included.
+        vocabulary: its words.
+        lists: the posting lists of these, and then those of prefixes.
+        doc_freqs: documents of each list.
+        positions: of the words.
+        field_lengths: how many words each field of a document has.
+        length_fields: field number of each row of these.
+        field_num_docs: documents with words in each row.
+        field_totals: sum of the lengths of each row.
+        prefix_ranges: the terms of each prefix list.
         prefix_lists: by range of terms [first, last) with a common prefix, the ordinal of the list
             that is the sum of theirs.
     """
 
     __slots__ = (
         "doc_freqs",
-        "entry_counts",
         "field_lengths",
         "field_num_docs",
-        "field_rows",
         "field_totals",
-        "length_doc_starts",
-        "length_docs",
         "length_fields",
-        "length_starts",
-        "lengths",
         "lists",
         "num_docs",
-        "position_starts",
         "positions",
-        "posting_starts",
-        "postings",
-        "prefix_firsts",
-        "prefix_lasts",
         "prefix_lists",
-        "skip_docs",
-        "skip_positions",
-        "skip_postings",
-        "skip_starts",
+        "prefix_ranges",
         "vocabulary",
     )
 
     def __init__(self, segment: Segment) -> None:
         self.num_docs = segment.num_docs
-        self.vocabulary = Vocabulary(
-            segment["text.term_bytes"],
-            segment["text.term_starts"],
-            segment["text.term_keys"],
-            segment["text.term_masks"],
-            segment["text.term_lengths"],
-        )
-        self.posting_starts: NDArray[np.int64] = segment["text.posting_starts"]
-        self.position_starts: NDArray[np.int64] = segment["text.position_starts"]
-        self.entry_counts: NDArray[np.uint32] = segment["text.entry_counts"]
+        self.vocabulary = Vocabulary(segment.group(Terms, "text"))
+        self.lists = segment.group(PostingLists, "text")
         self.doc_freqs: NDArray[np.uint32] = segment["text.doc_freqs"]
-        self.skip_starts: NDArray[np.uint32] = segment["text.skip_starts"]
-        self.postings: NDArray[np.uint8] = segment["text.postings"]
-        self.positions: NDArray[np.uint8] = segment["text.positions"]
-        self.skip_docs: NDArray[np.uint32] = segment["text.skip_docs"]
-        self.skip_postings: NDArray[np.uint32] = segment["text.skip_postings"]
-        self.skip_positions: NDArray[np.uint32] = segment["text.skip_positions"]
-        self.field_rows: NDArray[np.int32] = segment["text.field_rows"]
+        self.positions = segment.group(Positions, "text")
+        self.field_lengths = segment.group(FieldLengths, "text")
         self.length_fields: NDArray[np.uint16] = segment["text.length_fields"]
-        self.length_starts: NDArray[np.int64] = segment["text.length_starts"]
-        self.lengths: NDArray[np.uint8] = segment["text.lengths"]
-        self.length_doc_starts: NDArray[np.int64] = segment["text.length_doc_starts"]
-        self.length_docs: NDArray[np.uint32] = segment["text.length_docs"]
         self.field_num_docs: NDArray[np.int64] = segment["text.field_num_docs"]
         self.field_totals: NDArray[np.int64] = segment["text.field_totals"]
-        self.prefix_firsts: NDArray[np.uint32] = segment["text.prefix_firsts"]
-        self.prefix_lasts: NDArray[np.uint32] = segment["text.prefix_lasts"]
+        self.prefix_ranges = segment.group(PrefixRanges, "text")
+        firsts, lasts = self.prefix_ranges
         self.prefix_lists: dict[tuple[int, int], int] = {
             terms: len(self.vocabulary) + i
-            for i, terms in enumerate(
-                zip(self.prefix_firsts.tolist(), self.prefix_lasts.tolist(), strict=True)
-            )
+            for i, terms in enumerate(zip(firsts.tolist(), lasts.tolist(), strict=True))
         }
-        self.lists = (
-            self.postings,
-            self.posting_starts,
-            self.entry_counts,
-            self.skip_starts,
-            self.skip_docs,
-            self.skip_postings,
-        )
-        self.field_lengths = (
-            self.field_rows,
-            self.length_starts,
-            self.lengths,
-            self.length_doc_starts,
-            self.length_docs,
-        )
 
 
 def text_index(segment: Segment) -> TextIndex:

@@ -34,17 +34,28 @@ by 0, 1, 2 members, so all are compared; sea matches (transposition), seal and t
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.byte_words import count_ones, load_u64
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TERM_PADDING: Final = 8
+
+
+@arguments
+class Terms(NamedTuple):
+    """The terms of a vocabulary; see the module."""
+
+    term_bytes: NDArray[np.uint8]
+    term_starts: NDArray[np.int64]
+    term_keys: NDArray[np.uint64]
+    term_masks: NDArray[np.uint32]
+    term_lengths: NDArray[np.uint8]
 
 
 @kernel("uint64(uint8[::1], int64, int64)", inline=True, allocates=False)
@@ -163,9 +174,10 @@ def _mask_bit(point: Any) -> Any:
     return np.uint32(1) << np.uint32(26 + point % 6)
 
 
-@kernel("void(uint8[::1], int64[::1], uint64[::1], uint32[::1], uint8[::1])", allocates=False)
-def describe_terms(term_bytes: Any, term_starts: Any, keys: Any, masks: Any, lengths: Any) -> Any:
+@kernel("void(Terms)", allocates=False)
+def describe_terms(terms: Terms) -> Any:
     """Fill keys, masks and lengths of the terms."""
+    term_bytes, term_starts, keys, masks, lengths = terms
     for term in range(len(keys)):
         start = term_starts[term]
         end = term_starts[term + 1]
@@ -181,20 +193,17 @@ def describe_terms(term_bytes: Any, term_starts: Any, keys: Any, masks: Any, len
         lengths[term] = length
 
 
-@kernel("int64(uint8[::1], int64, uint8[::1], int64[::1], uint64[::1], boolean)", allocates=False)
-def lower_bound(
-    word: Any, length: Any, term_bytes: Any, term_starts: Any, keys: Any, is_past_prefix: Any
-) -> Any:
+@kernel("int64(uint8[::1], int64, Terms, boolean)", allocates=False)
+def lower_bound(word: Any, length: Any, terms: Terms, is_past_prefix: Any) -> Any:
     """Return the first term ordinal that does not sort before the word.
 
     Args:
         word: the word's bytes, padded by 8.
         length: its bytes.
-        term_bytes: the vocabulary's bytes.
-        term_starts: where terms begin.
-        keys: their keys.
+        terms: the vocabulary.
         is_past_prefix: whether terms that begin with the word count as before it.
     """
+    term_bytes, term_starts, keys, _, _ = terms
     key = term_key(word, 0, length)
     low = 0
     high = len(keys)
@@ -284,34 +293,20 @@ def _distance(
     return band[row % 3, d] if 0 <= d < width else over
 
 
-@kernel(
-    "(int32[::1], int64, boolean, uint8[::1], int64[::1], uint64[::1], uint32[::1], uint8[::1])"
-)
-def find_similar(
-    word: Any,
-    edits_max: Any,
-    is_prefix: Any,
-    term_bytes: Any,
-    term_starts: Any,
-    keys: Any,
-    masks: Any,
-    lengths: Any,
-) -> Any:
+@kernel("(int32[::1], int64, boolean, Terms)")
+def find_similar(word: Any, edits_max: Any, is_prefix: Any, terms: Terms) -> Any:
     """Find the terms within `edits_max` edits of a word; exhaustive.
 
     Args:
         word: its code points.
         edits_max: 1 or 2.
         is_prefix: whether a term's beginning may be compared instead of the whole term.
-        term_bytes: the vocabulary's bytes.
-        term_starts: where terms begin.
-        keys: their first 8 bytes.
-        masks: their letter sets.
-        lengths: their characters.
+        terms: the vocabulary.
 
     Returns:
         (term ordinals ascending, uint32; distance of each, uint8).
     """
+    term_bytes, term_starts, keys, masks, lengths = terms
     length = len(word)
     mask = np.uint32(0)
     for point in word:
@@ -369,34 +364,24 @@ def find_similar(
 class Vocabulary:
     """Read access to the terms of one segment."""
 
-    __slots__ = ("keys", "lengths", "masks", "term_bytes", "term_starts")
+    __slots__ = ("_terms",)
 
-    def __init__(
-        self,
-        term_bytes: NDArray[np.uint8],
-        term_starts: NDArray[np.int64],
-        keys: NDArray[np.uint64],
-        masks: NDArray[np.uint32],
-        lengths: NDArray[np.uint8],
-    ) -> None:
-        self.term_bytes = term_bytes
-        self.term_starts = term_starts
-        self.keys = keys
-        self.masks = masks
-        self.lengths = lengths
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self._terms.term_keys)
 
     def term(self, ordinal: int) -> str:
         """Return the text of a term."""
-        start, end = self.term_starts[ordinal], self.term_starts[ordinal + 1]
-        return self.term_bytes[start:end].tobytes().decode()
+        terms = self._terms
+        start, end = terms.term_starts[ordinal], terms.term_starts[ordinal + 1]
+        return terms.term_bytes[start:end].tobytes().decode()
 
     def terms(self, first: int, last: int) -> list[str]:
         """Return the texts of the terms ``[first, last)``."""
-        starts = self.term_starts[first : last + 1].tolist()
-        joined = self.term_bytes[starts[0] : starts[-1]].tobytes()
+        starts = self._terms.term_starts[first : last + 1].tolist()
+        joined = self._terms.term_bytes[starts[0] : starts[-1]].tobytes()
         base = starts[0]
         return [
             joined[start - base : end - base].decode() for start, end in itertools.pairwise(starts)
@@ -405,21 +390,21 @@ class Vocabulary:
     def find(self, word: str) -> int | None:
         """Return the ordinal of a word, or None if it is not in the vocabulary."""
         encoded, length = _padded(word)
-        ordinal = lower_bound(encoded, length, self.term_bytes, self.term_starts, self.keys, False)
-        if ordinal == len(self.keys):
+        ordinal = lower_bound(encoded, length, self._terms, False)
+        if ordinal == len(self):
             return None
-        start, end = self.term_starts[ordinal], self.term_starts[ordinal + 1]
-        if end - start == length and (self.term_bytes[start:end] == encoded[:length]).all():
+        term_starts = self._terms.term_starts
+        start, end = term_starts[ordinal], term_starts[ordinal + 1]
+        if end - start == length and (self._terms.term_bytes[start:end] == encoded[:length]).all():
             return int(ordinal)
         return None
 
     def prefix_range(self, prefix: str) -> tuple[int, int]:
         """Return the range of ordinals of the terms that begin with a text."""
         encoded, length = _padded(prefix)
-        arrays = (self.term_bytes, self.term_starts, self.keys)
         return (
-            int(lower_bound(encoded, length, *arrays, False)),
-            int(lower_bound(encoded, length, *arrays, True)),
+            int(lower_bound(encoded, length, self._terms, False)),
+            int(lower_bound(encoded, length, self._terms, True)),
         )
 
     def similar(
@@ -430,16 +415,7 @@ class Vocabulary:
         The word itself and the terms that begin with it are among them, at distance 0.
         """
         points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
-        found, distances = find_similar(
-            points,
-            edits_max,
-            is_prefix,
-            self.term_bytes,
-            self.term_starts,
-            self.keys,
-            self.masks,
-            self.lengths,
-        )
+        found, distances = find_similar(points, edits_max, is_prefix, self._terms)
         return found, distances
 
 
@@ -449,22 +425,18 @@ def _padded(word: str) -> tuple[NDArray[np.uint8], int]:
     return np.frombuffer(bytearray(encoded) + bytes(TERM_PADDING), np.uint8), len(encoded)
 
 
-def finish_vocabulary(
-    term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int64]
-) -> dict[str, NDArray[np.generic]]:
-    """Make the arrays of a vocabulary from its sorted terms (bytes padded by `TERM_PADDING`)."""
+def finish_vocabulary(term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int64]) -> Terms:
+    """Make a vocabulary of its sorted terms (bytes padded by `TERM_PADDING`)."""
     num_terms = len(term_starts) - 1
-    keys = np.empty(num_terms, np.uint64)
-    masks = np.empty(num_terms, np.uint32)
-    lengths = np.empty(num_terms, np.uint8)
-    describe_terms(term_bytes, term_starts, keys, masks, lengths)
-    return {
-        "text.term_bytes": term_bytes,
-        "text.term_starts": term_starts,
-        "text.term_keys": keys,
-        "text.term_masks": masks,
-        "text.term_lengths": lengths,
-    }
+    terms = Terms(
+        term_bytes,
+        term_starts,
+        np.empty(num_terms, np.uint64),
+        np.empty(num_terms, np.uint32),
+        np.empty(num_terms, np.uint8),
+    )
+    describe_terms(terms)
+    return terms
 
 
 def edit_distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> int | None:

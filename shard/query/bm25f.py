@@ -33,19 +33,20 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
-from shard.index.field_lengths import DECODED_LENGTHS
+from common.kernels import Rows, arguments, kernel
+from shard.index.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.index.postings import (
     BLOCK_ENTRIES,
-    block_offset,
-    count_block_entries,
+    Entries,
+    PostingLists,
     count_blocks,
     decode_docs,
     decode_entry,
+    locate_block,
     next_block,
 )
 
@@ -66,30 +67,105 @@ _CHOICE_STEPS: Final = 8
 """Weights within an eighth of a doubling are one choice."""
 
 _ONE: Final = np.uint64(1)
-LENGTHS: Final = "int32[::1], int64[::1], uint8[::1], int64[::1], uint32[::1]"
-POSTINGS: Final = "uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1]"
+
+
+@arguments
+class ScoredLists(NamedTuple):
+    """The posting lists of a segment, and what their entries give.
+
+    Attributes:
+        lists: of its terms and prefixes.
+        lengths: of its fields.
+        gains: (rows, 256): by row and length code, weight / norm in whole units of 2^-24; 0: not
+            searched.
+        row_languages: bit of each row's language.
+    """
+
+    lists: PostingLists
+    lengths: FieldLengths
+    gains: Rows[np.float64]
+    row_languages: NDArray[np.uint64]
+
+
+@arguments
+class Wanted(NamedTuple):
+    """Which documents are looked at.
+
+    Attributes:
+        bits: their bitset; empty: all documents.
+        docs: the same, ascending, if `is_listed`: blocks without one of them are left out.
+        is_listed: whether they are few enough for that.
+    """
+
+    bits: NDArray[np.uint64]
+    docs: NDArray[np.uint32]
+    is_listed: bool
+
+    @classmethod
+    def of(cls, bits: NDArray[np.uint64], candidates: NDArray[np.uint32] | None) -> Wanted:
+        """Return the documents of a bitset; if there are candidates, it is theirs."""
+        return cls(bits, NO_DOCS if candidates is None else candidates, candidates is not None)
+
+
+@arguments
+class WeighedTerms(NamedTuple):
+    """Terms that stand for a word.
+
+    Attributes:
+        terms: ordinals, best tier first.
+        tiers: of each.
+        ratios: r of each.
+        languages: masks of the languages in whose fields each counts.
+    """
+
+    terms: NDArray[np.uint32]
+    tiers: NDArray[np.uint8]
+    ratios: NDArray[np.float64]
+    languages: NDArray[np.uint64]
+
+
+@arguments
+class Cells(NamedTuple):
+    """What documents have so far.
+
+    Attributes:
+        totals: by document, 0 (clean), or 4 less the tier in the upper bits and t in units of 2^-24
+            in the lower ones: one number, since a cell is a miss in the cache.
+        touched: bitset of those in use.
+    """
+
+    totals: NDArray[np.int64]
+    touched: NDArray[np.uint64]
+
+
+@arguments
+class BlockScratch(NamedTuple):
+    """Room to read a block.
+
+    Attributes:
+        docs: its documents.
+        picked: places among these, and one more.
+    """
+
+    docs: NDArray[np.uint32]
+    picked: NDArray[np.int64]
 
 
 class FieldGains:
     """What a query's fields give in one segment.
 
     Attributes:
-        gains: (rows, 256): by row and length code, weight / norm in whole units of 2^-24; 0: not
-            searched.
-        row_languages: bit of each row's language.
+        lists: the segment's posting lists with these gains.
         choice: names the fields and, roughly, their weights.
         are_all_searched: whether no field with words is left out.
     """
 
-    __slots__ = ("_drift", "are_all_searched", "choice", "gains", "row_languages")
+    __slots__ = ("_drift", "are_all_searched", "choice", "lists")
 
-    def __init__(
-        self, gains: NDArray[np.float64], row_languages: NDArray[np.uint64], choice: Hashable
-    ) -> None:
-        self.gains = gains
-        self.row_languages = row_languages
+    def __init__(self, lists: ScoredLists, choice: Hashable) -> None:
+        self.lists = lists
         self.choice = choice
-        self.are_all_searched = bool((gains[:, 1] > 0).all())
+        self.are_all_searched = bool((lists.gains[:, 1] > 0).all())
         self._drift: tuple[FieldGains, float] | None = None
 
     def drift_from(self, other: FieldGains) -> float:
@@ -98,7 +174,7 @@ class FieldGains:
             return 1.0
         if self._drift is None or self._drift[0] is not other:
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = self.gains[:, 1:] / other.gains[:, 1:]
+                ratios = self.lists.gains[:, 1:] / other.lists.gains[:, 1:]
             # Not a number: in neither are these searched.
             self._drift = other, float(np.nanmax(ratios, initial=1.0))
         return self._drift[1]
@@ -146,26 +222,26 @@ def make_gains(
         for number, field in sorted(numbers.items())
         if field.weight > 0
     )
-    return FieldGains(gains, np.array([languages[number] for number in rows], np.uint64), choice)
+    row_languages = np.array([languages[number] for number in rows], np.uint64)
+    return FieldGains(ScoredLists(index.lists, index.field_lengths, gains, row_languages), choice)
 
 
 class Scratch(threading.local):
     """Cells by document that searches use and leave clean; one set a thread."""
 
     def __init__(self) -> None:
-        self.cells: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.touched: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self.cells = Cells(np.zeros(0, np.int64), np.zeros(0, np.uint64))
         self.members: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self.scores: NDArray[np.int64] = np.zeros(0, np.int64)
         self.counts: NDArray[np.uint16] = np.zeros(0, np.uint16)
 
     def reserve(self, num_docs: int) -> None:
         """Make room for a segment's documents."""
-        if len(self.cells) < num_docs:
-            size = max(num_docs, 2 * len(self.cells), 4096)
-            self.cells = np.zeros(size, np.int64)
-            self.touched = np.zeros((size + 63) >> 6, np.uint64)
-            self.members = np.zeros((size + 63) >> 6, np.uint64)
+        if len(self.counts) < num_docs:
+            size = max(num_docs, 2 * len(self.counts), 4096)
+            num_words = (size + 63) >> 6
+            self.cells = Cells(np.zeros(size, np.int64), np.zeros(num_words, np.uint64))
+            self.members = np.zeros(num_words, np.uint64)
             self.scores = np.zeros(size, np.int64)
             self.counts = np.zeros(size, np.uint16)
 
@@ -176,17 +252,16 @@ NO_BITS: Final = np.zeros(0, np.uint64)
 NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
-@kernel(f"uint8({LENGTHS}, uint64, int64)", inline=True, allocates=False)
-def length_code(
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    row: Any,
-    doc: Any,
-) -> Any:
+@kernel("()")
+def block_scratch() -> Any:
+    """Return room to read a block."""
+    return BlockScratch(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES + 1, np.int64))
+
+
+@kernel("uint8(FieldLengths, uint64, int64)", inline=True, allocates=False)
+def length_code(field_lengths: FieldLengths, row: Any, doc: Any) -> Any:
     """Return the code of the length of a row's field in a document."""
+    _, length_starts, lengths, length_doc_starts, length_docs = field_lengths
     start = length_starts[row]
     sparse = length_doc_starts[row]
     if sparse < 0:
@@ -224,201 +299,93 @@ def pick_wanted(docs: Any, count: Any, wanted: Any, picked: Any) -> Any:
     return num_picked
 
 
-@kernel(
-    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
-    " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint64[::1],"
-    " uint32[::1], int64[::1])",
-    allocates=False,
-)
+@kernel("void(ScoredLists, WeighedTerms, Wanted, Cells, BlockScratch)", allocates=False)
 def _add_terms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
-    terms: Any,
-    tiers: Any,
-    ratios: Any,
-    languages: Any,
-    allowed: Any,
-    candidates: Any,
-    has_candidates: Any,
-    cells: Any,
-    touched: Any,
-    docs: Any,
-    picked: Any,
+    scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells, scratch: BlockScratch
 ) -> Any:
     """Leaf of `add_terms`, which gives it scratch for a block."""
-    has_allowed = len(allowed) > 0
-    for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
-        rank = np.int64(NUM_TIERS) - np.int64(tiers[i_term])
-        ratio = ratios[i_term]
-        num_blocks = count_blocks(skip_starts, term)
+    lists, lengths, gains, row_languages = scored
+    docs, picked = scratch
+    has_bits = len(wanted.bits) > 0
+    for i_term in range(len(weighed.terms)):
+        term = np.int64(weighed.terms[i_term])
+        rank = np.int64(NUM_TIERS) - np.int64(weighed.tiers[i_term])
+        ratio = weighed.ratios[i_term]
+        languages = weighed.languages[i_term]
+        num_blocks = count_blocks(lists, term)
         candidate = np.int64(0)
         block = np.int64(0)
         while True:
-            if has_candidates:
-                block, candidate = next_block(
-                    skip_starts, skip_docs, term, block, candidates, candidate
-                )
+            if wanted.is_listed:
+                block, candidate = next_block(lists, term, block, wanted.docs, candidate)
             if block == num_blocks:
                 break
-            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-            count = count_block_entries(entry_counts, term, block)
+            at, count = locate_block(lists, term, block)
             block += 1
-            bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+            packing = decode_docs(lists.postings, at, count, docs)
             num_picked = count
-            if has_allowed:
-                num_picked = pick_wanted(docs, count, allowed, picked)
+            if has_bits:
+                num_picked = pick_wanted(docs, count, wanted.bits, picked)
             for p in range(num_picked):
-                i = picked[p] if has_allowed else p
+                i = picked[p] if has_bits else p
                 doc = np.int64(docs[i])
-                cell = cells[doc]
+                cell = cells.totals[doc]
                 if cell >> _TIER_SHIFT > rank:
                     continue
-                field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
-                row = np.uint64(field_rows[field])
-                if not row_languages[row] & languages[i_term]:
+                field, freq = decode_entry(lists.postings, packing, i)
+                row = np.uint64(lengths.field_rows[field])
+                if not row_languages[row] & languages:
                     continue
-                code = length_code(
-                    field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
-                )
-                gain = gains[row, code]
+                gain = gains[row, length_code(lengths, row, doc)]
                 if gain == 0.0:
                     continue
                 if cell == 0:
                     cell = rank << _TIER_SHIFT
-                    touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
-                cells[doc] = cell + np.int64(freq * gain * ratio + 0.5)
+                    cells.touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
+                cells.totals[doc] = cell + np.int64(freq * gain * ratio + 0.5)
 
 
-@kernel(
-    f"void({LENGTHS}, float64[:, ::1], uint32[::1], uint16[::1], uint32[::1], float64,"
-    " uint64[::1], int64[::1], uint64[::1])",
-    allocates=False,
-)
+@kernel("void(ScoredLists, Entries, float64, uint64[::1], Cells)", allocates=False)
 def add_entries(
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    docs: Any,
-    fields: Any,
-    freqs: Any,
-    ratio: Any,
-    allowed: Any,
-    cells: Any,
-    touched: Any,
+    scored: ScoredLists, entries: Entries, ratio: Any, allowed: Any, cells: Cells
 ) -> Any:
     """Add entries that a phrase gave, as tier 0, before any terms of lesser tiers."""
+    docs, fields, freqs = entries
+    lengths = scored.lengths
     has_allowed = len(allowed) > 0
     for i in range(len(docs)):
         doc = np.int64(docs[i])
         if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
             continue
-        row = np.uint64(field_rows[fields[i]])
-        code = length_code(
-            field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
-        )
-        gain = gains[row, code]
+        row = np.uint64(lengths.field_rows[fields[i]])
+        gain = scored.gains[row, length_code(lengths, row, doc)]
         if gain == 0.0:
             continue
-        cell = cells[doc]
+        cell = cells.totals[doc]
         if cell == 0:
             cell = np.int64(NUM_TIERS) << _TIER_SHIFT
-            touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
-        cells[doc] = cell + np.int64(freqs[i] * gain * ratio + 0.5)
+            cells.touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
+        cells.totals[doc] = cell + np.int64(freqs[i] * gain * ratio + 0.5)
 
 
-@kernel(
-    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], uint32[::1], uint8[::1],"
-    " float64[::1], uint64[::1], uint64[::1], uint32[::1], boolean, int64[::1], uint64[::1])"
-)
-def add_terms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
-    terms: Any,
-    tiers: Any,
-    ratios: Any,
-    languages: Any,
-    allowed: Any,
-    candidates: Any,
-    has_candidates: Any,
-    cells: Any,
-    touched: Any,
-) -> Any:
-    """Add the frequencies of many terms to the cells of their documents.
-
-    The first arguments are `TextIndex.lists` and `field_lengths`, then what `FieldGains` has. Terms
-    are ordinals, best tier first, with tier, ratio r and language mask each. `allowed` is the
-    bitset of documents (empty: all); where there are candidates, it is theirs, and the list serves
-    to leave out blocks. A cell by document is 0 (clean), or 4 less the tier in its upper bits and
-    t in units of 2^-24 in its lower ones: one number, since a cell is a miss in the cache.
-    `touched` has the bits of those in use.
-    """
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
-    _add_terms(
-        postings,
-        posting_starts,
-        entry_counts,
-        skip_starts,
-        skip_docs,
-        skip_postings,
-        field_rows,
-        length_starts,
-        lengths,
-        length_doc_starts,
-        length_docs,
-        gains,
-        row_languages,
-        terms,
-        tiers,
-        ratios,
-        languages,
-        allowed,
-        candidates,
-        has_candidates,
-        cells,
-        touched,
-        docs,
-        picked,
-    )
+@kernel("void(ScoredLists, WeighedTerms, Wanted, Cells)")
+def add_terms(scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells) -> Any:
+    """Add the frequencies of many terms to the cells of their documents."""
+    _add_terms(scored, weighed, wanted, cells, block_scratch())
 
 
-@kernel("(uint32[::1], float64[::1], float64, int64[::1], uint64[::1])")
-def take_scores(docs: Any, weights: Any, k1: Any, cells: Any, touched: Any) -> Any:
+@kernel("(uint32[::1], float64[::1], float64, Cells)")
+def take_scores(docs: Any, weights: Any, k1: Any, cells: Cells) -> Any:
     """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
+    totals, touched = cells
     scores = np.empty(len(docs), np.int64)
     tiers = np.empty(len(docs), np.uint8)
     for i in range(len(docs)):
         doc = docs[i]
-        cell = cells[doc]
+        cell = totals[doc]
         tiers[i] = NUM_TIERS - (cell >> _TIER_SHIFT)
         scores[i] = cell & _TOTAL_MASK
-        cells[doc] = 0
+        totals[doc] = 0
         touched[doc >> np.uint32(6)] = 0
     # A loop of its own, so that several are divided at once.
     for i in range(len(docs)):

@@ -222,7 +222,7 @@ def _make_expansion(
     only = None
     if len(terms) == 1 and not phrases:
         only = OnlyTerm(int(terms[0]), int(kinds[0]), int(languages[0]))
-    num_entries = int(index.entry_counts[terms].sum())
+    num_entries = int(index.lists.entry_counts[terms].sum())
     worst = int(kinds[-1]) if len(kinds) else 0
     return Expansion(terms, kinds, languages, phrases, num_entries, only, worst, joined, {})
 

@@ -24,7 +24,14 @@ import numpy as np
 from common.kernels import kernel
 from common.query import MatchKind, Phrase, Word
 from shard.index.field_lengths import DECODED_LENGTHS
-from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.index.postings import (
+    PostingLists,
+    count_blocks,
+    decode_block,
+    locate_block,
+    new_block,
+    next_block,
+)
 from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
 from shard.query.phrase import find_phrase
 from shard.query.prepared import PreparedQuery
@@ -32,8 +39,6 @@ from shard.query.text_search import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from common.protocol.messages import ScoredClause
     from shard.index.field_registry import FieldRegistry
@@ -46,46 +51,26 @@ _MATCH_NAMES: Final = ("exact", "stem", "prefix", "typo", "two typos")
 _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
 
 
-@kernel(
-    "(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
-    " int64)"
-)
-def _list_entries(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    terms: Any,
-    wanted: Any,
-) -> Any:
+@kernel("(PostingLists, uint32[::1], uint32[::1])")
+def _list_entries(lists: PostingLists, terms: Any, wanted: Any) -> Any:
     """Return rows (place in `terms`, field, frequency): the terms' entries of one document."""
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    entries = new_block()
+    docs, fields, freqs = entries
     found = np.empty((16, 3), np.int64)
     num_found = 0
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        row_first = np.int64(skip_starts[term])
-        num_rows: Any = np.int64(skip_starts[term + 1]) - row_first
-        left: Any = np.int64(entry_counts[term])
-        at = posting_starts[term]
-        num_blocks = max(num_rows, 1)
-        for block in range(num_blocks):
-            count = min(left, BLOCK_ENTRIES)
-            left -= count
-            if num_rows > 0:
-                row = row_first + block
-                if np.int64(skip_docs[row]) > wanted:
-                    break
-                if block + 1 < num_blocks and np.int64(skip_docs[row + 1]) < wanted:
-                    continue
-                at = posting_starts[term] + np.int64(skip_postings[row])
-            decode_block(postings, at, count, docs, fields, freqs)
+        num_blocks = count_blocks(lists, term)
+        block = np.int64(0)
+        while True:
+            block, _ = next_block(lists, term, block, wanted, 0)
+            if block == num_blocks:
+                break
+            at, count = locate_block(lists, term, block)
+            block += 1
+            decode_block(lists.postings, at, count, entries)
             for i in range(count):
-                if docs[i] != wanted:
+                if docs[i] != wanted[0]:
                     continue
                 if num_found == len(found):
                     longer = np.empty((2 * num_found, 3), np.int64)
@@ -202,9 +187,10 @@ def _word_occurrences(
     kinds = expansion.kinds[is_wanted].tolist()
     masks = expansion.languages[is_wanted]
     occurrences = []
-    for place, field, freq in _list_entries(*evaluation.index.lists, terms, doc).tolist():
-        row = index.field_rows[field]
-        if not masks[place] & evaluation.fields.row_languages[row]:
+    found = _list_entries(index.lists, terms, np.array([doc], np.uint32))
+    for place, field, freq in found.tolist():
+        row = index.field_lengths.field_rows[field]
+        if not masks[place] & evaluation.fields.lists.row_languages[row]:
             continue
         kind = kinds[place]
         ratio = weights[kind] / best if kind < MatchKind.PREFIX else 1.0
@@ -225,12 +211,12 @@ def _word_occurrences(
         for phrase in expansion.phrases:
             bits = np.zeros((index.num_docs + 63) >> 6, np.uint64)
             bits[doc >> 6] = np.uint64(1) << np.uint64(doc & 63)
-            found = find_phrase(index, phrase, is_prefix=False, allowed=bits)
+            entries = find_phrase(index, phrase, is_prefix=False, allowed=bits)
             occurrences += [
                 _occurrence(
                     evaluation, registry, doc, " ".join(phrase), "synonym", int(f), int(n), 1.0
                 )
-                for f, n in zip(found.fields, found.freqs, strict=True)
+                for f, n in zip(entries.fields, entries.freqs, strict=True)
             ]
     return occurrences
 
@@ -245,14 +231,14 @@ def _occurrence(
     freq: int,
     ratio: float,
 ) -> dict[str, Any]:
-    row = int(evaluation.index.field_rows[field])
-    code = int(length_code(*evaluation.index.field_lengths, row, doc))
-    gains: NDArray[np.float64] = evaluation.fields.gains
+    scored = evaluation.fields.lists
+    row = int(scored.lengths.field_rows[field])
+    code = int(length_code(scored.lengths, row, doc))
     return {
         "term": term,
         "match": match,
         "field": registry.paths[field],
         "frequency": freq,
         "length": int(DECODED_LENGTHS[code]),
-        "gain": float(gains[row, code]) * ratio / FREQ_UNIT,
+        "gain": float(scored.gains[row, code]) * ratio / FREQ_UNIT,
     }

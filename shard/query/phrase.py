@@ -19,15 +19,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
-from shard.index.positions import decode_varint, skip_varints
+from common.kernels import arguments, kernel
+from shard.index.positions import Positions, decode_varint, skip_varints
 from shard.index.postings import (
     BLOCK_ENTRIES,
+    Entries,
+    PostingLists,
     block_offset,
-    count_block_entries,
     count_blocks,
     decode_block,
     gallop,
+    locate_block,
+    new_block,
     next_block,
 )
 from shard.query.bm25f import NO_DOCS, NO_FIELDS
@@ -41,56 +44,49 @@ if TYPE_CHECKING:
 
 _ONE: Final = np.uint64(1)
 _S32: Final = np.uint64(32)
-_LISTS: Final = (
-    "uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
-    " uint8[::1], int64[::1], uint32[::1]"
-)
+NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
 
-class PhraseEntries(NamedTuple):
-    """Where a phrase occurs: entries as of a term, by document, then field."""
+@arguments
+class _Seeds(NamedTuple):
+    """The places of the rarest word.
+
+    Attributes:
+        docs: document of each of its entries.
+        fields: field of each.
+        starts: first place of each, with a sentinel.
+        places: entry << 32 | position.
+        levels: how many words each has at their distance.
+    """
 
     docs: NDArray[np.uint32]
     fields: NDArray[np.uint16]
-    freqs: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    places: NDArray[np.uint64]
+    levels: NDArray[np.uint8]
 
 
-NO_ENTRIES: Final = PhraseEntries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
-
-
-@kernel(f"({_LISTS}, int64, uint64[::1])")
-def _list_places(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    positions: Any,
-    position_starts: Any,
-    skip_positions: Any,
-    term: Any,
-    allowed: Any,
-) -> Any:
+@kernel("(PostingLists, Positions, int64, uint64[::1])")
+def _list_places(lists: PostingLists, word_positions: Positions, term: Any, allowed: Any) -> Any:
     """Return documents and fields of a term's entries, and all places: entry << 32 | position."""
-    num_entries: Any = np.int64(entry_counts[term])
+    postings, positions = lists.postings, word_positions.positions
+    num_entries: Any = np.int64(lists.entry_counts[term])
     entry_docs = np.empty(num_entries, np.uint32)
     entry_fields = np.empty(num_entries, np.uint16)
     size = num_entries * 2
     places = np.empty(size, np.uint64)
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    block = new_block()
+    docs, fields, freqs = block
     has_allowed = len(allowed) > 0
-    at = posting_starts[term]
-    cursor = position_starts[term]
+    at = lists.posting_starts[term]
+    cursor = word_positions.position_starts[term]
     left = num_entries
     num_found = 0
     num_places = 0
     while left > 0:
         count = min(left, BLOCK_ENTRIES)
         left -= count
-        at = decode_block(postings, at, count, docs, fields, freqs)
+        at = decode_block(postings, at, count, block)
         for i in range(count):
             doc = np.int64(docs[i])
             freq = np.int64(freqs[i])
@@ -115,48 +111,35 @@ def _list_places(
 
 
 @kernel(
-    f"void({_LISTS}, uint32[::1], uint32[::1], uint16[::1], int64[::1], uint64[::1], int64, uint8,"
-    " uint8[::1], uint32[::1], uint16[::1], uint32[::1])",
-    allocates=False,
+    "void(PostingLists, Positions, uint32[::1], _Seeds, int64, uint8, Entries)", allocates=False
 )
 def _follow(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    positions: Any,
-    position_starts: Any,
-    skip_positions: Any,
+    lists: PostingLists,
+    word_positions: Positions,
     terms: Any,
-    entry_docs: Any,
-    entry_fields: Any,
-    place_starts: Any,
-    places: Any,
+    seeds: _Seeds,
     distance: Any,
     level: Any,
-    levels: Any,
-    docs: Any,
-    fields: Any,
-    freqs: Any,
+    entries: Entries,
 ) -> Any:
     """Raise seeds from `level` to level + 1 for which one of the terms stands `distance` behind."""
+    positions, position_starts, skip_positions = word_positions
+    entry_docs, entry_fields, place_starts, places, levels = seeds
+    docs, fields, freqs = entries
     num_entries = len(entry_docs)
     for term_32 in terms:
         term = np.int64(term_32)
-        num_blocks = count_blocks(skip_starts, term)
+        num_blocks = count_blocks(lists, term)
         entry = np.int64(0)
         block = np.int64(0)
         while True:
-            block, entry = next_block(skip_starts, skip_docs, term, block, entry_docs, entry)
+            block, entry = next_block(lists, term, block, entry_docs, entry)
             if block == num_blocks:
                 break
-            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-            cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
-            count = count_block_entries(entry_counts, term, block)
+            at, count = locate_block(lists, term, block)
+            cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
             block += 1
-            decode_block(postings, at, count, docs, fields, freqs)
+            decode_block(lists.postings, at, count, entries)
             num_skipped: Any = np.int64(0)
             for i in range(count):
                 freq = np.int64(freqs[i])
@@ -192,59 +175,16 @@ def _follow(
                         levels[place] = level + 1
 
 
-@kernel(
-    f"void({_LISTS}, uint32[::1], uint32[::1], uint16[::1], int64[::1], uint64[::1], int64, uint8,"
-    " uint8[::1])"
-)
+@kernel("void(PostingLists, Positions, uint32[::1], _Seeds, int64, uint8)")
 def _follow_terms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    positions: Any,
-    position_starts: Any,
-    skip_positions: Any,
+    lists: PostingLists,
+    word_positions: Positions,
     terms: Any,
-    entry_docs: Any,
-    entry_fields: Any,
-    place_starts: Any,
-    places: Any,
+    seeds: _Seeds,
     distance: Any,
     level: Any,
-    levels: Any,
 ) -> Any:
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
-    _follow(
-        postings,
-        posting_starts,
-        entry_counts,
-        skip_starts,
-        skip_docs,
-        skip_postings,
-        positions,
-        position_starts,
-        skip_positions,
-        terms,
-        entry_docs,
-        entry_fields,
-        place_starts,
-        places,
-        distance,
-        level,
-        levels,
-        docs,
-        fields,
-        freqs,
-    )
-
-
-def lists_of(index: TextIndex) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any]:
-    """Return the arrays of lists and positions in the order in which kernels take them."""
-    return *index.lists, index.positions, index.position_starts, index.skip_positions
+    _follow(lists, word_positions, terms, seeds, distance, level, new_block())
 
 
 def find_phrase(
@@ -253,8 +193,8 @@ def find_phrase(
     *,
     is_prefix: bool,
     allowed: NDArray[np.uint64],
-) -> PhraseEntries:
-    """Find where words stand next to each other, in order.
+) -> Entries:
+    """Find where words stand next to each other, in order: entries as of a term.
 
     Args:
         index: the segment's text structures.
@@ -274,18 +214,17 @@ def find_phrase(
         if len(found) == 0:
             return NO_ENTRIES
         terms.append(found)
-    lists = lists_of(index)
-    costs = [int(index.entry_counts[one].sum()) for one in terms]
+    costs = [int(index.lists.entry_counts[one].sum()) for one in terms]
     # The last word cannot be the seed if it is many terms; there is another one before it.
     order = sorted(range(len(words)), key=lambda i: (len(terms[i]) > 1, costs[i]))
     seed = order[0]
-    docs, fields, places = _list_places(*lists, int(terms[seed][0]), allowed)
+    docs, fields, places = _list_places(index.lists, index.positions, int(terms[seed][0]), allowed)
     entries = (places >> _S32).astype(np.int64)
-    place_starts = np.searchsorted(entries, np.arange(len(docs) + 1)).astype(np.int64)
-    levels = np.zeros(len(places), np.uint8)
+    starts = np.searchsorted(entries, np.arange(len(docs) + 1)).astype(np.int64)
+    seeds = _Seeds(docs, fields, starts, places, np.zeros(len(places), np.uint8))
     for level, i in enumerate(order[1:]):
-        _follow_terms(*lists, terms[i], docs, fields, place_starts, places, i - seed, level, levels)
-    is_alive = levels == len(words) - 1
+        _follow_terms(index.lists, index.positions, terms[i], seeds, i - seed, level)
+    is_alive = seeds.levels == len(words) - 1
     freqs = np.bincount(entries[is_alive], minlength=len(docs)).astype(np.uint32)
     is_found = freqs > 0
-    return PhraseEntries(docs[is_found], fields[is_found], freqs[is_found])
+    return Entries(docs[is_found], fields[is_found], freqs[is_found])

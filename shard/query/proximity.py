@@ -27,24 +27,25 @@ a prefix of two letters 2 µs each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
-from shard.index.positions import POSITION_GAP, decode_varint, skip_varints
+from common.kernels import arguments, kernel
+from shard.index.positions import POSITION_GAP, Positions, decode_varint, skip_varints
 from shard.index.postings import (
+    PostingLists,
     block_offset,
-    count_block_entries,
     count_blocks,
     decode_entry,
+    locate_block,
     next_block,
     open_block,
     skip_to,
     sum_freqs,
 )
-from shard.query.bm25f import POSTINGS, FieldGains
-from shard.query.phrase import _LISTS, lists_of
+from shard.index.prefix_lists import PrefixRanges
+from shard.query.bm25f import FieldGains, ScoredLists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,48 +71,66 @@ _DEPTH_MAX: Final = 8
 """Prefixes, each longer than the one before, by which terms are looked for."""
 
 
-@kernel(
-    f"int64({POSTINGS}, int64, uint32[::1], int64[::1], uint32[::1], int64[::1])",
-    allocates=False,
-)
-def _select_listed(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    term: Any,
-    wanted: Any,
-    numbers: Any,
-    out_wanted: Any,
-    out_numbers: Any,
-) -> Any:
+@arguments
+class _Listed(NamedTuple):
+    """Ascending documents, and the number of each among those that are asked for."""
+
+    docs: NDArray[np.uint32]
+    numbers: NDArray[np.int64]
+
+
+@arguments
+class _QueryTerms(NamedTuple):
+    """The terms and prefix lists of all words of a query.
+
+    Attributes:
+        terms: ordinals.
+        languages: masks of the languages in whose fields each counts.
+        words: ordinal of the word that each stands for.
+    """
+
+    terms: NDArray[np.uint32]
+    languages: NDArray[np.uint64]
+    words: NDArray[np.int64]
+
+
+@arguments
+class _QueryTerm(NamedTuple):
+    """One of these."""
+
+    term: int
+    languages: np.uint64
+    word: int
+
+
+@kernel("int64(PostingLists, int64, _Listed, _Listed)", allocates=False)
+def _select_listed(lists: PostingLists, term: Any, listed: _Listed, selected: _Listed) -> Any:
     """Write those of the wanted documents that a list has, and their numbers; return how many."""
+    postings = lists.postings
+    wanted, numbers = listed
     num_wanted = len(wanted)
-    num_blocks = count_blocks(skip_starts, term)
+    num_blocks = count_blocks(lists, term)
     place = np.int64(0)
     block = np.int64(0)
     num_found = 0
     while place < num_wanted:
-        block, place = next_block(skip_starts, skip_docs, term, block, wanted, place)
+        block, place = next_block(lists, term, block, wanted, place)
         if block == num_blocks:
             break
-        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-        count = count_block_entries(entry_counts, term, block)
+        at, count = locate_block(lists, term, block)
         block += 1
-        doc, bit, width, low_bits, _ = open_block(postings, at)
-        i, doc = skip_to(postings, bit, width, low_bits, count, 0, doc, wanted[place])
+        doc, packing = open_block(postings, at)
+        i, doc = skip_to(postings, packing, count, 0, doc, wanted[place])
         while i < count:
             if doc == wanted[place]:
-                out_wanted[num_found] = doc
-                out_numbers[num_found] = numbers[place]
+                selected.docs[num_found] = doc
+                selected.numbers[num_found] = numbers[place]
                 num_found += 1
             place += 1
             if place == num_wanted:
                 break
             if doc < wanted[place]:
-                i, doc = skip_to(postings, bit, width, low_bits, count, i + 1, doc, wanted[place])
+                i, doc = skip_to(postings, packing, count, i + 1, doc, wanted[place])
     return num_found
 
 
@@ -124,19 +143,9 @@ def _put_row(rows: Any, row: Any, first: Any, second: Any, third: Any, fourth: A
     rows[row, 3] = fourth
 
 
-@kernel(f"({POSTINGS}, int64, uint32[::1], uint32[::1], uint32[::1], uint32[::1])")
+@kernel("(PostingLists, int64, PrefixRanges, uint32[::1], uint32[::1])")
 def _narrow(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    num_terms: Any,
-    prefix_firsts: Any,
-    prefix_lasts: Any,
-    terms: Any,
-    wanted: Any,
+    lists: PostingLists, num_terms: Any, prefixes: PrefixRanges, terms: Any, wanted: Any
 ) -> Any:
     """Say which terms to read in which documents, for terms and prefix lists.
 
@@ -145,9 +154,10 @@ def _narrow(
     the terms of each of the longest, and nothing for most.
 
     Returns:
-        (per reading: the term, its place in `terms`, its documents [start, end) in the next arrays;
-        documents, and the number of each in `wanted`).
+        (per reading: the term, its place in `terms`, its documents [start, end) among the listed;
+        `_Listed`, with numbers in `wanted`).
     """
+    prefix_firsts, prefix_lasts = prefixes
     capacity = 0
     for term in terms:
         if term < num_terms:
@@ -208,17 +218,10 @@ def _narrow(
                 listed = more_listed
                 numbers = more_numbers
             count = _select_listed(
-                postings,
-                posting_starts,
-                entry_counts,
-                skip_starts,
-                skip_docs,
-                skip_postings,
+                lists,
                 num_terms + number,
-                listed[start:end],
-                numbers[start:end],
-                listed[num_listed:],
-                numbers[num_listed:],
+                _Listed(listed[start:end], numbers[start:end]),
+                _Listed(listed[num_listed:], numbers[num_listed:]),
             )
             longer = number - 1
             if count > 0:
@@ -231,7 +234,7 @@ def _narrow(
                 while longer >= 0 and prefix_firsts[longer] >= prefix_firsts[number]:
                     longer -= 1
             number = longer
-    return readings[:num_readings].copy(), listed, numbers
+    return readings[:num_readings].copy(), _Listed(listed, numbers)
 
 
 @kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, uint64, uint64[::1], int64)", allocates=False)
@@ -249,29 +252,12 @@ def _put_positions(
     return cursor, num_found
 
 
-@kernel(
-    f"int64({_LISTS}, int64, uint64, int64, uint32[::1], int64[::1], uint64[::1], int32[::1],"
-    " float64[:, ::1], uint64[::1], int64)",
-    allocates=False,
-)
+@kernel("int64(ScoredLists, Positions, _QueryTerm, _Listed, uint64[::1], int64)", allocates=False)
 def _add_occurrences(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    positions: Any,
-    position_starts: Any,
-    skip_positions: Any,
-    term: Any,
-    languages: Any,
-    word: Any,
-    wanted: Any,
-    numbers: Any,
-    row_languages: Any,
-    field_rows: Any,
-    gains: Any,
+    scored: ScoredLists,
+    word_positions: Positions,
+    of_word: _QueryTerm,
+    listed: _Listed,
     found: Any,
     num_found: Any,
 ) -> Any:
@@ -279,33 +265,37 @@ def _add_occurrences(
 
     A negative number says how long `found` must be at least, to be called again.
     """
+    lists, lengths, gains, row_languages = scored
+    postings, field_rows = lists.postings, lengths.field_rows
+    positions, position_starts, skip_positions = word_positions
+    term, languages, word = of_word
+    wanted, numbers = listed
     num_wanted = len(wanted)
-    num_blocks = count_blocks(skip_starts, term)
+    num_blocks = count_blocks(lists, term)
     place = np.int64(0)
     block = np.int64(0)
     while place < num_wanted:
-        block, place = next_block(skip_starts, skip_docs, term, block, wanted, place)
+        block, place = next_block(lists, term, block, wanted, place)
         if block == num_blocks:
             break
-        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-        cursor = position_starts[term] + block_offset(skip_starts, skip_positions, term, block)
-        count = count_block_entries(entry_counts, term, block)
+        at, count = locate_block(lists, term, block)
+        cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
         block += 1
-        doc, bit, width, low_bits, freq_bits = open_block(postings, at)
+        doc, packing = open_block(postings, at)
         num_read = np.int64(0)  # entries whose positions are behind the cursor
-        i, doc = skip_to(postings, bit, width, low_bits, count, 0, doc, wanted[place])
+        i, doc = skip_to(postings, packing, count, 0, doc, wanted[place])
         while i < count:
             if doc > wanted[place]:
                 place += 1
                 if place == num_wanted:
                     break
             elif doc < wanted[place]:
-                i, doc = skip_to(postings, bit, width, low_bits, count, i + 1, doc, wanted[place])
+                i, doc = skip_to(postings, packing, count, i + 1, doc, wanted[place])
             else:
-                field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+                field, freq = decode_entry(postings, packing, i)
                 field_row = field_rows[field]
                 if gains[field_row, 1] != 0.0 and row_languages[field_row] & languages:
-                    num_skipped = sum_freqs(postings, bit, width, freq_bits, num_read, i)
+                    num_skipped = sum_freqs(postings, packing, num_read, i)
                     cursor = skip_varints(positions, cursor, num_skipped)
                     num_read = i + 1
                     if num_found + freq > len(found):
@@ -318,34 +308,18 @@ def _add_occurrences(
                     cursor, num_found = _put_positions(
                         positions, cursor, freq, upper, found, num_found
                     )
-                i, doc = skip_to(postings, bit, width, low_bits, count, i + 1, doc, wanted[place])
+                i, doc = skip_to(postings, packing, count, i + 1, doc, wanted[place])
     return num_found
 
 
-@kernel(
-    f"uint64[::1]({_LISTS}, int64, uint32[::1], uint32[::1], uint32[::1], uint64[::1], int64[::1],"
-    " uint32[::1], uint64[::1], int32[::1], float64[:, ::1])"
-)
+@kernel("uint64[::1](ScoredLists, Positions, int64, PrefixRanges, _QueryTerms, uint32[::1])")
 def _list_occurrences(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    positions: Any,
-    position_starts: Any,
-    skip_positions: Any,
+    scored: ScoredLists,
+    positions: Positions,
     num_terms: Any,
-    prefix_firsts: Any,
-    prefix_lasts: Any,
-    terms: Any,
-    languages: Any,
-    words: Any,
+    prefixes: PrefixRanges,
+    read: _QueryTerms,
     wanted: Any,
-    row_languages: Any,
-    field_rows: Any,
-    gains: Any,
 ) -> Any:
     """Return the places of terms and prefix lists, each of a word, in documents; not sorted.
 
@@ -353,19 +327,9 @@ def _list_occurrences(
     where one place is two words of the query, the later word is looked at first, so that it meets
     the earlier one at the place before, not at its own.
     """
-    readings, listed, numbers = _narrow(
-        postings,
-        posting_starts,
-        entry_counts,
-        skip_starts,
-        skip_docs,
-        skip_postings,
-        num_terms,
-        prefix_firsts,
-        prefix_lasts,
-        terms,
-        wanted,
-    )
+    terms, languages, words = read
+    readings, listed = _narrow(scored.lists, num_terms, prefixes, terms, wanted)
+    docs, numbers = listed
     found = np.empty(256, np.uint64)
     num_found = np.int64(0)
     for reading in range(len(readings)):
@@ -374,23 +338,10 @@ def _list_occurrences(
         end = readings[reading, 3]
         while True:
             count = _add_occurrences(
-                postings,
-                posting_starts,
-                entry_counts,
-                skip_starts,
-                skip_docs,
-                skip_postings,
+                scored,
                 positions,
-                position_starts,
-                skip_positions,
-                readings[reading, 0],
-                languages[i_term],
-                words[i_term],
-                listed[start:end],
-                numbers[start:end],
-                row_languages,
-                field_rows,
-                gains,
+                _QueryTerm(readings[reading, 0], languages[i_term], words[i_term]),
+                _Listed(docs[start:end], numbers[start:end]),
                 found,
                 num_found,
             )
@@ -459,7 +410,7 @@ class Closeness:
         fields: which are searched, and their languages.
     """
 
-    __slots__ = ("_fields", "_index", "_languages", "_pair_weights", "_terms", "_words")
+    __slots__ = ("_fields", "_index", "_pair_weights", "_read")
 
     def __init__(
         self,
@@ -471,9 +422,11 @@ class Closeness:
         # A prefix list also has what is a better match of its word: an occurrence of the same.
         read = [one.joined or one for one in expansions]
         self._index = index
-        self._terms = np.concatenate([one.terms for one in read])
-        self._languages = np.concatenate([one.languages for one in read])
-        self._words = np.repeat(np.arange(len(read)), [len(one) for one in read])
+        self._read = _QueryTerms(
+            np.concatenate([one.terms for one in read]),
+            np.concatenate([one.languages for one in read]),
+            np.repeat(np.arange(len(read)), [len(one) for one in read]),
+        )
         self._pair_weights = pair_weights
         self._fields = fields
 
@@ -488,17 +441,12 @@ class Closeness:
     def _sum(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
         index = self._index
         occurrences = _list_occurrences(
-            *lists_of(index),
+            self._fields.lists,
+            index.positions,
             len(index.vocabulary),
-            index.prefix_firsts,
-            index.prefix_lasts,
-            self._terms,
-            self._languages,
-            self._words,
+            index.prefix_ranges,
+            self._read,
             docs,
-            self._fields.row_languages,
-            index.field_rows,
-            self._fields.gains,
         )
         occurrences.sort()
         sums: NDArray[np.float64] = _measure(occurrences, len(docs), self._pair_weights)

@@ -16,14 +16,14 @@ import numpy as np
 from common.analysis.languages import Languages
 from common.kernels import kernel
 from common.query import MatchKind, Word
-from shard.index.field_lengths import DECODED_LENGTHS
+from shard.index.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.index.postings import (
-    BLOCK_ENTRIES,
-    block_offset,
-    count_block_entries,
+    PostingLists,
     count_blocks,
     decode_block,
     gallop,
+    locate_block,
+    new_block,
     next_block,
 )
 from shard.index.text_index import TextIndex, text_index
@@ -40,40 +40,26 @@ _FORMS_MAX: Final = 4_096
 """Counts of documents with some form of a word kept per segment."""
 
 
-@kernel(
-    "int64[::1](uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
-    " uint32[::1], uint32[::1])"
-)
-def _count_listed(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    terms: Any,
-    listed: Any,
-) -> Any:
+@kernel("int64[::1](PostingLists, uint32[::1], uint32[::1])")
+def _count_listed(lists: PostingLists, terms: Any, listed: Any) -> Any:
     """Return by term how many of the listed (ascending) documents have it."""
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    entries = new_block()
+    docs = entries.docs
     counts = np.zeros(len(terms), np.int64)
     num_listed = len(listed)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        num_blocks = count_blocks(skip_starts, term)
+        num_blocks = count_blocks(lists, term)
         place = np.int64(0)
         previous = np.int64(-1)
         block = np.int64(0)
         while True:
-            block, place = next_block(skip_starts, skip_docs, term, block, listed, place)
+            block, place = next_block(lists, term, block, listed, place)
             if block == num_blocks:
                 break
-            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-            count = count_block_entries(entry_counts, term, block)
+            at, count = locate_block(lists, term, block)
             block += 1
-            decode_block(postings, at, count, docs, fields, freqs)
+            decode_block(lists.postings, at, count, entries)
             for i in range(count):
                 doc = np.int64(docs[i])
                 if place < num_listed and np.int64(listed[place]) < doc:
@@ -86,47 +72,32 @@ def _count_listed(
     return counts
 
 
-@kernel(
-    "int64(uint8[::1], int64[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1],"
-    " uint32[::1], int64, int64, uint32[::1], boolean)"
-)
+@kernel("int64(PostingLists, uint32[::1], int64, int64, uint32[::1], boolean)")
 def _count_forms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    terms: Any,
-    num_before: Any,
-    num_docs: Any,
-    listed: Any,
-    has_listed: Any,
+    lists: PostingLists, terms: Any, num_before: Any, num_docs: Any, listed: Any, has_listed: Any
 ) -> Any:
     """Return how many documents have some of the terms but none of the first `num_before`.
 
     Only the listed (ascending) documents are looked at, if there is a list.
     """
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    entries = new_block()
+    docs = entries.docs
     num_listed = len(listed)
     is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
     total = np.int64(0)
     for i_term in range(len(terms)):
         term = np.int64(terms[i_term])
-        num_blocks = count_blocks(skip_starts, term)
+        num_blocks = count_blocks(lists, term)
         place = np.int64(0)
         block = np.int64(0)
         while True:
             if has_listed:
-                block, place = next_block(skip_starts, skip_docs, term, block, listed, place)
+                block, place = next_block(lists, term, block, listed, place)
             if block == num_blocks:
                 break
-            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-            count = count_block_entries(entry_counts, term, block)
+            at, count = locate_block(lists, term, block)
             block += 1
-            decode_block(postings, at, count, docs, fields, freqs)
+            decode_block(lists.postings, at, count, entries)
             for i in range(count):
                 cell = np.int64(docs[i])
                 if has_listed:
@@ -159,7 +130,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     freqs = index.doc_freqs[expansion.terms].astype(np.int64)
     deleted = deleted_docs(view)
     if deleted is not None:
-        freqs -= _count_listed(*index.lists, expansion.terms, deleted)
+        freqs -= _count_listed(index.lists, expansion.terms, deleted)
     counts = count_by_kind(expansion, freqs)
     if (expansion.kinds <= MatchKind.STEM).sum() > 1:
         counts[MatchKind.STEM] = _count_stem(view, index, expansion, deleted)
@@ -183,12 +154,12 @@ def _count_stem(
     key = (num_exact, *forms.tolist())
     total = memo.get(key)
     if total is None:
-        total = int(_count_forms(*index.lists, forms, num_exact, index.num_docs, NO_DOCS, False))
+        total = int(_count_forms(index.lists, forms, num_exact, index.num_docs, NO_DOCS, False))
         if len(memo) >= _FORMS_MAX:
             memo.clear()
         memo[key] = total
     if deleted is not None:
-        total -= int(_count_forms(*index.lists, forms, num_exact, index.num_docs, deleted, True))
+        total -= int(_count_forms(index.lists, forms, num_exact, index.num_docs, deleted, True))
     return total
 
 
@@ -199,23 +170,12 @@ def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
     return np.frombuffer(bytearray(view.deleted.to_array().tobytes()), np.uint32)
 
 
-@kernel(
-    "void(int32[::1], int64[::1], uint8[::1], int64[::1], uint32[::1], uint32[::1], int64[::1],"
-    " int64[::1], int64[::1])",
-    allocates=False,
-)
+@kernel("void(FieldLengths, uint32[::1], int64[::1], int64[::1], int64[::1])", allocates=False)
 def _subtract_lengths(
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    deleted: Any,
-    decoded: Any,
-    num_docs: Any,
-    totals: Any,
+    field_lengths: FieldLengths, deleted: Any, decoded: Any, num_docs: Any, totals: Any
 ) -> Any:
     """Take the deleted documents out of the rows' numbers of documents and sums of lengths."""
+    _, length_starts, lengths, length_doc_starts, length_docs = field_lengths
     for row in range(len(num_docs)):
         start = length_starts[row]
         sparse = length_doc_starts[row]
@@ -248,17 +208,7 @@ def field_statistics(view: SegmentView) -> dict[int, tuple[int, int]]:
     deleted = deleted_docs(view)
     if deleted is not None:
         num_docs, totals = num_docs.copy(), totals.copy()
-        _subtract_lengths(
-            index.field_rows,
-            index.length_starts,
-            index.lengths,
-            index.length_doc_starts,
-            index.length_docs,
-            deleted,
-            DECODED_LENGTHS,
-            num_docs,
-            totals,
-        )
+        _subtract_lengths(index.field_lengths, deleted, DECODED_LENGTHS, num_docs, totals)
     return {
         number: (count, total)
         for number, count, total in zip(

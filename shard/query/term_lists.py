@@ -26,25 +26,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 from shard.index.postings import (
     BLOCK_ENTRIES,
-    block_offset,
-    count_block_entries,
     count_blocks,
     decode_docs,
     decode_entry,
+    locate_block,
     next_block,
 )
 from shard.query.bm25f import (
-    LENGTHS,
-    NO_DOCS,
-    POSTINGS,
+    BlockScratch,
     FieldGains,
+    ScoredLists,
+    Wanted,
+    block_scratch,
     clear_bits,
     length_code,
     mark_bits,
@@ -72,85 +72,107 @@ _CHOICES_MAX: Final = 4
 _ONE: Final = np.uint64(1)
 
 
+@arguments
+class _Matched(NamedTuple):
+    """Room for the documents of a term.
+
+    Attributes:
+        docs: one more than there can be.
+        totals: by document, units of 2^-24.
+    """
+
+    docs: NDArray[np.uint32]
+    totals: NDArray[np.int64]
+
+
+@arguments
+class _Terms(NamedTuple):
+    """A term of each of some words, rarest first.
+
+    Attributes:
+        terms: ordinals.
+        languages: masks of the languages in whose fields each counts.
+        weights: of the words.
+    """
+
+    terms: NDArray[np.int64]
+    languages: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+
+
+@arguments
+class _Bounded(NamedTuple):
+    """A term whose best documents are looked for.
+
+    Attributes:
+        term: ordinal.
+        languages: mask of the languages in whose fields it counts.
+        weight: of its word.
+        bounds: of its blocks.
+        drift: by what factor they may be too low.
+    """
+
+    term: int
+    languages: np.uint64
+    weight: float
+    bounds: NDArray[np.int64]
+    drift: float
+
+
 @kernel(
-    f"int64({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64, uint64,"
-    " uint64[::1], uint32[::1], boolean, boolean, uint32[::1], int64[::1], uint32[::1],"
-    " int64[::1])",
+    "int64(ScoredLists, boolean, int64, uint64, Wanted, boolean, _Matched, BlockScratch)",
     allocates=False,
 )
 def _scan(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
+    scored: ScoredLists,
     checks_rows: Any,
     term: Any,
     languages: Any,
-    wanted: Any,
-    candidates: Any,
-    has_candidates: Any,
+    wanted: Wanted,
     is_scored: Any,
-    out_docs: Any,
-    out_totals: Any,
-    docs: Any,
-    picked: Any,
+    matched: _Matched,
+    scratch: BlockScratch,
 ) -> Any:
     """Write the documents of a term, and with `is_scored` their t; return how many.
 
-    Args beyond those of `match_terms`:
-        checks_rows: whether there are fields in which the term does not count.
-        wanted: bitset; empty: all documents.
-        candidates: the documents of `wanted`, ascending, if `has_candidates`: blocks without one
-            are left out.
-        out_docs: room for one more than there can be.
-        out_totals: by document, units of 2^-24.
-        docs: scratch of a block.
-        picked: scratch of a block and one more.
+    `checks_rows` says whether there are fields in which the term does not count.
     """
-    has_wanted = len(wanted) > 0
-    num_blocks = count_blocks(skip_starts, term)
+    lists, lengths, gains, row_languages = scored
+    postings, field_rows = lists.postings, lengths.field_rows
+    out_docs, out_totals = matched
+    docs, picked = scratch
+    has_bits = len(wanted.bits) > 0
+    num_blocks = count_blocks(lists, term)
     candidate = np.int64(0)
     found = 0
     current = np.int64(-1)
     total = np.int64(0)
     block = np.int64(0)
     while True:
-        if has_candidates:
-            block, candidate = next_block(
-                skip_starts, skip_docs, term, block, candidates, candidate
-            )
+        if wanted.is_listed:
+            block, candidate = next_block(lists, term, block, wanted.docs, candidate)
         if block == num_blocks:
             break
-        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-        count = count_block_entries(entry_counts, term, block)
+        at, count = locate_block(lists, term, block)
         block += 1
-        bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+        packing = decode_docs(postings, at, count, docs)
         if not is_scored and not checks_rows:
             for i in range(count):
                 doc = np.int64(docs[i])
                 is_new = doc != current
-                if has_wanted:
-                    is_new &= wanted[doc >> 6] >> np.uint64(doc & 63) & _ONE != 0
+                if has_bits:
+                    is_new &= wanted.bits[doc >> 6] >> np.uint64(doc & 63) & _ONE != 0
                 out_docs[found] = doc
                 found += is_new
                 current = doc
             continue
         num_picked = count
-        if has_wanted:
-            num_picked = pick_wanted(docs, count, wanted, picked)
+        if has_bits:
+            num_picked = pick_wanted(docs, count, wanted.bits, picked)
         for p in range(num_picked):
-            i = picked[p] if has_wanted else p
+            i = picked[p] if has_bits else p
             doc = np.int64(docs[i])
-            field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+            field, freq = decode_entry(postings, packing, i)
             row = np.uint64(field_rows[field])  # unsigned: no test for a negative index
             if checks_rows and (not row_languages[row] & languages or gains[row, 1] == 0.0):
                 continue
@@ -162,86 +184,47 @@ def _scan(
                 out_docs[found] = doc
                 found += 1
             if is_scored:
-                code = length_code(
-                    field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
-                )
-                total += np.int64(freq * gains[row, code] + 0.5)
+                gain = gains[row, length_code(lengths, row, doc)]
+                total += np.int64(freq * gain + 0.5)
     if is_scored and current >= 0:
         out_totals[found - 1] = total
     return found
 
 
-@kernel(
-    f"({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64[::1], uint64[::1],"
-    " float64[::1], float64, uint64[::1], uint32[::1], boolean, uint64[::1], boolean)"
-)
+@kernel("(ScoredLists, boolean, _Terms, float64, Wanted, uint64[::1], boolean)")
 def _match_terms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
+    scored: ScoredLists,
     checks_rows: Any,
-    terms: Any,
-    languages: Any,
-    weights: Any,
+    words: _Terms,
     k1: Any,
-    allowed: Any,
-    candidates: Any,
-    has_candidates: Any,
+    wanted: Wanted,
     bits: Any,
     is_scored: Any,
 ) -> Any:
     """Kernel of `TermLists.match`; `bits` is a clean bitset over the segment, and is left clean."""
-    block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
+    terms, languages, weights = words
+    scratch = block_scratch()
     last = len(terms) - 1
-    size: Any = np.int64(entry_counts[terms[0]])
-    if has_candidates:
-        size = min(size, len(candidates))
+    size: Any = np.int64(scored.lists.entry_counts[terms[0]])
+    if wanted.is_listed:
+        size = min(size, len(wanted.docs))
     totals = np.empty(size if is_scored else 0, np.int64)
-    docs = candidates
-    count = len(candidates)
+    docs = wanted.docs
+    count = len(docs)
     for i in range(last + 1):
-        is_narrowed = has_candidates or i > 0
+        is_narrowed = wanted.is_listed or i > 0
         more = np.empty((count if is_narrowed else size) + 1, np.uint32)
-        wanted = allowed
         if is_narrowed:
-            wanted = bits
             mark_bits(bits, docs[:count])
         num_more = _scan(
-            postings,
-            posting_starts,
-            entry_counts,
-            skip_starts,
-            skip_docs,
-            skip_postings,
-            field_rows,
-            length_starts,
-            lengths,
-            length_doc_starts,
-            length_docs,
-            gains,
-            row_languages,
+            scored,
             checks_rows,
             terms[i],
             languages[i],
-            wanted,
-            docs[:count],
-            is_narrowed,
+            Wanted(bits if is_narrowed else wanted.bits, docs[:count], is_narrowed),
             is_scored and i == last,
-            more,
-            totals,
-            block_docs,
-            picked,
+            _Matched(more, totals),
+            scratch,
         )
         if is_narrowed:
             clear_bits(bits, docs[:count])
@@ -256,181 +239,72 @@ def _match_terms(
     for position in range(count):
         scores[position] = saturate(totals[position], weights[last], k1)
     if last > 0:
-        same_docs = np.empty(count + 1, np.uint32)
+        found = Wanted(bits, docs, True)
+        matched = _Matched(np.empty(count + 1, np.uint32), totals)
         mark_bits(bits, docs)
         for i in range(last):
-            _scan(
-                postings,
-                posting_starts,
-                entry_counts,
-                skip_starts,
-                skip_docs,
-                skip_postings,
-                field_rows,
-                length_starts,
-                lengths,
-                length_doc_starts,
-                length_docs,
-                gains,
-                row_languages,
-                checks_rows,
-                terms[i],
-                languages[i],
-                bits,
-                docs,
-                True,
-                True,
-                same_docs,
-                totals,
-                block_docs,
-                picked,
-            )
+            _scan(scored, checks_rows, terms[i], languages[i], found, True, matched, scratch)
             for position in range(count):
                 scores[position] += saturate(totals[position], weights[i], k1)
         clear_bits(bits, docs)
     return docs, scores
 
 
-@kernel(
-    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, uint32[::1], uint64[::1],"
-    " uint64[::1], uint32[::1], boolean, uint64[::1])"
-)
+@kernel("void(ScoredLists, boolean, uint32[::1], uint64[::1], Wanted, uint64[::1])")
 def _mark_terms(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
-    checks_rows: Any,
-    terms: Any,
-    languages: Any,
-    wanted: Any,
-    candidates: Any,
-    has_candidates: Any,
-    marked: Any,
+    scored: ScoredLists, checks_rows: Any, terms: Any, languages: Any, wanted: Wanted, marked: Any
 ) -> None:
     """Kernel of `TermLists.mark`."""
-    block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
+    entry_counts = scored.lists.entry_counts
     size: Any = np.int64(0)
     for term in terms:
         size = max(size, np.int64(entry_counts[term]))
     docs = np.empty(size + 1, np.uint32)
-    no_totals = np.empty(0, np.int64)
+    matched = _Matched(docs, np.empty(0, np.int64))
+    scratch = block_scratch()
     for i in range(len(terms)):
-        count = _scan(
-            postings,
-            posting_starts,
-            entry_counts,
-            skip_starts,
-            skip_docs,
-            skip_postings,
-            field_rows,
-            length_starts,
-            lengths,
-            length_doc_starts,
-            length_docs,
-            gains,
-            row_languages,
-            checks_rows,
-            np.int64(terms[i]),
-            languages[i],
-            wanted,
-            candidates,
-            has_candidates,
-            False,
-            docs,
-            no_totals,
-            block_docs,
-            picked,
-        )
+        term = np.int64(terms[i])
+        count = _scan(scored, checks_rows, term, languages[i], wanted, False, matched, scratch)
         mark_bits(marked, docs[:count])
 
 
-@kernel(
-    f"void({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64, uint64, int64[::1])"
-)
+@kernel("void(ScoredLists, boolean, int64, uint64, int64[::1])")
 def _bound_blocks(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
-    checks_rows: Any,
-    term: Any,
-    languages: Any,
-    bounds: Any,
+    scored: ScoredLists, checks_rows: Any, term: Any, languages: Any, bounds: Any
 ) -> None:
     """Write the greatest t of the documents that begin in each block of a term."""
+    lists, lengths, gains, row_languages = scored
+    postings, field_rows = lists.postings, lengths.field_rows
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     current = np.int64(-1)
     total = np.int64(0)
     owner = 0
     for block in range(len(bounds)):
         bounds[block] = 0
-        count = count_block_entries(entry_counts, term, block)
-        at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-        bit, width, low_bits, freq_bits = decode_docs(postings, at, count, docs)
+        at, count = locate_block(lists, term, block)
+        packing = decode_docs(postings, at, count, docs)
         for i in range(count):
             doc = np.int64(docs[i])
             if doc != current:
                 current = doc
                 owner = block
                 total = np.int64(0)
-            field, freq = decode_entry(postings, bit + i * width, low_bits, freq_bits)
+            field, freq = decode_entry(postings, packing, i)
             row = np.uint64(field_rows[field])
             if checks_rows and not row_languages[row] & languages:
                 continue
-            code = length_code(
-                field_rows, length_starts, lengths, length_doc_starts, length_docs, row, doc
-            )
-            total += np.int64(freq * gains[row, code] + 0.5)
+            total += np.int64(freq * gains[row, length_code(lengths, row, doc)] + 0.5)
             bounds[owner] = max(bounds[owner], total)
 
 
-@kernel(
-    f"({POSTINGS}, {LENGTHS}, float64[:, ::1], uint64[::1], boolean, int64, uint64, float64,"
-    " float64, uint64[::1], uint64[::1], int64[::1], float64, int64)"
-)
+@kernel("(ScoredLists, boolean, _Bounded, float64, uint64[::1], uint64[::1], int64)")
 def _best_of_term(
-    postings: Any,
-    posting_starts: Any,
-    entry_counts: Any,
-    skip_starts: Any,
-    skip_docs: Any,
-    skip_postings: Any,
-    field_rows: Any,
-    length_starts: Any,
-    lengths: Any,
-    length_doc_starts: Any,
-    length_docs: Any,
-    gains: Any,
-    row_languages: Any,
+    scored: ScoredLists,
     checks_rows: Any,
-    term: Any,
-    languages: Any,
-    weight: Any,
+    bounded: _Bounded,
     k1: Any,
     allowed: Any,
     bits: Any,
-    bounds: Any,
-    drift: Any,
     k: Any,
 ) -> Any:
     """Return documents and scores of a term's k best and of those beside them in their blocks.
@@ -438,9 +312,11 @@ def _best_of_term(
     A round scores the blocks whose bounds are great enough. What the k-th best of these scores
     tells which blocks it takes to be sure; if they were not all there, they are the next round.
     """
+    lists = scored.lists
+    term, languages, weight, bounds, drift = bounded
     num_blocks = len(bounds)
-    block_docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    picked = np.empty(BLOCK_ENTRIES + 1, np.int64)
+    scratch = block_scratch()
+    block_docs = scratch.docs
     num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
     heap = np.empty(num_blocks, np.int64)
     is_chosen = np.empty(num_blocks, np.bool_)
@@ -457,9 +333,8 @@ def _best_of_term(
         for block in range(num_blocks):
             if not is_chosen[block]:
                 continue
-            count = count_block_entries(entry_counts, term, block)
-            at = posting_starts[term] + block_offset(skip_starts, skip_postings, term, block)
-            decode_docs(postings, at, count, block_docs)
+            at, count = locate_block(lists, term, block)
+            decode_docs(lists.postings, at, count, block_docs)
             for i in range(count):
                 doc = np.int64(block_docs[i])
                 is_new = doc != current
@@ -473,30 +348,14 @@ def _best_of_term(
         scores = np.empty(num_members, np.int64)
         mark_bits(bits, members)
         found = _scan(
-            postings,
-            posting_starts,
-            entry_counts,
-            skip_starts,
-            skip_docs,
-            skip_postings,
-            field_rows,
-            length_starts,
-            lengths,
-            length_doc_starts,
-            length_docs,
-            gains,
-            row_languages,
+            scored,
             checks_rows,
             term,
             languages,
-            bits,
-            members,
+            Wanted(bits, members, True),
             True,
-            True,
-            docs,
-            scores,
-            block_docs,
-            picked,
+            _Matched(docs, scores),
+            scratch,
         )
         clear_bits(bits, members)
         docs = docs[:found]
@@ -584,18 +443,11 @@ class TermLists:
             Documents, ascending; scores in units of 2^-32 (nothing if they are not wanted).
         """
         matched: tuple[NDArray[np.uint32], NDArray[np.int64]] = _match_terms(
-            *self._index.lists,
-            *self._index.field_lengths,
-            self._fields.gains,
-            self._fields.row_languages,
+            self._fields.lists,
             self._checks_rows(languages),
-            terms,
-            languages,
-            weights,
+            _Terms(terms, languages, weights),
             self._k1,
-            allowed,
-            NO_DOCS if candidates is None else candidates,
-            candidates is not None,
+            Wanted.of(allowed, candidates),
             self._bits,
             is_scored,
         )
@@ -605,8 +457,7 @@ class TermLists:
         self,
         terms: NDArray[np.uint32],
         languages: NDArray[np.uint64],
-        wanted: NDArray[np.uint64],
-        candidates: NDArray[np.uint32] | None,
+        wanted: Wanted,
         marked: NDArray[np.uint64],
     ) -> None:
         """Put the documents that have one of some terms into a bitset.
@@ -614,21 +465,15 @@ class TermLists:
         Args:
             terms: ordinals.
             languages: masks of the languages in whose fields each counts.
-            wanted: bitset of the documents that are looked for; empty: all.
-            candidates: the same, ascending, if they are few: blocks without one are left out.
+            wanted: the documents that are looked for.
             marked: the bitset.
         """
         _mark_terms(
-            *self._index.lists,
-            *self._index.field_lengths,
-            self._fields.gains,
-            self._fields.row_languages,
+            self._fields.lists,
             self._checks_rows(languages),
             terms,
             languages,
             wanted,
-            NO_DOCS if candidates is None else candidates,
-            candidates is not None,
             marked,
         )
 
@@ -654,27 +499,20 @@ class TermLists:
             Documents, ascending, and scores in units of 2^-32; None where reading the whole list
             is as good.
         """
-        index = self._index
-        start, end = int(index.skip_starts[term]), int(index.skip_starts[term + 1])
+        skip_starts = self._index.lists.skip_starts
+        start, end = int(skip_starts[term]), int(skip_starts[term + 1])
         if end - start < max(BOUNDED_BLOCKS_MIN, 2 * k):
             return None
         if languages != ALL_LANGUAGES:
             return None  # bounds are those of all languages
         bounds, drift = self._bounds(term, start, end)
         found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
-            *index.lists,
-            *index.field_lengths,
-            self._fields.gains,
-            self._fields.row_languages,
+            self._fields.lists,
             not self._fields.are_all_searched,
-            term,
-            np.uint64(languages),
-            weight,
+            _Bounded(term, np.uint64(languages), weight, bounds, drift),
             self._k1,
             allowed,
             self._bits,
-            bounds,
-            drift,
             k,
         )
         return found
@@ -690,7 +528,7 @@ class TermLists:
         if known is None or drift > _DRIFT_MAX:
             if len(memo) >= _CHOICES_MAX:
                 memo.clear()
-            num_rows = len(self._index.skip_docs)
+            num_rows = len(self._index.lists.skip_docs)
             known = memo[self._fields.choice] = _Bounds(
                 self._fields, np.zeros(num_rows, np.int64), np.zeros(num_rows, np.bool_)
             )
@@ -699,10 +537,7 @@ class TermLists:
             # Made apart: another thread may read the same ones.
             bounds = np.empty(end - start, np.int64)
             _bound_blocks(
-                *self._index.lists,
-                *self._index.field_lengths,
-                known.gains.gains,
-                known.gains.row_languages,
+                known.gains.lists,
                 not known.gains.are_all_searched,
                 term,
                 np.uint64(ALL_LANGUAGES),

@@ -39,6 +39,8 @@ from shard.query.bm25f import (
     SCRATCH,
     TIER_OF_KIND,
     FieldGains,
+    Wanted,
+    WeighedTerms,
     add_entries,
     add_terms,
     clear_bits,
@@ -333,34 +335,13 @@ class Evaluation:
             allowed = scratch.members
         for phrase in phrases:
             found = find_phrase(self.index, phrase, is_prefix=False, allowed=allowed)
-            add_entries(
-                *self.index.field_lengths,
-                self.fields.gains,
-                *found,
-                ratios[MatchKind.STEM],
-                allowed,
-                scratch.cells,
-                scratch.touched,
-            )
-        add_terms(
-            *self.index.lists,
-            *self.index.field_lengths,
-            self.fields.gains,
-            self.fields.row_languages,
-            terms,
-            _TIERS[kinds],
-            ratios[kinds],
-            masks,
-            allowed,
-            NO_DOCS if candidates is None else candidates,
-            candidates is not None,
-            scratch.cells,
-            scratch.touched,
-        )
+            add_entries(self.fields.lists, found, ratios[MatchKind.STEM], allowed, scratch.cells)
+        weighed = WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
+        add_terms(self.fields.lists, weighed, Wanted.of(allowed, candidates), scratch.cells)
         if candidates is not None:
             clear_bits(scratch.members, candidates)
-        docs = self._listed(scratch.touched)
-        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells, scratch.touched)
+        docs = self._listed(scratch.cells.touched)
+        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
         return _Scored(docs, scores, tiers)
 
     def _score_phrase(
@@ -376,20 +357,12 @@ class Evaluation:
             mark_bits(scratch.members, candidates)
             allowed = scratch.members
         found = find_phrase(self.index, phrase.words, is_prefix=phrase.is_prefix, allowed=allowed)
-        add_entries(
-            *self.index.field_lengths,
-            self.fields.gains,
-            *found,
-            1.0,
-            NO_BITS,
-            scratch.cells,
-            scratch.touched,
-        )
+        add_entries(self.fields.lists, found, 1.0, NO_BITS, scratch.cells)
         if candidates is not None:
             clear_bits(scratch.members, candidates)
-        docs = self._listed(scratch.touched)
+        docs = self._listed(scratch.cells.touched)
         tier_weights = np.full(len(_TIERS), phrase_weight(weights))
-        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells, scratch.touched)
+        scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
         return _Scored(docs, scores, tiers)
 
     def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -453,8 +426,7 @@ class Evaluation:
                 self.lists.mark(
                     expansion.terms[is_used],
                     expansion.languages[is_used],
-                    wanted,
-                    candidates,
+                    Wanted.of(wanted, candidates),
                     marked,
                 )
                 return marked
@@ -474,7 +446,7 @@ class Evaluation:
         """Return the documents that enough clauses match, and how many."""
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
-        touched = np.zeros_like(scratch.touched[: (self.index.num_docs + 63) >> 6])
+        touched = np.zeros_like(scratch.members[: (self.index.num_docs + 63) >> 6])
         for i, scored in enumerate(self.query.clauses):
             found = self.score(scored.clause, scored.weights, allowed, None)
             leading = i if self.query.is_leading else -1

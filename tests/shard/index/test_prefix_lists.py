@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.index import prefix_lists
+from shard.index import postings, prefix_lists
 from shard.index.field_registry import FieldRegistry
-from shard.index.postings import BLOCK_ENTRIES, decode_block
+from shard.index.postings import BLOCK_ENTRIES, decode_block, new_block
 from shard.index.prefix_lists import ENTRIES_MIN, LARGE_DOCS, LARGE_ENTRIES_MIN, entries_min
 from shard.index.text_index import TextIndex, merge_text, text_index
 from tests.shard.text_model import Places, list_places, make_segment
@@ -28,28 +28,27 @@ Entries = dict[tuple[int, str], int]
 
 def read_list(index: TextIndex, registry: FieldRegistry, number: int) -> Entries:
     """Read a list by its blocks, and compare what is known of it elsewhere."""
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    block = postings.Entries(*new_block())
+    docs, fields, freqs = block
     entries: Entries = {}
     order = []
-    row, last_row = int(index.skip_starts[number]), int(index.skip_starts[number + 1])
-    at = int(index.posting_starts[number])
-    left = int(index.entry_counts[number])
+    row, last_row = int(index.lists.skip_starts[number]), int(index.lists.skip_starts[number + 1])
+    at = int(index.lists.posting_starts[number])
+    left = int(index.lists.entry_counts[number])
     assert last_row - row == (-(-left // BLOCK_ENTRIES) if left > BLOCK_ENTRIES else 0)
     while left:
         count = min(left, BLOCK_ENTRIES)
         if row < last_row:
-            assert index.skip_postings[row] == at - index.posting_starts[number]
-        at = int(decode_block(index.postings, at, count, docs, fields, freqs))
+            assert index.lists.skip_postings[row] == at - index.lists.posting_starts[number]
+        at = int(decode_block(index.lists.postings, at, count, block))
         if row < last_row:
-            assert index.skip_docs[row] == docs[0]
+            assert index.lists.skip_docs[row] == docs[0]
         row += 1
         left -= count
         for i in range(count):
             order.append((int(docs[i]), int(fields[i])))
             entries[int(docs[i]), registry.paths[fields[i]]] = int(freqs[i])
-    assert at == index.posting_starts[number + 1]
+    assert at == index.lists.posting_starts[number + 1]
     assert order == sorted(set(order))
     assert index.doc_freqs[number] == len({doc for doc, _ in order})
     return entries

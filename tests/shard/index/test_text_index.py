@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shard.index.field_lengths import DECODED_LENGTHS, encode_length
 from shard.index.field_registry import FieldRegistry
 from shard.index.positions import decode_varint, encode_varint, skip_varints
-from shard.index.postings import BLOCK_ENTRIES, decode_block, encode_block
+from shard.index.postings import BLOCK_ENTRIES, Entries, decode_block, encode_block, new_block
 from shard.index.segment import Segment
 from shard.index.text_index import TextIndex, merge_text, text_index
 from shard.index.vocabulary import edit_distance
@@ -48,35 +48,35 @@ def read_all(
 ) -> dict[str, dict[tuple[int, str], list[int]]]:
     """Read every posting and position of an index, block by block."""
     result: dict[str, dict[tuple[int, str], list[int]]] = {}
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    fields = np.empty(BLOCK_ENTRIES, np.uint16)
-    freqs = np.empty(BLOCK_ENTRIES, np.uint32)
+    block = Entries(*new_block())
+    docs, fields, freqs = block
+    lists, places = index.lists, index.positions
     for term, text in enumerate(index.vocabulary.terms(0, len(index.vocabulary))):
         entries = result[text] = {}
-        at = int(index.posting_starts[term])
-        cursor = int(index.position_starts[term])
-        row = int(index.skip_starts[term])
-        left = int(index.entry_counts[term])
+        at = int(lists.posting_starts[term])
+        cursor = int(places.position_starts[term])
+        row = int(lists.skip_starts[term])
+        left = int(lists.entry_counts[term])
         while left:
             count = min(left, BLOCK_ENTRIES)
-            if index.skip_starts[term] != index.skip_starts[term + 1]:
-                assert index.skip_postings[row] == at - index.posting_starts[term]
-                assert index.skip_positions[row] == cursor - index.position_starts[term]
-            at = int(decode_block(index.postings, at, count, docs, fields, freqs))
-            if index.skip_starts[term] != index.skip_starts[term + 1]:
-                assert index.skip_docs[row] == docs[0]
+            if lists.skip_starts[term] != lists.skip_starts[term + 1]:
+                assert lists.skip_postings[row] == at - lists.posting_starts[term]
+                assert places.skip_positions[row] == cursor - places.position_starts[term]
+            at = int(decode_block(lists.postings, at, count, block))
+            if lists.skip_starts[term] != lists.skip_starts[term + 1]:
+                assert lists.skip_docs[row] == docs[0]
             row += 1
             left -= count
             for i in range(count):
                 positions = []
                 position = 0
                 for _ in range(freqs[i]):
-                    delta, cursor = decode_varint(index.positions, cursor)
+                    delta, cursor = decode_varint(places.positions, cursor)
                     position += delta
                     positions.append(position)
                 entries[int(docs[i]), registry.paths[fields[i]]] = positions
-        assert at == index.posting_starts[term + 1]
-        assert cursor == index.position_starts[term + 1]
+        assert at == lists.posting_starts[term + 1]
+        assert cursor == places.position_starts[term + 1]
         assert index.doc_freqs[term] == len({doc for doc, _ in entries})
     return result
 
@@ -135,7 +135,7 @@ def test_long_lists_have_skip_rows_and_survive_a_merge() -> None:
     registry = FieldRegistry()
     items = [{"t": "every", "u": "every " * (i % 4)} for i in range(700)]
     index = text_index(make_segment(items, registry))
-    assert len(index.skip_docs) > 5
+    assert len(index.lists.skip_docs) > 5
     assert read_all(index, registry) == list_places(items)[0]
 
     parts = [make_segment(items[:300], registry), make_segment(items[300:], registry)]
@@ -162,20 +162,18 @@ ENTRIES = st.lists(
 @given(ENTRIES | ENTRIES.map(lambda entries: [(d % 50, f % 3, n % 4 + 1) for d, f, n in entries]))
 def test_blocks_survive_packing(entries: list[tuple[int, int, int]]) -> None:
     entries = sorted(entries)
-    docs = np.array([entry[0] for entry in entries], np.uint32)
-    fields = np.array([entry[1] for entry in entries], np.uint16)
-    freqs = np.array([entry[2] for entry in entries], np.uint32)
+    block = Entries(
+        np.array([entry[0] for entry in entries], np.uint32),
+        np.array([entry[1] for entry in entries], np.uint16),
+        np.array([entry[2] for entry in entries], np.uint32),
+    )
     out = np.zeros(16 + 9 * len(entries) + 8, np.uint8)
 
-    end = encode_block(out, 3, docs, fields, freqs, len(entries))
+    end = encode_block(out, 3, block, len(entries))
 
-    read = [np.empty(BLOCK_ENTRIES, dtype) for dtype in (np.uint32, np.uint16, np.uint32)]
-    assert decode_block(out, 3, len(entries), *read) == end
-    assert [array[: len(entries)].tolist() for array in read] == [
-        docs.tolist(),
-        fields.tolist(),
-        freqs.tolist(),
-    ]
+    read = Entries(*new_block())
+    assert decode_block(out, 3, len(entries), read) == end
+    assert [array[: len(entries)].tolist() for array in read] == [one.tolist() for one in block]
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=50))
