@@ -20,12 +20,11 @@ depends on the query alone, hence is the same on all shards (`shard/query/prepar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.collect.matches import Matches
 from shard.index.doc_sets import count_docs, list_all_docs, list_docs
@@ -98,8 +97,8 @@ class _Reading(NamedTuple):
     """Estimate of its posting entries."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
+@arguments
+class _Scored(NamedTuple):
     """Documents that match a clause or several."""
 
     docs: NDArray[np.uint32]
@@ -109,11 +108,26 @@ class _Scored:
     """The worst tier of the clauses so far."""
 
 
-@kernel("(uint32[::1], int64[::1], uint8[::1], uint32[::1], int64[::1], uint8[::1])")
-def _intersect(
-    docs: Any, scores: Any, tiers: Any, more_docs: Any, more_scores: Any, more_tiers: Any
-) -> Any:
+@arguments
+class _ClauseCells(NamedTuple):
+    """What documents have so far, where not every clause must match.
+
+    Attributes:
+        scores: by document, of the clauses that match.
+        counts: by document, how many these are.
+        touched: bitset of the documents that have some.
+    """
+
+    scores: NDArray[np.int64]
+    counts: NDArray[np.uint16]
+    touched: NDArray[np.uint64]
+
+
+@kernel("(_Scored, _Scored)")
+def _intersect(result: _Scored, more: _Scored) -> Any:
     """Join two scored lists, the second being a part of the first."""
+    docs, scores, tiers = result
+    more_docs, more_scores, more_tiers = more
     out_scores = np.empty(len(more_docs), np.int64)
     out_tiers = np.empty(len(more_docs), np.uint8)
     at = 0
@@ -125,37 +139,34 @@ def _intersect(
     return out_scores, out_tiers
 
 
-@kernel(
-    "void(uint32[::1], int64[::1], int64, int64[::1], uint16[::1], uint64[::1])", allocates=False
-)
-def _add_clause(
-    docs: Any, scores: Any, leading: Any, cell_scores: Any, cell_counts: Any, touched: Any
-) -> Any:
+@kernel("void(_Scored, int64, _ClauseCells)", allocates=False)
+def _add_clause(found: _Scored, leading: Any, cells: _ClauseCells) -> Any:
     """Add a clause's documents to the cells; with `leading` >= 0 where so many clauses matched."""
-    for i in range(len(docs)):
-        doc = np.int64(docs[i])
-        if leading >= 0 and cell_counts[doc] != leading:
+    for i in range(len(found.docs)):
+        doc = np.int64(found.docs[i])
+        if leading >= 0 and cells.counts[doc] != leading:
             continue
-        cell_scores[doc] += scores[i]
-        cell_counts[doc] += np.uint16(1)
-        touched[doc >> 6] |= np.uint64(1) << np.uint64(doc & 63)
+        cells.scores[doc] += found.scores[i]
+        cells.counts[doc] += np.uint16(1)
+        cells.touched[doc >> 6] |= np.uint64(1) << np.uint64(doc & 63)
 
 
-@kernel("(uint32[::1], int64, int64[::1], uint16[::1], uint64[::1])")
-def _take_cells(docs: Any, required: Any, cell_scores: Any, cell_counts: Any, touched: Any) -> Any:
+@kernel("(uint32[::1], int64, _ClauseCells)")
+def _take_cells(docs: Any, required: Any, cells: _ClauseCells) -> Any:
     """Return documents, scores and counts of those with enough clauses, and clean all cells."""
+    scores, counts, touched = cells
     out_docs = np.empty(len(docs), np.uint32)
     out_scores = np.empty(len(docs), np.int64)
     out_counts = np.empty(len(docs), np.uint16)
     found = 0
     for doc in docs:
-        if cell_counts[doc] >= required:
+        if counts[doc] >= required:
             out_docs[found] = doc
-            out_scores[found] = cell_scores[doc]
-            out_counts[found] = cell_counts[doc]
+            out_scores[found] = scores[doc]
+            out_counts[found] = counts[doc]
             found += 1
-        cell_scores[doc] = 0
-        cell_counts[doc] = 0
+        scores[doc] = 0
+        counts[doc] = 0
         touched[doc >> 6] = 0
     return out_docs[:found], out_scores[:found], out_counts[:found]
 
@@ -172,9 +183,7 @@ def _is_outside(docs: Any, bits: Any) -> Any:
 
 def _joined(result: _Scored, more: _Scored) -> _Scored:
     """Return the documents of the second result, a part of the first, with what both give."""
-    scores, tiers = _intersect(
-        result.docs, result.scores, result.tiers, more.docs, more.scores, more.tiers
-    )
+    scores, tiers = _intersect(result, more)
     return _Scored(more.docs, scores, tiers)
 
 
@@ -446,18 +455,12 @@ class Evaluation:
         """Return the documents that enough clauses match, and how many."""
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
-        touched = np.zeros_like(scratch.members[: (self.index.num_docs + 63) >> 6])
+        touched = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
+        cells = _ClauseCells(scratch.scores, scratch.counts, touched)
         for i, scored in enumerate(self.query.clauses):
             found = self.score(scored.clause, scored.weights, allowed, None)
-            leading = i if self.query.is_leading else -1
-            _add_clause(found.docs, found.scores, leading, scratch.scores, scratch.counts, touched)
-        docs, scores, counts = _take_cells(
-            self._listed(touched),
-            self.query.required,
-            scratch.scores,
-            scratch.counts,
-            touched,
-        )
+            _add_clause(found, i if self.query.is_leading else -1, cells)
+        docs, scores, counts = _take_cells(self._listed(touched), self.query.required, cells)
         return _Scored(docs, scores, np.zeros(len(docs), np.uint8)), counts
 
     def exclude(self, result: _Scored) -> NDArray[np.bool_] | None:
