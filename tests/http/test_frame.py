@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from common.errors import Switched, Unavailable
-from coordinator import middleware
+from common.request_ids import REQUEST_IDS
+from coordinator import app, middleware
 from coordinator.cursor import Cursor
 from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
@@ -26,6 +27,28 @@ async def test_connection_is_kept_and_pipelined_requests_are_answered_in_order(w
     pages = [(await connection.read()).json["pagination"]["page"] for _ in range(50)]
 
     assert pages == list(range(1, 51))
+    await connection.close()
+
+
+async def test_what_is_logged_of_a_broken_request_does_not_name_the_one_before(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[tuple[str, ...]] = []
+    refusal = app._refusal
+
+    def noted(*arguments: Any) -> Any:
+        named.append(REQUEST_IDS.get())
+        return refusal(*arguments)
+
+    monkeypatch.setattr(app, "_refusal", noted)
+    connection = await web.connect()
+    await connection.send(request("GET", "/films/search", None, "X-Request-Id: first"))
+    assert (await connection.read()).headers["x-request-id"] == "first"
+    await connection.send(b"NONSENSE\r\n\r\n")
+    reply = await connection.read()
+
+    assert reply.status == 400
+    assert named == [(reply.headers["x-request-id"],)] != [("first",)]
     await connection.close()
 
 
