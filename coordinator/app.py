@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -94,8 +95,7 @@ class _OneTask:
 
     aiohttp makes one and waits for it at once, for the sake of handlers that keep something in the
     context; ours has the request's id, which is set for each. A task is two turns of the loop, and
-    a twentieth of what `GET /{index}/items/{id}` takes. From Python 3.12 on aiohttp starts its
-    tasks eagerly, without asking here.
+    a twentieth of what `GET /{index}/items/{id}` takes.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -133,7 +133,8 @@ class Connection(RequestHandler):
 
     async def start(self) -> None:
         """Answer requests, one after the other, until the connection ends."""
-        self._loop = _OneTask(self._loop)  # type: ignore[assignment]  # as much as is used of it
+        if sys.version_info < (3, 12):  # later ones start a task where it is made, in this turn
+            self._loop = _OneTask(self._loop)  # type: ignore[assignment]  # as much as is used
         await super().start()
 
     def resume_reading(self, *args: Any, **kwargs: Any) -> None:
