@@ -30,12 +30,12 @@ stored set [1, 0, 65, 0, 70, 0].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.byte_words import count_ones, load_u64, trailing_zeros
-from common.kernels import kernel
+from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,6 +165,23 @@ def bitset_of(docs: NDArray[np.uint32], num_docs: int) -> NDArray[np.uint64]:
 # --- stored sets --------------------------------------------------------------------------------
 
 
+@arguments
+class StoredSets(NamedTuple):
+    """The documents of each value of a column.
+
+    Attributes:
+        numbers: of the values, ascending.
+        counts: how many documents each has.
+        sets: as `write_sets` encodes them.
+        set_offsets: where each begins, with a sentinel.
+    """
+
+    numbers: NDArray[np.uint32]
+    counts: NDArray[np.uint32]
+    sets: NDArray[np.uint16]
+    set_offsets: NDArray[np.int64]
+
+
 @kernel("void(uint32[::1], int64[::1], int64[::1])")
 def _measure_sets(docs: Any, offsets: Any, set_offsets: Any) -> Any:
     """Write where each stored set will begin, in uint16 units."""
@@ -257,23 +274,16 @@ def write_sets(
     return sets, set_offsets
 
 
-@kernel("void(uint16[::1], int64[::1], uint32[::1], int64[::1], uint64[::1])")
-def add_stored_sets(
-    sets: Any,
-    set_offsets: Any,
-    counts: Any,
-    positions: Any,
-    words: Any,
-) -> None:
+@kernel("void(StoredSets, int64[::1], uint64[::1])")
+def add_stored_sets(stored: StoredSets, positions: Any, words: Any) -> None:
     """Put the documents of some stored sets into a bitset.
 
     Args:
-        sets: as written by `write_sets`.
-        set_offsets: where each set begins.
-        counts: how many documents each set has.
-        positions: which sets.
+        stored: the sets.
+        positions: which of them.
         words: the bitset; grows.
     """
+    _, counts, sets, set_offsets = stored
     for i in positions:
         at = set_offsets[i]
         if counts[i] < LIST_DOCS_MAX:
@@ -345,19 +355,13 @@ def pick_docs(docs: Any, words: Any, picked: Any) -> Any:
     return count
 
 
-@kernel("void(uint16[::1], int64[::1], uint32[::1], uint32[::1], uint64[::1], uint32[::1])")
-def count_intersections(
-    sets: Any,
-    set_offsets: Any,
-    counts: Any,
-    numbers: Any,
-    words: Any,
-    totals: Any,
-) -> None:
+@kernel("void(StoredSets, uint64[::1], uint32[::1])")
+def count_intersections(stored: StoredSets, words: Any, totals: Any) -> None:
     """Add to totals[numbers[i] + 1] how many documents stored set i shares with a bitset.
 
     Cost: 8 KB a bitset container at memory speed, 1 ns a document of a list.
     """
+    numbers, counts, sets, set_offsets = stored
     for i in range(len(numbers)):
         at = set_offsets[i]
         shared = np.int64(0)
@@ -394,9 +398,10 @@ def count_intersections(
         totals[numbers[i] + np.uint32(1)] += np.uint32(shared)
 
 
-@kernel("UniTuple(int64, 2)(uint16[::1], int64[::1], uint32[::1])")
-def measure_stored(sets: Any, set_offsets: Any, counts: Any) -> Any:
+@kernel("UniTuple(int64, 2)(StoredSets)")
+def measure_stored(stored: StoredSets) -> Any:
     """Return how large stored sets are: uint16 units of bitsets, documents of lists."""
+    _, counts, sets, set_offsets = stored
     num_units = np.int64(0)
     num_listed = np.int64(0)
     for i in range(len(counts)):

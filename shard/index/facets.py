@@ -38,6 +38,7 @@ from common.byte_words import copy_32
 from common.kernels import kernel
 from shard.index.doc_sets import (
     LISTED_AHEAD,
+    StoredSets,
     add_stored_sets,
     count_intersections,
     list_stored_set,
@@ -453,9 +454,6 @@ class FacetColumn:
     """
 
     __slots__ = (
-        "_counts",
-        "_numbers",
-        "_set_offsets",
         "_set_sizes",
         "_sets",
         "codes",
@@ -470,10 +468,8 @@ class FacetColumn:
         self.codes = codes
         self.starts: NDArray[np.uint32] = _NO_STARTS if starts is None else starts
         self.num_docs = num_docs
-        self._numbers: NDArray[np.uint32] | None = arrays.get("numbers")
-        self._counts: NDArray[np.uint32] | None = arrays.get("counts")
-        self._sets: NDArray[np.uint16] | None = arrays.get("sets")
-        self._set_offsets: NDArray[np.int64] | None = arrays.get("set_offsets")
+        sets = [arrays.get(name) for name in StoredSets._fields]
+        self._sets = None if sets[0] is None else StoredSets._make(sets)
         self._set_sizes: tuple[int, int] | None = None
 
     @property
@@ -496,7 +492,7 @@ class FacetColumn:
         if self._sets is None:
             return math.inf
         if self._set_sizes is None:
-            self._set_sizes = measure_stored(self._sets, self._set_offsets, self._counts)
+            self._set_sizes = measure_stored(self._sets)
         num_units, num_listed = self._set_sizes
         return num_units * unit_ns + num_listed * doc_ns
 
@@ -516,13 +512,13 @@ class FacetColumn:
             wanted += np.uint32(1)
             _scan_codes(self.codes, self.starts, wanted, words)
             return
-        assert self._numbers is not None
+        known = self._sets.numbers
         wanted = np.array(numbers, np.uint32)
-        positions = np.searchsorted(self._numbers, wanted)
-        positions = positions[positions < len(self._numbers)]
-        positions = positions[self._numbers[positions] == wanted[: len(positions)]]
+        positions = np.searchsorted(known, wanted)
+        positions = positions[positions < len(known)]
+        positions = positions[known[positions] == wanted[: len(positions)]]
         if len(positions):
-            add_stored_sets(self._sets, self._set_offsets, self._counts, positions, words)
+            add_stored_sets(self._sets, positions, words)
 
     @property
     def has_sets(self) -> bool:
@@ -531,25 +527,26 @@ class FacetColumn:
 
     def stored_sets(self, numbers: Iterable[int]) -> list[StoredSet]:
         """Return where the documents of those of the values that occur are."""
-        assert self._set_offsets is not None, "the segment is too small to have sets"
-        assert self._counts is not None
+        sets = self._sets
+        assert sets is not None, "the segment is too small to have sets"
         positions = [at for number in numbers if (at := self._position(number)) is not None]
-        return [(int(self._set_offsets[at]), int(self._counts[at])) for at in positions]
+        return [(int(sets.set_offsets[at]), int(sets.counts[at])) for at in positions]
 
     def docs_in(self, stored_sets: Sequence[StoredSet]) -> NDArray[np.uint32]:
         """Return the documents of stored sets, ascending, one set behind the other."""
+        assert self._sets is not None, "the segment is too small to have sets"
         num_docs = sum([count for _, count in stored_sets])
         docs = np.empty(num_docs + LISTED_AHEAD, np.uint32)
         at = 0
         for begin, count in stored_sets:
-            list_stored_set(self._sets, begin, count, docs[at:])
+            list_stored_set(self._sets.sets, begin, count, docs[at:])
             at += count
         return docs[:num_docs]
 
     def _position(self, number: int) -> int | None:
         """Return where the stored set of a value is, or None if no document has the value."""
-        numbers = self._numbers
-        assert numbers is not None, "the segment is too small to have sets"
+        assert self._sets is not None, "the segment is too small to have sets"
+        numbers = self._sets.numbers
         # A value stands at its own number if all lower ones occur as well, which is common.
         if number < len(numbers) and numbers[number] == number:
             return number
@@ -574,8 +571,8 @@ class FacetColumn:
 
         counts[0] is left with no meaning.
         """
-        if self._numbers is not None:
-            counts[self._numbers + np.uint32(1)] += self._counts
+        if self._sets is not None:
+            counts[self._sets.numbers + np.uint32(1)] += self._sets.counts
         else:
             ordinals = np.arange(self.num_docs, dtype=np.uint32)
             count_codes(ordinals, self.codes, self.starts, counts)
@@ -583,12 +580,10 @@ class FacetColumn:
     def add_intersections(self, words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
         """Add to counts[number + 1] the documents of each value that a bitset holds."""
         assert self._sets is not None, "the segment is too small to have sets"
-        count_intersections(
-            self._sets, self._set_offsets, self._counts, self._numbers, words, counts
-        )
+        count_intersections(self._sets, words, counts)
 
 
-_ARRAY_NAMES: Final = ("codes", "starts", "numbers", "counts", "sets", "set_offsets")
+_ARRAY_NAMES: Final = ("codes", "starts", *StoredSets._fields)
 
 
 def facet_column(segment: Segment, field: int) -> FacetColumn | None:

@@ -782,17 +782,17 @@ def merge_text(
     ).astype(np.int64)
     merged = _merge(
         _Parts(
-            joined("text.term_bytes"),
-            joined("text.term_starts"),
-            joined("text.term_keys"),
-            joined("text.postings"),
-            joined_of_terms("text.posting_starts", 1),
-            joined_of_terms("text.entry_counts", 0),
-            joined("text.positions"),
-            joined("text.position_starts"),
-            maps,
-            np.concatenate([[0], np.cumsum(num_terms)]).astype(np.int64),
-            np.ascontiguousarray(bases),
+            term_bytes=joined("text.term_bytes"),
+            term_starts=joined("text.term_starts"),
+            term_keys=joined("text.term_keys"),
+            postings=joined("text.postings"),
+            posting_starts=joined_of_terms("text.posting_starts", 1),
+            entry_counts=joined_of_terms("text.entry_counts", 0),
+            positions=joined("text.positions"),
+            position_starts=joined("text.position_starts"),
+            doc_map=maps,
+            term_bases=np.concatenate([[0], np.cumsum(num_terms)]).astype(np.int64),
+            bases=np.ascontiguousarray(bases),
         )
     )
     return _name_arrays(num_docs, *merged) | merge_lengths(parts, doc_maps, num_docs)

@@ -11,6 +11,7 @@ from pyroaring import BitMap
 from shard.index.doc_sets import (
     LIST_DOCS_MAX,
     LISTED_AHEAD,
+    StoredSets,
     add_stored_sets,
     bitset_of,
     complement,
@@ -54,23 +55,24 @@ def test_stored_sets_of_all_sizes_are_roaring_or_lists() -> None:
     sets = [np.sort(rng.choice(num_docs, size, replace=False)).astype(np.uint32) for size in sizes]
     offsets = np.zeros(len(sets) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    stored, set_offsets = write_sets(np.concatenate(sets), offsets)
+    numbers = np.arange(len(sets), dtype=np.uint32)
     counts = np.array(sizes, np.uint32)
+    stored = StoredSets(numbers, counts, *write_sets(np.concatenate(sets), offsets))
+    set_offsets = stored.set_offsets
     for i, docs in enumerate(sets):
         words = empty_bitset(num_docs)
-        add_stored_sets(stored, set_offsets, counts, np.array([i]), words)
+        add_stored_sets(stored, np.array([i]), words)
         np.testing.assert_array_equal(list_docs(words, num_docs), docs)
         listed = np.empty(len(docs) + LISTED_AHEAD, np.uint32)
-        list_stored_set(stored, set_offsets[i], len(docs), listed)
+        list_stored_set(stored.sets, set_offsets[i], len(docs), listed)
         np.testing.assert_array_equal(listed[: len(docs)], docs)
         if len(docs) >= LIST_DOCS_MAX:
-            portable = stored[set_offsets[i] : set_offsets[i + 1]].tobytes()
+            portable = stored.sets[set_offsets[i] : set_offsets[i + 1]].tobytes()
             assert BitMap.deserialize(portable) == BitMap(docs)
     among = bitset_of(np.arange(0, num_docs, 3, dtype=np.uint32), num_docs)
     totals = np.zeros(len(sets) + 1, np.uint32)
-    numbers = np.arange(len(sets), dtype=np.uint32)
-    count_intersections(stored, set_offsets, counts, numbers, among, totals)
+    count_intersections(stored, among, totals)
     assert totals[1:].tolist() == [int((docs % 3 == 0).sum()) for docs in sets]
-    num_units, num_listed = measure_stored(stored, set_offsets, counts)
+    num_units, num_listed = measure_stored(stored)
     assert num_units % 4_096 == 0
     assert num_listed < num_docs
