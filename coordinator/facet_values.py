@@ -35,6 +35,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from common.heaps import replace_least
 from common.kernels import kernel
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
@@ -51,23 +52,6 @@ _NONE_CHOSEN: frozenset[int] = frozenset()
 
 Answers = Sequence[tuple[int, SearchResponse]]
 """Shard ordinal and its answer."""
-
-
-@kernel("void(int64[::1], int64, int64)", inline=True)
-def _replace_least(heap: Any, size: Any, key: Any) -> Any:
-    """Put a key into a min-heap in place of its least one."""
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= key:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = key
 
 
 @kernel("int64(int64[::1], uint32[::1], int64, uint32[::1], uint32[::1], int64[::1])")
@@ -115,7 +99,7 @@ def _select_top(
                 at = (at - 1) >> 1
             heap[at] = key
         elif key > heap[0]:
-            _replace_least(heap, k, key)
+            replace_least(heap, k, key)
         if size == k:
             floor = (heap[0] >> 32) - 1
     if greatest_unranked > floor:
@@ -124,7 +108,7 @@ def _select_top(
         key = heap[0]
         best[i] = np.int64(by_rank[low_half - (key & low_half)])
         best[k + i] = key >> 32
-        _replace_least(heap, i, heap[i])
+        replace_least(heap, i, heap[i])
     return size
 
 

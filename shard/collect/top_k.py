@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from common.heaps import replace_least
 from common.kernels import kernel
 from shard.collect.matches import Matches
 from shard.index.sort_columns import (
@@ -59,28 +60,20 @@ _LEXSORT_MAX = 256
 """Fewer rows are sorted by one call of `lexsort`."""
 _ALL_ONES = np.uint64(MISSING_KEY)
 _MINOR_OFFSET = 1 << 15
+_TOP_BIT = np.uint64(1 << 63)
+_LEAST = np.iinfo(np.int64).min
 
 
 @kernel("uint64(uint64[::1], int64)")
 def _kth_smallest_heap(keys: Any, k: Any) -> Any:
-    """Return the k-th smallest of more than k keys: a max-heap of the k smallest so far."""
-    heap = np.full(k, _ALL_ONES)
+    """Return the k-th smallest of more than k keys: the k-th greatest of all turned round."""
+    heap = np.full(k, np.int64(_LEAST))
+    kth = _ALL_ONES
     for key in keys:
-        if key >= heap[0]:
-            continue
-        at = 0
-        while True:
-            child = 2 * at + 1
-            if child >= k:
-                break
-            if child + 1 < k and heap[child + 1] > heap[child]:
-                child += 1
-            if heap[child] <= key:
-                break
-            heap[at] = heap[child]
-            at = child
-        heap[at] = key
-    return heap[0]
+        if key < kth:
+            replace_least(heap, k, np.int64(~key ^ _TOP_BIT))
+            kth = ~(np.uint64(heap[0]) ^ _TOP_BIT)
+    return kth
 
 
 @kernel("UniTuple(int64, 2)(uint64[::1], uint64, int64[::1], int64[::1])")

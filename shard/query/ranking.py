@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from common.heaps import replace_least
 from common.kernels import kernel
 
 if TYPE_CHECKING:
@@ -33,20 +34,8 @@ def heap_kth_greatest(scores: Any, k: Any, heap: Any) -> Any:
     """
     heap[:k] = _LEAST
     for score in scores:
-        if score <= heap[0]:
-            continue
-        at = 0
-        while True:
-            child = 2 * at + 1
-            if child >= k:
-                break
-            if child + 1 < k and heap[child + 1] < heap[child]:
-                child += 1
-            if heap[child] >= score:
-                break
-            heap[at] = heap[child]
-            at = child
-        heap[at] = score
+        if score > heap[0]:
+            replace_least(heap, k, score)
     return heap[0]
 
 
