@@ -1,7 +1,10 @@
 """Merging the shards' hits into one order (pure).
 
 Order of hits: the sort keys as asked, then score descending, then place ascending. A shard returns
-the best `offset + limit` of its own, best first; the best of all shards are among them.
+the best of its own, best first. Of `offset + limit` from each, the best of all are among them. So
+many are not needed where items are spread at random: of the best k, one of n shards has k / n, give
+or take. So each is asked for some more than these (`num_asked`), and if what it did not send may
+belong to the page (`lacks_hits`), all are asked again for the whole.
 
 Hits are named by their position in the answers, one shard's behind the other's. Two ways to order
 positions, by how many there are:
@@ -14,6 +17,7 @@ positions, by how many there are:
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -109,6 +113,55 @@ def merge_hits(
     ]
 
 
+def num_asked(num_hits: int, num_shards: int) -> int:
+    """Return how many of its best hits to ask each shard for, where the best `num_hits` are wanted.
+
+    Six standard deviations more than its share: not enough once in thousands of searches for a
+    short page, once in a thousand million for a deep one.
+    """
+    share = num_hits / num_shards
+    return min(num_hits, math.ceil(share + 6 * math.sqrt(share)))
+
+
+def lacks_hits(
+    answers: Sequence[tuple[int, SearchResponse]],
+    page: Sequence[Hit],
+    sort: Sequence[SortKey],
+    is_place_descending: bool,
+    limit: int,
+) -> bool:
+    """Return whether hits that a shard has, but did not send, may belong to a page.
+
+    Not for a search behind a cursor or by distinct values: their totals are not what is left.
+
+    Args:
+        answers: shard ordinal and answer; each answer's hits are in order.
+        page: of these, as `merge_hits` made it.
+        sort: the keys of the request.
+        is_place_descending: as for `merge_hits`.
+        limit: hits of a full page.
+    """
+    last_sent = [
+        Hit(shard, answer, num_sent - 1)
+        for shard, answer in answers
+        if (num_sent := len(answer.places) >> 3) < answer.total
+    ]
+    if not last_sent or limit == 0:
+        return False
+    if len(page) < limit:
+        return True
+    # The page is sure if all that was not sent comes behind it: so does the last that was sent.
+    few = [page[-1], *last_sent]
+    scores = [hit.score for hit in few] if few[0].answer.scores else []
+    keys = [
+        (key, scores if key.field is None and scores else [hit.sort_values[i] for hit in few])
+        for i, key in enumerate(sort)
+    ]
+    places = [hit.place for hit in few]
+    is_newest_first = is_place_descending and not keys and not scores
+    return _order_of_few(keys, scores, places, is_newest_first)[0] != 0
+
+
 def _best_per_value(
     answers: Sequence[tuple[int, SearchResponse]], order: list[int], limit: int
 ) -> list[int]:
@@ -144,12 +197,12 @@ def _column(
 
 
 def _order_of_few(
-    keys: _Keys, scores: memoryview[float], places: memoryview[int], is_newest_first: bool
+    keys: _Keys, scores: Sequence[Any], places: Sequence[int], is_newest_first: bool
 ) -> list[int]:
     """Return all positions in the order of the sort keys, then score, then place."""
-    order = sorted(range(len(places)), key=places.tolist().__getitem__, reverse=is_newest_first)
+    order = sorted(range(len(places)), key=places.__getitem__, reverse=is_newest_first)
     if scores:
-        order.sort(key=scores.tolist().__getitem__, reverse=True)
+        order.sort(key=scores.__getitem__, reverse=True)
     for key, column in reversed(keys):
         kinds = set(map(type, column))
         if not (kinds <= _NUMBERS or kinds <= _TEXTS):

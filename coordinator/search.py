@@ -13,7 +13,7 @@
 One horizon is chosen at the beginning and named in every call, so hits, facets and total belong to
 one state whatever is written meanwhile. Step 2 costs a round trip only for words that this horizon
 has not seen; step 5 only after a write brought a new facet value; step 7 only for deep pages and
-highlighting.
+highlighting. Steps 4-6 are done again where shards sent too few of their hits (merge.lacks_hits).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from coordinator.facets import (
 )
 from coordinator.fan_out import gather, gather_each
 from coordinator.leases import Leases
-from coordinator.merge import Hit, merge_hits
+from coordinator.merge import Hit, lacks_hits, merge_hits, num_asked
 from coordinator.query_parser import ParsedQuery, QueryOptions, Vocabulary, parse_query
 from coordinator.ranges import merge_ranges
 from coordinator.requests import FacetParameters, SearchParameters
@@ -130,15 +130,7 @@ class Search:
             cursor = self._cursor(index, parameters, parameters.cursor, held)
         with self._cluster.reading(index.number) as newest:
             horizon = newest if cursor is None else cursor.horizon
-            outcome = await self._scatter(index, parameters, horizon, cursor, deadline)
-            hits = merge_hits(
-                outcome.answers,
-                parameters.sort,
-                parameters.is_place_descending,
-                0 if cursor else parameters.offset,
-                parameters.per_page,
-                parameters.distinct,
-            )
+            outcome, hits = await self._find(index, parameters, horizon, cursor, deadline)
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
         answers = outcome.answers
         return SearchResult(
@@ -189,6 +181,33 @@ class Search:
             timings=_timings(started, outcome.answers),
         )
 
+    async def _find(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        horizon: int,
+        cursor: Cursor | None,
+        deadline: Deadline,
+    ) -> tuple[_Outcome, list[Hit]]:
+        """Ask the shards for the hits of a page, and merge them."""
+        sort, is_newest_first = parameters.sort, parameters.is_place_descending
+        offset, limit = 0 if cursor else parameters.offset, parameters.per_page
+        num_hits = num_first = offset + limit if limit else 0
+        if cursor is None and parameters.distinct is None:
+            num_first = num_asked(num_hits, self._cluster.num_shards)
+        while True:
+            outcome = await self._scatter(
+                index, parameters, horizon, cursor, deadline, num_hits=num_first
+            )
+            hits = merge_hits(
+                outcome.answers, sort, is_newest_first, offset, limit, parameters.distinct
+            )
+            if num_first == num_hits or not lacks_hits(
+                outcome.answers, hits, sort, is_newest_first, limit
+            ):
+                return outcome, hits
+            num_first = num_hits
+
     # --- steps 1-5
 
     async def _scatter(
@@ -199,6 +218,7 @@ class Search:
         cursor: Cursor | None,
         deadline: Deadline,
         *,
+        num_hits: int = 0,
         wants_all_buckets: bool = False,
     ) -> _Outcome:
         """Ask the shards; afterwards every facet number in their answers has a text."""
@@ -215,9 +235,6 @@ class Search:
             is_total=scored.query is None and not parameters.filters and not wants_all_buckets,
             wants_all_buckets=wants_all_buckets,
         )
-        num_hits = 0
-        if parameters.per_page:
-            num_hits = parameters.per_page + (0 if cursor else parameters.offset)
         is_inline = num_hits <= INLINE_HITS_MAX and parameters.marks is None
         request = SearchRequest(
             index=index.number,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.protocol.messages import Distinct, SearchResponse, SortKey
-from coordinator.merge import merge_hits
+from coordinator.merge import lacks_hits, merge_hits, num_asked
 
 
 def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int) -> SearchResponse:
@@ -136,3 +136,50 @@ def test_deep_pages_of_numbers_are_ordered_like_shallow_ones() -> None:
     shards = [(i, answer(best_first[i::3], 2)) for i in range(3)]
     hits = merge_hits(shards, sort, False, 2500, 20)
     assert [hit.place for hit in hits] == [row[1] for row in best_first[2500:2520]]
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=60),
+    by_field=st.booleans(),
+    is_newest_first=st.booleans(),
+    num_sent=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    offset=st.integers(0, 40),
+    limit=st.integers(1, 10),
+)
+def test_page_of_a_part_of_the_hits_is_right_or_known_to_lack_some(
+    values: list[tuple[int, int]],
+    by_field: bool,
+    is_newest_first: bool,
+    num_sent: list[int],
+    offset: int,
+    limit: int,
+) -> None:
+    """Whoever is on which shard, and however few each has sent."""
+    sort = (SortKey("n", is_descending=True),) if by_field else ()
+    num_shards = len(num_sent)
+    rows: list[list[tuple[float | None, int, tuple[Any, ...]]]] = [[] for _ in num_sent]
+    for place, (number, shard) in enumerate(values):
+        rows[shard % num_shards].append((None, place, (number,) if by_field else ()))
+    sign = -1 if is_newest_first and not by_field else 1
+    for part in rows:
+        part.sort(key=lambda row: (-row[2][0] if by_field else 0, sign * row[1]))
+    whole = [(i, answer(part, len(sort))) for i, part in enumerate(rows)]
+    sent = [
+        (i, structs.replace(answer(part[:count], len(sort)), total=len(part)))
+        for i, (part, count) in enumerate(zip(rows, num_sent, strict=True))
+    ]
+    right = merge_hits(whole, sort, is_newest_first, offset, limit)
+    page = merge_hits(sent, sort, is_newest_first, offset, limit)
+    assert not lacks_hits(whole, right, sort, is_newest_first, limit)
+    if lacks_hits(sent, page, sort, is_newest_first, limit):
+        assert any(len(part) > count for part, count in zip(rows, num_sent, strict=True))
+    else:
+        assert [hit.place for hit in page] == [hit.place for hit in right]
+
+
+def test_shards_are_asked_for_their_share_of_a_deep_page() -> None:
+    assert num_asked(10, 1) == 10
+    assert num_asked(10, 2) == 10
+    assert num_asked(10_000, 1) == 10_000
+    assert 5_000 < num_asked(10_000, 2) < 5_500
+    assert num_asked(0, 3) == 0

@@ -1,0 +1,44 @@
+"""Deep pages: shards are asked for their share of the hits, and again where that was not enough."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.placement import canonical_id, shard_of_id
+from tests.cluster.conftest import Index
+
+NUM_ITEMS = 900
+PER_PAGE = 50
+
+
+def _is_on_last_shard(number: int, num_shards: int) -> bool:
+    canonical = canonical_id(number)
+    assert canonical is not None
+    return shard_of_id(canonical, num_shards) == num_shards - 1
+
+
+@pytest.mark.parametrize("is_skewed", [False, True])
+@pytest.mark.parametrize("query", ["", "sea"])
+def test_all_pages_together_are_the_whole_order(index: Index, is_skewed: bool, query: str) -> None:
+    """Also where all of one shard's items come before all others."""
+    num_shards = index.client.get("/_ready").json["shards"]["total"]
+    items = [
+        {
+            "id": number,
+            "text": "sea",
+            "price": number * 7919 % NUM_ITEMS
+            + NUM_ITEMS * (is_skewed and _is_on_last_shard(number, num_shards)),
+        }
+        for number in range(NUM_ITEMS)
+    ]
+    assert (
+        index.configure({"sorting_fields": ["price"], "searchable_fields": ["text"]}).status == 200
+    )
+    assert index.put(items).status == 200
+    expected = [item["id"] for item in sorted(items, key=lambda one: -int(str(one["price"])))]
+    found = []
+    for page in range(1, NUM_ITEMS // PER_PAGE + 2):
+        found += index.ids(
+            query=query, sort_field="price", order="desc", page=page, per_page=PER_PAGE
+        )
+    assert found == expected
