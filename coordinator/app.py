@@ -35,7 +35,7 @@ from coordinator.routes import ROUTES
 from coordinator.security import check_address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sized
 
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http_parser import RawRequestMessage
@@ -91,21 +91,27 @@ class RequestIds:
 
 
 class _OneTask:
-    """An event loop as the handler of a connection sees it, which makes no task of a request.
+    """An event loop as the handler of a connection sees it, which makes no task of a lone request.
 
-    aiohttp makes one and waits for it at once, for the sake of handlers that keep something in the
-    context; ours has the request's id, which is set for each. A task is two turns of the loop, and
-    a twentieth of what `GET /{index}/items/{id}` takes.
+    aiohttp makes one of each and waits for it at once, for the sake of handlers that keep something
+    in the context; ours has the request's id, which is set for each. A task is two turns of the
+    loop, and a twentieth of what `GET /{index}/items/{id}` takes. Where further requests wait
+    behind one, it gets them: so that other connections have their turn in between.
+
+    Args:
+        loop: the loop.
+        waiting: requests of the connection that were read and are not answered yet.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Sized) -> None:
         self._loop = loop
+        self._waiting = waiting
         self.create_future = loop.create_future
         self.time = loop.time
 
-    def create_task(self, request: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """Return what can be awaited in place of the task."""
-        return request
+    def create_task(self, request: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Return what can be awaited for a request that was taken out of those waiting."""
+        return self._loop.create_task(request) if self._waiting else request
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
@@ -134,7 +140,8 @@ class Connection(RequestHandler):
     async def start(self) -> None:
         """Answer requests, one after the other, until the connection ends."""
         if sys.version_info < (3, 12):  # later ones start a task where it is made, in this turn
-            self._loop = _OneTask(self._loop)  # type: ignore[assignment]  # as much as is used
+            one_task = _OneTask(self._loop, self._messages)
+            self._loop = one_task  # type: ignore[assignment]  # as much as is used
         await super().start()
 
     def resume_reading(self, *args: Any, **kwargs: Any) -> None:
