@@ -1,7 +1,8 @@
 """Exchange: one HTTP request and what is needed to answer it.
 
-aiohttp parses the protocol and runs one task per connection; it makes its request objects through a
-factory, and this is ours: it holds what a route needs and nothing else (aiohttp's own takes 5 µs).
+aiohttp parses the protocol and has the requests of a connection answered one after the other; it
+makes its request objects through a factory, and this is ours: it holds what a route needs and
+nothing else (aiohttp's own takes 5 µs).
 
 The body. A JSON body is read whole, within a deadline and a limit; a bulk body is a stream of
 chunks, each of which must come within the deadline. Either may be compressed (gzip, deflate, br):

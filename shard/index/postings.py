@@ -177,22 +177,26 @@ def add_block(
     return encode_block(lists.postings, cursor, block, count)
 
 
+@kernel("Tuple((uint32, Packing))(uint8[::1], int64)", allocates=False)
+def open_block(postings: Any, cursor: Any) -> Any:
+    """Return the first document of the block at the cursor, and its packing."""
+    header: Any = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
+    freq_bits = header >> 11 & 31
+    low_bits = (header >> 6 & 31) + freq_bits
+    first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
+    packing = Packing(first_bit, low_bits + (header & 63), low_bits, freq_bits)
+    return load_u32(postings, cursor + 2), packing
+
+
 @kernel("int64(uint8[::1], int64, int64, Entries)", allocates=False)
 def decode_block(postings: Any, cursor: Any, count: Any, entries: Entries) -> Any:
     """Read the block of `count` entries at the cursor; return the cursor behind it."""
     docs, fields, freqs = entries
-    header = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
-    doc = load_u32(postings, cursor + 2)
-    cursor += BLOCK_HEADER_BYTES
-    delta_bits = header & 63
-    field_bits = header >> 6 & 31
-    freq_bits = header >> 11 & 31
-    low_bits = field_bits + freq_bits
-    width = low_bits + delta_bits
-    field_mask = (_ONE << np.uint64(field_bits)) - _ONE
+    doc, (bit, width, low_bits, freq_bits) = open_block(postings, cursor)
+    delta_bits = width - low_bits
+    field_mask = (_ONE << np.uint64(low_bits - freq_bits)) - _ONE
     freq_mask = (_ONE << np.uint64(freq_bits)) - _ONE
     delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
-    bit = cursor << 3
     if width <= 56:
         for i in range(count):
             entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
@@ -212,17 +216,6 @@ def decode_block(postings: Any, cursor: Any, count: Any, entries: Entries) -> An
             docs[i] = doc
             bit += delta_bits
     return (bit + 7) >> 3
-
-
-@kernel("Tuple((uint32, Packing))(uint8[::1], int64)", allocates=False)
-def open_block(postings: Any, cursor: Any) -> Any:
-    """Return the first document of the block at the cursor, and its packing."""
-    header: Any = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
-    freq_bits = header >> 11 & 31
-    low_bits = (header >> 6 & 31) + freq_bits
-    first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
-    packing = Packing(first_bit, low_bits + (header & 63), low_bits, freq_bits)
-    return load_u32(postings, cursor + 2), packing
 
 
 @kernel("Packing(uint8[::1], int64, int64, uint32[::1])", allocates=False)

@@ -96,7 +96,7 @@ class _QueryTerms(NamedTuple):
 
 @arguments
 class _QueryTerm(NamedTuple):
-    """One of these."""
+    """One of these terms and prefix lists."""
 
     term: int
     languages: np.uint64

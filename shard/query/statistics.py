@@ -18,12 +18,12 @@ from common.kernels import kernel
 from common.query import MatchKind, Word
 from shard.index.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.index.postings import (
+    BLOCK_ENTRIES,
     PostingLists,
     count_blocks,
-    decode_block,
+    decode_docs,
     gallop,
     locate_block,
-    new_block,
     next_block,
 )
 from shard.index.text_index import TextIndex, text_index
@@ -43,8 +43,7 @@ _FORMS_MAX: Final = 4_096
 @kernel("int64[::1](PostingLists, uint32[::1], uint32[::1])")
 def _count_listed(lists: PostingLists, terms: Any, listed: Any) -> Any:
     """Return by term how many of the listed (ascending) documents have it."""
-    entries = new_block()
-    docs = entries.docs
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
     counts = np.zeros(len(terms), np.int64)
     num_listed = len(listed)
     for i_term in range(len(terms)):
@@ -59,7 +58,7 @@ def _count_listed(lists: PostingLists, terms: Any, listed: Any) -> Any:
                 break
             at, count = locate_block(lists, term, block)
             block += 1
-            decode_block(lists.postings, at, count, entries)
+            decode_docs(lists.postings, at, count, docs)
             for i in range(count):
                 doc = np.int64(docs[i])
                 if place < num_listed and np.int64(listed[place]) < doc:
@@ -80,8 +79,7 @@ def _count_forms(
 
     Only the listed (ascending) documents are looked at, if there is a list.
     """
-    entries = new_block()
-    docs = entries.docs
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
     num_listed = len(listed)
     is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
     total = np.int64(0)
@@ -97,7 +95,7 @@ def _count_forms(
                 break
             at, count = locate_block(lists, term, block)
             block += 1
-            decode_block(lists.postings, at, count, entries)
+            decode_docs(lists.postings, at, count, docs)
             for i in range(count):
                 cell = np.int64(docs[i])
                 if has_listed:
