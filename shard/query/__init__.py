@@ -1,6 +1,6 @@
 """Evaluate queries over one segment: text (text_search) and filters (filters).
 
-The text part in five functions, of `statistics`, `text_search`, `explanation` and `expansion` (marks
+The text part in five functions, of `statistics`, `text_search`, `explanation`, `expansion` (marks
 in documents: `shard.highlight`); `view` is a `SegmentView`
 (`.segment`, `.deleted`), `languages` a `common.analysis.languages.Languages` (built once per
 configuration: `Languages(default, by_path)`), `prepared` a `shard.query.prepared.PreparedQuery`
