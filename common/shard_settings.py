@@ -43,11 +43,12 @@ class ShardSettings:
         "of the disk (but at most 3 % of it) that writes leave free",
         at_least=1,
     )
-    resident_bytes_max: int = setting(
-        96 << 20,
-        "bytes",
-        "of its files that stay mapped per shard after they were read",
+    resident_percent: int = setting(
+        45,
+        "%",
+        "of its files (but at least 96 MiB) that stay mapped per shard after they were read",
         at_least=1,
+        at_most=100,
     )
     flush_docs: int = setting(
         4_096,

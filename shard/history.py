@@ -113,6 +113,12 @@ class SnapshotHistory:
         revision = self.newest.revision
         self._snapshots = tuple(one for one in self._snapshots if one.revision == revision)
 
+    def release_pages(self) -> None:
+        """Let pages of segment files count as the kernel's until they are read again."""
+        segments = {id(view.segment): view.segment for one in self._snapshots for view in one.views}
+        for segment in segments.values():
+            segment.release_pages()
+
     def _drop(self) -> None:
         """Keep the newest states, those that were asked for, and none that is forgotten."""
         oldest = self._seqs[0]

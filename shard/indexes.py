@@ -47,6 +47,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 from shard.writer import Writer
 
 _log = Log("shard")
@@ -84,6 +85,10 @@ class Indexes:
         num_shards: number of shards.
         settings: of the shard.
         on_failure: called, on any thread, when the process must end.
+
+    Attributes:
+        merger: works on them in the background.
+        page_budget: how much of their files stays resident.
     """
 
     def __init__(
@@ -108,7 +113,12 @@ class Indexes:
         self._has_catalog = False
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
-        self.merger = Merger(settings.resident_bytes_max)
+        self.merger = Merger()
+        self.page_budget = PageBudget(
+            self._resident_bytes_max,
+            release_items=self._release_items,
+            release_all=self._release_all,
+        )
 
     # --- life
 
@@ -381,6 +391,19 @@ class Indexes:
     def snapshot(self, number: int, horizon: int, revision: int | None = None) -> Snapshot:
         """Return a state of an index."""
         return self.index(number).partition.snapshot_at(horizon, revision)
+
+    def _resident_bytes_max(self) -> int:
+        sizes = [index.partition.file_bytes for index in self.all_open()]
+        return max(RESIDENT_BYTES_MIN, sum(sizes) * self._settings.resident_percent // 100)
+
+    def _release_items(self) -> None:
+        for index in self.all_open():
+            index.partition.environment.release_pages()
+
+    def _release_all(self) -> None:
+        self._release_items()
+        for index in self.all_open():
+            index.partition.history.release_pages()
 
     async def apply(self, request: ApplyRequest) -> ApplyResponse:
         """Apply a write group; cancelling the caller does not stop it."""

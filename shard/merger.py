@@ -9,7 +9,6 @@ when the index has been idle for a while. Each look does one step at a time, the
     3. note the new files in the manifest (then the old ones go)
     4. remove dead records from LMDB, some at a time, on the writer's thread
     5. when the index has come to rest: let go of states of former configurations, and of memory
-    6. give mapped pages of data.mdb and segments back, when reads have made too many resident
 
 Everything here may be killed at any moment, and be tried again later if the disk is full: nothing
 of it is needed for the truth, and a search sees the same before and after.
@@ -37,7 +36,6 @@ from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.merge_policy import SegmentSize, choose_merge
 from shard.partition import Partition
 from shard.snapshot import SegmentView
-from shard.storage.residency import PageBudget, release_pages
 from shard.writer import Writer, has_room
 
 RETRY_SECONDS = 10.0
@@ -106,9 +104,8 @@ class MergeStatistics(NamedTuple):
 class Merger:
     """The thread; `start` it, `notify` it, `stop` it."""
 
-    def __init__(self, resident_bytes_max: int) -> None:
+    def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
-        self._budget = PageBudget(resident_bytes_max, self._release_pages)
         self._wakes = threading.Condition()
         self._is_stopping = False
         self._busy: int | None = None
@@ -172,9 +169,6 @@ class Merger:
             try:
                 if job is not None:
                     self._work(job)
-                now = time.monotonic()
-                if now >= self._budget.due_at:
-                    self._budget.keep(now)
             finally:
                 with self._wakes:
                     self._busy = None
@@ -186,15 +180,13 @@ class Merger:
         due = [job for job in self._jobs.values() if job.is_due(now)]
         return min(due, key=lambda job: job.written_at, default=None)
 
-    def _seconds_to_wait(self) -> float:
+    def _seconds_to_wait(self) -> float | None:
+        """Return the time until an index may be due without a notification; None: there is none."""
         now = time.monotonic()
-        times = [max(0.0, self._budget.due_at - now)]
-        times += [
-            max(0.0, job.retry_at - now, job.idle_at - now)
-            for job in self._jobs.values()
-            if job.is_pending
+        due_times = [
+            max(job.retry_at, job.idle_at) for job in self._jobs.values() if job.is_pending
         ]
-        return min(times)
+        return max(0.0, min(due_times) - now) if due_times else None
 
     def _work(self, job: Job) -> None:
         """Do one step; keep the job pending until there is none left."""
@@ -245,15 +237,6 @@ class Merger:
             memo.sweep()
         trim()
         return False
-
-    def _release_pages(self) -> None:
-        jobs = list(self._jobs.values())
-        # Held until the pages are given back: what has no owner is unmapped.
-        environments = [job.partition.environment for job in jobs]
-        release_pages([environment.data_path for environment in environments])
-        for job in jobs:
-            for view in job.partition.history.newest.views:
-                view.segment.release_pages()
 
 
 def work(partition: Partition, *, is_idle: bool) -> bool:

@@ -297,6 +297,12 @@ class Partition:
         """Let go of the environment. Threads of the writer and merger have ended before."""
         self.environment.close()
 
+    @property
+    def file_bytes(self) -> int:
+        """What the files of the newest state have, about."""
+        sizes = (view.segment.size for view in self.history.newest.views)
+        return self.environment.file_bytes() + sum(sizes)
+
     # --- reading the truth
 
     def read_batches(self, first_record: int, end_record: int, dead: BitMap64) -> Iterator[Batch]:

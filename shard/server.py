@@ -115,7 +115,7 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    keeping = asyncio.create_task(keep_small())
+    keeping = asyncio.gather(keep_small(), indexes.page_budget.keep_always())
     await stop.wait()
     keeping.cancel()
     _log.info("stopping")

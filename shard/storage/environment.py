@@ -48,6 +48,7 @@ import lmdb
 from common.data_directory import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
+from shard.storage.residency import find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
 READERS_MAX = 126
@@ -252,6 +253,7 @@ class Environment:
         self._databases = {one: env.open_db(one.value) for one in SubDatabase}
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
+        self._mappings = find_mappings(self.data_path)  # LMDB maps its file once and for all
 
     @classmethod
     def create(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
@@ -321,6 +323,7 @@ class Environment:
 
     def close(self) -> None:
         """Unmap the file; no transaction may be open."""
+        self._mappings = []
         self._env.close()
 
     @contextmanager
@@ -410,7 +413,7 @@ class Environment:
         Raises:
             OSError: the device failed.
         """
-        end = (self._env.info()["last_pgno"] + 1) * self._page_size
+        end = self.file_bytes()
         with self.data_path.open("r+b", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size - end >= ROOM_BYTES_MIN:
@@ -421,6 +424,10 @@ class Environment:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
 
+    def file_bytes(self) -> int:
+        """Return how far data.mdb is written, whether or not its pages still hold something."""
+        return int((self._env.info()["last_pgno"] + 1) * self._page_size)
+
     def bytes_used(self) -> int:
         """Return the bytes of pages that hold something, without pages that are free for reuse."""
         pages = 16  # meta pages, free list, roots
@@ -429,6 +436,11 @@ class Environment:
                 stat = txn.stat(database)
                 pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         return int(pages * self._page_size)
+
+    def release_pages(self) -> None:
+        """Let the file's pages count as the kernel's until they are read again."""
+        for mapping in self._mappings:
+            release_pages(mapping)
 
     def num_readers(self) -> int:
         """Return how many slots of the reader table were ever taken."""

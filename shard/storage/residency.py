@@ -4,28 +4,37 @@ LMDB maps its file, and segments are mapped; each page that a read touches stays
 page table and counts as resident, although the kernel could drop it any time. The kernel maps its
 surroundings along: 64 KiB at least, and what it has in one piece up to 2 MiB (that depends on how
 the file was written). So some hundred searches have the whole of data.mdb there, and a day of them
-every column of every segment. When more than a budget is mapped, the mapping is told
+every column of every segment. When more than a budget is mapped, mappings are told
 `MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache, and the next read
-of one costs a minor fault (1 µs for 16 pages or more) instead of disk. data.mdb and segments have
-one budget together: their sum is what the kernel tells for nothing.
+of one costs a minor fault (3 µs, for 16 pages or more) instead of disk. data.mdb and segments have
+one budget together: their sum is what the kernel tells for nothing. It is a share of the files'
+size, so that what many searches read stays mapped and memory stays below the size of the data.
+
+The stored items go first. Each hit that is shown maps the surroundings of an item that is rarely
+read again, so they are most of what grows, while posting lists and columns are read by one search
+after the other. Segments follow where that is not enough, and each `_ALL_EVERY`th time, so that
+what nobody reads any more makes room for stored items.
 
 It is safe at any moment while the file is mapped: nobody writes through these mappings, so the
 entries hold nothing that the file does not.
 
 How much is mapped of one file is expensive to ask (3 ms: the kernel walks the page tables of all
 mappings), of all files together it costs 10 µs. When that sum has become less, something was
-unmapped and hides what was read since; then pages go back too.
+unmapped and hides what was read since; then all pages go back too.
 
-Looks follow each other quickly while pages are read, and slowly while nothing happens. What can be
-read between two looks may be resident beyond the budget.
+The shard's event loop looks, not a thread: searches read on that loop, and a thread of lower
+priority would come too late just when they read most. Looks follow each other quickly while pages
+are read, and slowly while nothing happens; what is read between two looks (some megabytes) may be
+resident beyond the budget.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,49 +43,87 @@ _MAPS = Path("/proc/self/maps")
 _STATM = Path("/proc/self/statm")
 _SLACK_SHARE = 8
 """The sum may shrink by this share of the budget before that means something: it is inexact."""
+_ALL_EVERY = 16
+"""Pages of segments go back at least each time out of so many that any go back."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-LOOK_SECONDS_MIN = 0.2
-LOOK_SECONDS_MAX = 1.6
+LOOK_SECONDS_MIN = 0.02
+LOOK_SECONDS_MAX = 0.16
+
+
+RESIDENT_BYTES_MIN = 96 << 20
+"""A budget that is worth keeping: what a shard of some hundred thousand items has in files."""
 
 
 class PageBudget:
-    """Keeps the resident pages of some files near a budget.
+    """Keeps the resident pages of mapped files near a budget.
 
     Args:
-        resident_bytes_max: of all the files together.
-        release: gives all their pages back.
+        resident_bytes_max: tells what all the files together may have now.
+        release_items: gives the pages of stored items back.
+        release_all: gives the pages of all files back.
 
     Attributes:
-        pause: seconds between the last look and the next.
-        due_at: time of the next look.
+        pause: seconds from the last look to the next.
     """
 
     def __init__(
         self,
-        resident_bytes_max: int,
-        release: Callable[[], None],
+        resident_bytes_max: Callable[[], int],
+        *,
+        release_items: Callable[[], None],
+        release_all: Callable[[], None],
     ) -> None:
-        self._resident_bytes_max = resident_bytes_max
-        self._release = release
+        self._ask_bytes_max = resident_bytes_max
+        self._bytes_max = resident_bytes_max()
+        self._release_items = release_items
+        self._release_all = release_all
+        self._num_releases = 0
         self.pause = LOOK_SECONDS_MIN
-        self.due_at = 0.0
-        self._after_release = self._most = _shared_bytes()
+        self._others = self._most = _shared_bytes()
+        """What is resident of other files (libraries), and the most since the last release."""
 
-    def keep(self, now: float) -> bool:
-        """Give the pages of the files back if need be; returns whether that was so."""
+    async def keep_always(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self.pause)
+            self.keep()
+
+    def keep(self) -> bool:
+        """Give pages back if need be; returns whether that was so."""
         shared = _shared_bytes()
         has_grown = shared > self._most
         self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
-        self.due_at = now + self.pause
         self._most = max(self._most, shared)
-        is_within = shared - self._after_release <= self._resident_bytes_max
-        if is_within and (self._most - shared) * _SLACK_SHARE <= self._resident_bytes_max:
+        was_unmapped = (self._most - shared) * _SLACK_SHARE > self._bytes_max
+        if not was_unmapped and self._room(shared) >= 0:
             return False
-        self._release()
-        self._after_release = self._most = _shared_bytes()
+        self._bytes_max = self._ask_bytes_max()
+        if was_unmapped:
+            self._give_all_back()
+        elif self._room(shared) < 0:
+            self._give_back()
+        else:
+            return False
         return True
+
+    def _room(self, shared: int) -> int:
+        """Return what may still be read; negative: what is resident beyond the budget."""
+        return self._others + self._bytes_max - shared
+
+    def _give_back(self) -> None:
+        self._num_releases += 1
+        if self._num_releases % _ALL_EVERY:
+            self._release_items()
+            self._most = _shared_bytes()
+            if self._room(self._most) * _SLACK_SHARE >= self._bytes_max:
+                return
+        self._give_all_back()
+
+    def _give_all_back(self) -> None:
+        self._release_all()
+        self._others = self._most = _shared_bytes()
 
 
 def _shared_bytes() -> int:
@@ -104,20 +151,19 @@ def parse_maps(text: str) -> Iterator[Mapping]:
             yield Mapping(fields[5], int(low, 16), int(high, 16) - int(low, 16))
 
 
-def release_pages(paths: Sequence[Path]) -> None:
-    """Give all mapped pages of files back; nothing where the system does not list mappings.
-
-    The files must stay mapped until this returns.
-    """
+def find_mappings(path: Path) -> list[Mapping]:
+    """Return where this process has mapped a file; nothing where the system does not tell."""
     try:
         text = os.fsdecode(_MAPS.read_bytes())
     except OSError:
-        return
-    names = {str(path.resolve()) for path in paths}
-    libc = _libc()
-    for one in parse_maps(text):
-        if one.path in names:
-            libc.madvise(one.start, one.size, _MADV_DONTNEED)
+        return []
+    name = str(path.resolve())
+    return [one for one in parse_maps(text) if one.path == name]
+
+
+def release_pages(mapping: Mapping) -> None:
+    """Give all pages of a mapping back; it must stay mapped until this returns."""
+    _libc().madvise(mapping.start, mapping.size, _MADV_DONTNEED)
 
 
 @functools.cache  # each object makes a class of its own, which is a cycle

@@ -23,7 +23,7 @@ from shard.snapshot import Snapshot
 from shard.storage.environment import SubDatabase
 from shard.writer import Writer
 
-_SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20, resident_bytes_max=1)
+_SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20)
 
 
 class Running:
@@ -34,7 +34,7 @@ class Running:
         self.partition = Partition.create(folder, entry, settings)
         self.writer = Writer(self.partition, self._fail)
         self.thread = ThreadPoolExecutor(1)
-        self.merger = Merger(_SETTINGS.resident_bytes_max)
+        self.merger = Merger()
         self.merger.start()
         self.merger.add(Job(self.partition, self.writer, self.thread.submit))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import mmap
 import random
@@ -17,6 +18,7 @@ from shard.storage.residency import (
     LOOK_SECONDS_MIN,
     Mapping,
     PageBudget,
+    find_mappings,
     parse_maps,
     release_pages,
 )
@@ -67,6 +69,10 @@ class Mapped:
     def read(self, start: int, end: int) -> None:
         assert self.mapping[start:end].count(b"x") == end - start
 
+    def release(self) -> None:
+        for mapping in find_mappings(self.path):
+            release_pages(mapping)
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[Mapped]:
@@ -75,66 +81,140 @@ def data(tmp_path: Path) -> Iterator[Mapped]:
     mapped.mapping.close()
 
 
-def _budget(data: Mapped, resident_bytes_max: int) -> PageBudget:
-    return PageBudget(resident_bytes_max, lambda: release_pages([data.path]))
+class Budget(PageBudget):
+    """A budget of two files; counts how often each went back."""
+
+    def __init__(self, items: Mapped, columns: Mapped, resident_bytes_max: int) -> None:
+        self.num_items_released = 0
+        self.num_all_released = 0
+        self._items = items
+        self._columns = columns
+        super().__init__(
+            lambda: resident_bytes_max, release_items=self._one, release_all=self._both
+        )
+
+    def _one(self) -> None:
+        self.num_items_released += 1
+        self._items.release()
+
+    def _both(self) -> None:
+        self.num_all_released += 1
+        self._items.release()
+        self._columns.release()
+
+
+@pytest.fixture
+def columns(tmp_path: Path) -> Iterator[Mapped]:
+    mapped = Mapped(tmp_path / "segment-1.seg", 16 * MIB)
+    yield mapped
+    mapped.mapping.close()
 
 
 def test_pages_go_and_can_be_read_again(data: Mapped) -> None:
     data.read(0, 16 * MIB)
     assert _resident(data.path) == 16 * MIB
-    release_pages([data.path])
+    data.release()
     assert _resident(data.path) == 0
     data.read(0, 16 * MIB)
 
 
 def test_giving_back_leaves_nothing_to_the_collector(data: Mapped) -> None:
-    release_pages([data.path])
+    data.release()
     gc.collect()
-    release_pages([data.path])
+    data.release()
     assert gc.collect() == 0
 
 
-def test_nothing_is_done_within_the_budget(data: Mapped) -> None:
-    budget = _budget(data, 8 * MIB)
+def test_nothing_is_done_within_the_budget(data: Mapped, columns: Mapped) -> None:
+    budget = Budget(data, columns, 8 * MIB)
     data.read(0, 2 * MIB)
-    assert not budget.keep(0.0)
+    columns.read(0, 2 * MIB)
+    assert not budget.keep()
     assert _resident(data.path) == 2 * MIB
 
 
-def test_budget_is_kept_whatever_is_read(data: Mapped) -> None:
+def test_budget_is_kept_whatever_is_read(data: Mapped, columns: Mapped) -> None:
     """After each look no more is resident than the budget, but for what the counter is off by."""
-    budget = _budget(data, 4 * MIB)
+    budget = Budget(data, columns, 4 * MIB)
     choice = random.Random(1)
     num_released = 0
     for _ in range(400):
         start = choice.randrange(0, 16 * MIB - 65_536)
-        data.read(start, start + choice.randrange(1, 65_536))
-        num_released += budget.keep(0.0)
-        assert _resident(data.path) <= 4.5 * MIB
+        choice.choice((data, columns)).read(start, start + choice.randrange(1, 65_536))
+        num_released += budget.keep()
+        assert _resident(data.path) + _resident(columns.path) <= 4.5 * MIB
     assert 1 < num_released < 100
+    assert 1 < budget.num_all_released < num_released
 
 
-def test_looks_are_frequent_only_while_pages_are_read(data: Mapped) -> None:
-    budget = _budget(data, 4 * MIB)
+def test_stored_items_make_room_for_columns(data: Mapped, columns: Mapped) -> None:
+    """What searches read again and again stays while each reads other items."""
+    budget = Budget(data, columns, 8 * MIB)
+    columns.read(0, 3 * MIB)
+    for turn in range(10):
+        start = turn % 2 * 8 * MIB
+        data.read(start, start + 6 * MIB)
+        assert budget.keep()
+        assert _resident(data.path) == 0
+        assert _resident(columns.path) == 3 * MIB
+    assert budget.num_all_released == 0
+
+
+def test_columns_that_nobody_reads_make_room_for_stored_items(
+    data: Mapped, columns: Mapped
+) -> None:
+    budget = Budget(data, columns, 8 * MIB)
+    columns.read(0, 3 * MIB)
+    for turn in range(16):
+        start = turn % 2 * 8 * MIB
+        data.read(start, start + 6 * MIB)
+        assert budget.keep()
+    assert _resident(columns.path) == 0
+
+
+def test_columns_beyond_the_budget_go_back_at_once(data: Mapped, columns: Mapped) -> None:
+    budget = Budget(data, columns, 4 * MIB)
+    data.read(0, MIB)
+    columns.read(0, 4 * MIB)
+    assert budget.keep()
+    assert budget.num_all_released == 1
+    assert _resident(columns.path) == 0
+
+
+def test_looks_are_frequent_only_while_pages_are_read(data: Mapped, columns: Mapped) -> None:
+    budget = Budget(data, columns, 4 * MIB)
     for _ in range(10):
-        budget.keep(0.0)
+        budget.keep()
     assert budget.pause == LOOK_SECONDS_MAX
     data.read(0, MIB)
-    budget.keep(100.0)
+    budget.keep()
     assert budget.pause == LOOK_SECONDS_MIN
-    assert budget.due_at == 100.0 + LOOK_SECONDS_MIN
 
 
-def test_what_else_is_unmapped_hides_nothing(data: Mapped, tmp_path: Path) -> None:
+async def test_looks_go_on_until_they_are_cancelled(data: Mapped, columns: Mapped) -> None:
+    released = asyncio.Event()
+    budget = PageBudget(lambda: 4 * MIB, release_items=released.set, release_all=released.set)
+    looking = asyncio.create_task(budget.keep_always())
+    for _ in range(3):
+        data.release()
+        budget.keep()
+        released.clear()
+        data.read(0, 8 * MIB)
+        async with asyncio.timeout(10):
+            await released.wait()
+    looking.cancel()
+
+
+def test_what_else_is_unmapped_hides_nothing(data: Mapped, columns: Mapped, tmp_path: Path) -> None:
     """A merged segment's parts go while documents are read: the sum of both stays the same."""
-    budget = _budget(data, 4 * MIB)
+    budget = Budget(data, columns, 4 * MIB)
     for turn in range(4):
         other = Mapped(tmp_path / f"segment-{turn}", 3 * MIB)
         other.read(0, 3 * MIB)
         data.read(turn * 4 * MIB, (turn * 4 + 2) * MIB)
-        budget.keep(0.0)
+        budget.keep()
         other.mapping.close()
-        budget.keep(0.0)
+        budget.keep()
         assert _resident(data.path) <= 4.5 * MIB
 
 
