@@ -117,7 +117,8 @@ class Matches:
         live = self.view.live_mask
         if live is not None:
             others &= live
-        return list_all_docs(others, self.view.num_docs - self.count)
+        listed: NDArray[np.uint32] = list_all_docs(others, self.view.num_docs - self.count)
+        return listed
 
 
 # --- matches narrowed by the clauses of disjunctive facets ---------------------------------------

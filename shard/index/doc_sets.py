@@ -139,10 +139,13 @@ def list_docs(words: NDArray[np.uint64], count: int) -> NDArray[np.uint32]:
     return docs if found == count else docs[:found]
 
 
-def list_all_docs(words: NDArray[np.uint64], count: int) -> NDArray[np.uint32]:
+@kernel("uint32[::1](uint64[::1], int64)")
+def list_all_docs(words: Any, count: Any) -> Any:
     """Return all `count` documents of a bitset, ascending; less than 1 ns each if they are many."""
     if count < _DENSE_PER_WORD * len(words):
-        return list_docs(words, count)
+        docs = np.empty(count, np.uint32)
+        _list_first(words, docs)
+        return docs
     docs = np.empty(count + LISTED_AHEAD, np.uint32)
     _list_dense(words, docs)
     return docs[:count]

@@ -58,7 +58,7 @@ Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 2
+SEGMENT_VERSION = 3
 ALIGNMENT = 64
 HEADER_BYTES = 64
 READ_BYTES = 1 << 20

@@ -37,6 +37,7 @@ from common.analysis.tokenizer import (
 from common.byte_words import load_u64
 from common.kernels import Rows, arguments, kernel
 from common.values import ValueKind
+from shard.index.dense_lists import DenseLists, make_dense_lists
 from shard.index.extraction import Extraction
 from shard.index.field_lengths import (
     DECODED_LENGTHS,
@@ -552,6 +553,7 @@ def _name_arrays(
         | name_group("text", all_lists)
         | name_group("text", Positions(*positions))
         | name_group("text", ranges)
+        | name_group("text", make_dense_lists(all_lists, all_freqs, num_docs))
         | {"text.doc_freqs": all_freqs}
     )
 
@@ -814,9 +816,11 @@ class TextIndex:
         prefix_ranges: the terms of each prefix list.
         prefix_lists: by range of terms [first, last) with a common prefix, the ordinal of the list
             that is the sum of theirs.
+        dense_lists: bitsets of the longest lists.
     """
 
     __slots__ = (
+        "dense_lists",
         "doc_freqs",
         "field_lengths",
         "field_num_docs",
@@ -834,6 +838,7 @@ class TextIndex:
         self.num_docs = segment.num_docs
         self.vocabulary = Vocabulary(segment.group(Terms, "text"))
         self.lists = segment.group(PostingLists, "text")
+        self.dense_lists = segment.group(DenseLists, "text")
         self.doc_freqs: NDArray[np.uint32] = segment["text.doc_freqs"]
         self.positions = segment.group(Positions, "text")
         self.field_lengths = segment.group(FieldLengths, "text")

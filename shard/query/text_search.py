@@ -377,7 +377,8 @@ class Evaluation:
     def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """Return the documents of a bitset that may be longer than the segment."""
         words = bits[: (self.index.num_docs + 63) >> 6]
-        return list_all_docs(words, int(count_docs(words)))
+        listed: NDArray[np.uint32] = list_all_docs(words, count_docs(words))
+        return listed
 
     # --- combining clauses
 

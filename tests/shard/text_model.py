@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 
 from common.analysis.analyzer import Analyzer
-from shard.index import prefix_lists
+from shard.index import dense_lists, prefix_lists
 from shard.index.extraction import Extraction, extract
 from shard.index.field_registry import FieldRegistry
 from shard.index.positions import POSITION_GAP
@@ -25,6 +26,33 @@ Places = dict[str, dict[tuple[int, str], list[int]]]
 """Term → (document, path) → positions."""
 
 
+class Lists(NamedTuple):
+    """Which lists a segment has beside those of its terms; no answer may show it.
+
+    Attributes:
+        entries_min: of terms that begin alike, from which they have a prefix list.
+        dense_docs_min: from which a segment has bitsets for long lists.
+        docs_per_entry_max: of a list with a bitset.
+    """
+
+    entries_min: int = prefix_lists.ENTRIES_MIN
+    dense_docs_min: int = dense_lists.DOCS_MIN
+    docs_per_entry_max: int = dense_lists.DOCS_PER_ENTRY_MAX
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Let segments be made like this."""
+        with (
+            mock.patch.object(prefix_lists, "ENTRIES_MIN", self.entries_min),
+            mock.patch.object(dense_lists, "DOCS_MIN", self.dense_docs_min),
+            mock.patch.object(dense_lists, "DOCS_PER_ENTRY_MAX", self.docs_per_entry_max),
+        ):
+            yield
+
+
+AS_SERVED = Lists()
+
+
 def extract_items(items: Sequence[Item], registry: FieldRegistry) -> Extraction:
     """Extract items as the writer does."""
     encoded = [json.dumps(item, ensure_ascii=False).encode() for item in items]
@@ -35,18 +63,18 @@ def extract_items(items: Sequence[Item], registry: FieldRegistry) -> Extraction:
 
 
 def make_segment(
-    items: Sequence[Item], registry: FieldRegistry, entries_min: int = prefix_lists.ENTRIES_MIN
+    items: Sequence[Item], registry: FieldRegistry, lists: Lists = AS_SERVED
 ) -> Segment:
     """Build the text structures of items, all fields searchable.
 
     Args:
         items: the documents.
         registry: grows.
-        entries_min: of terms that begin alike, from which they have a prefix list.
+        lists: which ones to make.
     """
     extraction = extract_items(items, registry)
     is_searchable = np.ones(len(registry.paths) + 1, np.bool_)
-    with mock.patch.object(prefix_lists, "ENTRIES_MIN", entries_min):
+    with lists.in_force():
         return Segment(build_text(extraction, is_searchable), num_docs=len(items))
 
 

@@ -30,6 +30,8 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.partition.BATCH_ITEMS_MAX": (1, 5, 16_384),
     "shard.derived_files.PIECES_MAX": (1, 2, 8),
     "shard.index.prefix_lists.ENTRIES_MIN": (1, 4, 8_192),
+    "shard.index.dense_lists.DOCS_MIN": (1, 4_096),
+    "shard.index.dense_lists.DOCS_PER_ENTRY_MAX": (2, 16),
     "shard.merge_policy.TIER_DOCS_MIN": (1, 4, 128),
     "shard.merge_policy.DELETED_DOCS_MIN": (0, 1_000),
     "coordinator.search.INLINE_HITS_MAX": (0, 40),

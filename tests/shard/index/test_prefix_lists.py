@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shard.index import postings, prefix_lists
+from shard.index import postings
 from shard.index.field_registry import FieldRegistry
 from shard.index.postings import BLOCK_ENTRIES, decode_block, new_block
 from shard.index.prefix_lists import ENTRIES_MIN, LARGE_DOCS, LARGE_ENTRIES_MIN, entries_min
 from shard.index.text_index import TextIndex, merge_text, text_index
-from tests.shard.text_model import Places, list_places, make_segment
+from tests.shard.text_model import Lists, Places, list_places, make_segment
 
 # Characters of one to four bytes; some begin with the same bytes.
 TERMS = st.text(st.sampled_from("abéêаб中丮𝒳𝒴"), min_size=1, max_size=5)
@@ -76,7 +75,7 @@ def test_every_prefix_with_enough_entries_has_the_sum_of_its_terms(
     items: list[dict[str, Any]], least: int
 ) -> None:
     registry = FieldRegistry()
-    index = text_index(make_segment(items, registry, least))
+    index = text_index(make_segment(items, registry, Lists(least)))
     places, _ = list_places(items)
 
     read = {
@@ -102,14 +101,15 @@ def test_lists_of_many_blocks_survive_a_merge() -> None:
     items = many_items()
     registry = FieldRegistry()
     least = 500
-    parts = [make_segment(part, registry, least) for part in (items[:300], items[300:])]
+    lists = Lists(least, dense_docs_min=1)
+    parts = [make_segment(part, registry, lists) for part in (items[:300], items[300:])]
     kept = [item for i, item in enumerate(items) if i % 10]
     ordinals = np.cumsum([i % 10 > 0 for i in range(len(items))]) - 1
     doc_map = np.where(np.arange(len(items)) % 10 > 0, ordinals, -1)
-    with mock.patch.object(prefix_lists, "ENTRIES_MIN", least):
+    with lists.in_force():
         merged = merge_text(parts, [doc_map[:300], doc_map[300:]], len(kept))
 
-    built = make_segment(kept, registry, least)
+    built = make_segment(kept, registry, lists)
     for name, array in merged.items():
         assert array.dtype == built[name].dtype, name
         assert array.tolist() == built[name].tolist(), name

@@ -18,7 +18,7 @@ from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Clause, MatchKind, Phrase, Word
 from common.scoring import clause_weights
-from shard.index import prefix_lists
+from shard.index import dense_lists, prefix_lists
 from shard.index.field_lengths import DECODED_LENGTHS, encode_length
 from shard.index.field_registry import FieldRegistry
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
@@ -28,7 +28,7 @@ from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
 from shard.snapshot import SegmentView, full_mask
-from tests.shard.text_model import list_places, make_segment, osa_distance, scores_of
+from tests.shard.text_model import Lists, list_places, make_segment, osa_distance, scores_of
 
 K1 = 0.9
 B = 0.6
@@ -88,8 +88,12 @@ PHRASES = st.builds(
     ).map(tuple),
     is_prefix=st.booleans(),
 )
-ENTRIES_MIN = st.sampled_from((1, 3, prefix_lists.ENTRIES_MIN))
-"""From how many entries on a prefix has a list: the answers must not show it."""
+LISTS = st.builds(
+    Lists,
+    st.sampled_from((1, 3, prefix_lists.ENTRIES_MIN)),
+    st.sampled_from((1, dense_lists.DOCS_MIN)),
+    st.sampled_from((2, dense_lists.DOCS_PER_ENTRY_MAX)),
+)
 CLAUSES: st.SearchStrategy[Clause] = st.one_of(WORDS, WORDS, PHRASES)
 
 
@@ -330,12 +334,12 @@ def make_query(
     )
 
 
-@given(ITEMS, queries(), ENTRIES_MIN)
+@given(ITEMS, queries(), LISTS)
 def test_finds_and_scores_what_comparing_every_document_does(
-    items: list[dict[str, Any]], shape: dict[str, Any], entries_min: int
+    items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists
 ) -> None:
     registry = FieldRegistry()
-    view = SegmentView(make_segment(items, registry, entries_min))
+    view = SegmentView(make_segment(items, registry, lists))
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
 
@@ -347,9 +351,9 @@ def test_finds_and_scores_what_comparing_every_document_does(
         assert sum(part["score"] for part in reversed(explanation["parts"])) == score
 
 
-@given(ITEMS, queries(), ENTRIES_MIN, st.data())
+@given(ITEMS, queries(), LISTS, st.data())
 def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
-    items: list[dict[str, Any]], shape: dict[str, Any], entries_min: int, data: st.DataObject
+    items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, data: st.DataObject
 ) -> None:
     is_live = data.draw(st.lists(st.booleans(), min_size=len(items), max_size=len(items)))
     live = [item for item, one in zip(items, is_live, strict=True) if one]
@@ -364,7 +368,7 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     for start, end, paths in ((0, cut, "cba"), (cut, len(items), "x")):
         registries.append(FieldRegistry(paths))
         deleted = FrozenBitMap(i - start for i in range(start, end) if not is_live[i])
-        segment = make_segment(items[start:end], registries[-1], entries_min)
+        segment = make_segment(items[start:end], registries[-1], lists)
         views.append(SegmentView(segment, deleted if len(deleted) else None))
     split_query = make_query(shape, views, registries, len(live))
     assert split_query == query
@@ -379,12 +383,12 @@ def test_scores_do_not_depend_on_segments_deletions_and_field_numbers(
     assert scores == scores_of(match)
 
 
-@given(ITEMS, queries(), ENTRIES_MIN, st.integers(0, 4), st.integers(0, 2**10))
+@given(ITEMS, queries(), LISTS, st.integers(0, 4), st.integers(0, 2**10))
 def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_narrow(
-    items: list[dict[str, Any]], shape: dict[str, Any], entries_min: int, num_ranked: int, mask: int
+    items: list[dict[str, Any]], shape: dict[str, Any], lists: Lists, num_ranked: int, mask: int
 ) -> None:
     registry = FieldRegistry()
-    view = SegmentView(make_segment(items, registry, entries_min))
+    view = SegmentView(make_segment(items, registry, lists))
     query = make_query(shape, [view], [registry], len(items))
     everything = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
     allowed = full_mask(max(len(items), 1)) & np.uint64(mask)
@@ -401,11 +405,11 @@ def test_the_best_are_the_same_when_only_they_are_asked_for_and_filters_only_nar
         assert {doc for doc in passing if scores[doc] >= best[-1]} <= set(ranked)
 
 
-@pytest.mark.parametrize("entries_min", [1, prefix_lists.ENTRIES_MIN])
-def test_another_form_is_found_where_the_word_itself_is_in_another_field(entries_min: int) -> None:
+@pytest.mark.parametrize("lists", [Lists(), Lists(1, 1)])
+def test_another_form_is_found_where_the_word_itself_is_in_another_field(lists: Lists) -> None:
     items = [{"a": "stars", "c": "star"}, {"a": "starship"}]
     registry = FieldRegistry()
-    view = SegmentView(make_segment(items, registry, entries_min))
+    view = SegmentView(make_segment(items, registry, lists))
     shape = all_of(Word("star", is_prefix=True), paths=("a",))
     query = make_query(shape, [view], [registry], len(items))
     match = match_text(view, PreparedQuery(query, registry, ENGLISH), None, None)
@@ -485,7 +489,7 @@ def test_frequencies_count_live_documents_with_any_form_once(text: str) -> None:
     assert (counts[:2], without[:2]) == expected[text]
 
 
-def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
+def test_other_lists_change_neither_hits_nor_scores_of_many_documents() -> None:
     """Words that stand near each other, begun with one letter to four, among nested prefixes."""
     choice = random.Random(7)
     vocabulary = sorted(
@@ -499,7 +503,8 @@ def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None
         for _ in range(500)
     ]
     registry = FieldRegistry()
-    views = [SegmentView(make_segment(items, registry, least)) for least in (1, 40, 16_384)]
+    kinds = (Lists(), Lists(1), Lists(40), Lists(1, 1), Lists(40, 1), Lists(40, 1, 2))
+    views = [SegmentView(make_segment(items, registry, lists)) for lists in kinds]
     for prefix in ("a", "b", "é", "ab", "ba", "éé", "aba", "bbb", "abéa"):
         for first in ("a", "bé", "abb", "ééba"):
             shape = all_of(Word(first), Word(prefix, is_prefix=True), paths=("a", "b"))
@@ -515,5 +520,5 @@ def test_prefix_lists_change_neither_hits_nor_scores_of_many_documents() -> None
                         sorted(scores_of(best))[-5:],
                     )
                 )
-            assert found[0] == found[1] == found[2]
+            assert all(one == found[0] for one in found)
             assert found[0][2] == sorted(found[0][1])[-5:]
