@@ -123,6 +123,17 @@ def num_asked(num_hits: int, num_shards: int) -> int:
     return min(num_hits, math.ceil(share + 6 * math.sqrt(share)))
 
 
+def num_inline(num_hits: int, num_shards: int) -> int:
+    """Return how many documents each shard sends at once, where the best `num_hits` are shown.
+
+    Two and a half standard deviations more than its share: some are fetched afterwards in one
+    search of a hundred, and the others do not read twice what they show.
+    """
+    share = num_hits / num_shards
+    deviation = math.sqrt(share * (1 - 1 / num_shards))
+    return min(num_hits, math.ceil(share + 2.5 * deviation))
+
+
 def lacks_hits(
     answers: Sequence[tuple[int, SearchResponse]],
     page: Sequence[Hit],

@@ -51,7 +51,7 @@ from coordinator.facets import (
 )
 from coordinator.fan_out import gather, gather_each
 from coordinator.leases import Leases
-from coordinator.merge import Hit, lacks_hits, merge_hits, num_asked
+from coordinator.merge import Hit, lacks_hits, merge_hits, num_asked, num_inline
 from coordinator.query_parser import ParsedQuery, QueryOptions, Vocabulary, parse_query
 from coordinator.ranges import merge_ranges
 from coordinator.requests import FacetParameters, SearchParameters
@@ -59,8 +59,8 @@ from coordinator.results import FacetPage, FacetResult, SearchResult, ShardSumma
 from coordinator.text_scoring import UNRESTRICTED, ScoredQuery, StatisticsMemory, score_query
 
 INLINE_HITS_MAX: Final = 40
-"""Up to this many hits a shard sends the documents with the keys: reading some in vain costs less
-than a second round trip."""
+"""Up to this many hits, shards send documents with the keys: reading some in vain costs less than a
+second round trip."""
 
 
 class _IndexMemory(Struct, frozen=True):
@@ -247,7 +247,7 @@ class Search:
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
             num_hits=num_hits,
-            num_documents=num_hits if is_inline else 0,
+            num_documents=num_inline(num_hits, self._cluster.num_shards) if is_inline else 0,
             after=cursor.after if cursor and cursor.after else None,
             distinct=parameters.distinct,
             wants_explanation="score_details" in parameters.show,
@@ -338,17 +338,14 @@ class Search:
         deadline: Deadline,
     ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
         """Return the stored bytes (and marks) of the hits, fetching those that are not here."""
+        missing = list(hits)
         if parameters.marks is None:
-            here = [
-                hit.answer.documents[hit.rank]
-                for hit in hits
-                if hit.rank < len(hit.answer.documents)
-            ]
-            if len(here) == len(hits):
-                return here, None
+            missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
+            if not missing:
+                return [hit.answer.documents[hit.rank] for hit in hits], None
         requests: list[FetchRequest | None] = []
         for shard in range(self._cluster.num_shards):
-            records = np.array([hit.record for hit in hits if hit.shard == shard], np.uint64)
+            records = np.array([hit.record for hit in missing if hit.shard == shard], np.uint64)
             requests.append(
                 FetchRequest(
                     index.number,
@@ -368,6 +365,9 @@ class Search:
         marks: list[dict[str, Any]] = []
         taken = [0] * self._cluster.num_shards
         for hit in hits:
+            if parameters.marks is None and hit.rank < len(hit.answer.documents):
+                documents.append(hit.answer.documents[hit.rank])
+                continue
             part = fetched[hit.shard]
             if part is None:
                 raise Unavailable(f"shard {hit.shard} went away between finding and fetching hits")

@@ -115,9 +115,13 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
     # What exists now lives as long as the process: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    keeping = asyncio.gather(keep_small(), indexes.page_budget.keep_always())
+    keeping = [
+        asyncio.create_task(keep_small()),
+        asyncio.create_task(indexes.page_budget.keep_always()),
+    ]
     await stop.wait()
-    keeping.cancel()
+    for task in keeping:
+        task.cancel()
     _log.info("stopping")
     await server.close(STOP_GRACE_SECONDS)
     await indexes.close()

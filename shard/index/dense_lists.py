@@ -115,7 +115,7 @@ def _fill(
 
 @kernel("(PostingLists, uint32[::1], uint32[::1], int64)")
 def _make_dense_lists(lists: PostingLists, doc_freqs: Any, terms: Any, num_docs: Any) -> Any:
-    """Kernel of `make_dense_lists`."""
+    """Return the members of `DenseLists` behind the terms."""
     num_extras: Any = np.int64(0)
     for term in terms:
         num_extras += np.int64(lists.entry_counts[term]) - np.int64(doc_freqs[term])
@@ -131,7 +131,7 @@ def _make_dense_lists(lists: PostingLists, doc_freqs: Any, terms: Any, num_docs:
     num_extras = 0
     for place in range(len(terms)):
         num_extras = _fill(dense, lists, place, num_docs, num_extras, docs)
-    return dense
+    return dense.dense_bits, dense.dense_starts, dense.dense_extra_starts, dense.dense_extras
 
 
 def make_dense_lists(
@@ -146,8 +146,7 @@ def make_dense_lists(
     """
     is_dense = lists.entry_counts.astype(np.int64) * DOCS_PER_ENTRY_MAX >= num_docs
     terms = np.flatnonzero(is_dense & (num_docs >= DOCS_MIN)).astype(np.uint32)
-    made: tuple[NDArray[Any], ...] = _make_dense_lists(lists, doc_freqs, terms, num_docs)
-    return DenseLists(*made)
+    return DenseLists(terms, *_make_dense_lists(lists, doc_freqs, terms, num_docs))
 
 
 @kernel("int64(DenseLists, int64)", allocates=False)

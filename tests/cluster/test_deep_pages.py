@@ -1,4 +1,4 @@
-"""Deep pages: shards are asked for their share of the hits, and again where that was not enough."""
+"""Shards are asked for their share of hits and documents, and again where that was not enough."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from common.placement import canonical_id, shard_of_id
 from tests.cluster.conftest import Index
 
 NUM_ITEMS = 900
-PER_PAGE = 50
 
 
 def _is_on_last_shard(number: int, num_shards: int) -> bool:
@@ -18,8 +17,10 @@ def _is_on_last_shard(number: int, num_shards: int) -> bool:
 
 
 @pytest.mark.parametrize("is_skewed", [False, True])
-@pytest.mark.parametrize("query", ["", "sea"])
-def test_all_pages_together_are_the_whole_order(index: Index, is_skewed: bool, query: str) -> None:
+@pytest.mark.parametrize(("query", "per_page"), [("", 50), ("sea", 50), ("", 10)])
+def test_all_pages_together_are_the_whole_order(
+    index: Index, is_skewed: bool, query: str, per_page: int
+) -> None:
     """Also where all of one shard's items come before all others."""
     num_shards = index.client.get("/_ready").json["shards"]["total"]
     items = [
@@ -37,8 +38,8 @@ def test_all_pages_together_are_the_whole_order(index: Index, is_skewed: bool, q
     assert index.put(items).status == 200
     expected = [item["id"] for item in sorted(items, key=lambda one: -int(str(one["price"])))]
     found = []
-    for page in range(1, NUM_ITEMS // PER_PAGE + 2):
+    for page in range(1, NUM_ITEMS // per_page + 2):
         found += index.ids(
-            query=query, sort_field="price", order="desc", page=page, per_page=PER_PAGE
+            query=query, sort_field="price", order="desc", page=page, per_page=per_page
         )
     assert found == expected

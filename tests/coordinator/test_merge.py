@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.protocol.messages import Distinct, SearchResponse, SortKey
-from coordinator.merge import lacks_hits, merge_hits, num_asked
+from coordinator.merge import lacks_hits, merge_hits, num_asked, num_inline
 
 
 def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int) -> SearchResponse:
@@ -183,3 +183,12 @@ def test_shards_are_asked_for_their_share_of_a_deep_page() -> None:
     assert num_asked(10_000, 1) == 10_000
     assert 5_000 < num_asked(10_000, 2) < 5_500
     assert num_asked(0, 3) == 0
+
+
+def test_shards_send_their_share_of_the_documents_and_some_more() -> None:
+    assert num_inline(0, 2) == 0
+    assert num_inline(1, 5) == 1
+    assert num_inline(10, 1) == 10
+    assert num_inline(10, 2) == 9
+    assert num_inline(40, 2) == 28
+    assert num_inline(10, 8) == 4
