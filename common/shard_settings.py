@@ -44,11 +44,17 @@ class ShardSettings:
         at_least=1,
     )
     resident_percent: int = setting(
-        45,
+        38,
         "%",
         "of its files (but at least 96 MiB) that stay mapped per shard after they were read",
         at_least=1,
         at_most=100,
+    )
+    recent_items_bytes_max: int = setting(
+        8 << 20,
+        "bytes",
+        "of items that were read lately and stay unpacked in memory per shard; 0: none",
+        at_least=0,
     )
     flush_docs: int = setting(
         4_096,

@@ -49,6 +49,7 @@ from shard.indexes import Indexes
 from shard.memo import COLUMN_MEMO, FILTER_MEMO
 from shard.snapshot import Snapshot
 from shard.storage.environment import refusal_told
+from shard.storage.recent_items import RECENT_ITEMS
 from shard.wishes import WISHES
 
 READERS = 2
@@ -183,7 +184,11 @@ class Handlers:
                 )
                 for one in self._indexes.all_open()
             ),
-            cache_bytes={"filters": FILTER_MEMO.size, "columns": COLUMN_MEMO.size},
+            cache_bytes={
+                "filters": FILTER_MEMO.size,
+                "columns": COLUMN_MEMO.size,
+                "items": RECENT_ITEMS.size,
+            },
             allocated_bytes=in_use.num_bytes,
             python_blocks=in_use.num_blocks,
         )

@@ -47,6 +47,7 @@ from shard.storage.manifest import (
     read_manifest,
     write_manifest,
 )
+from shard.storage.recent_items import RECENT_ITEMS
 from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 from shard.writer import Writer
 
@@ -114,6 +115,7 @@ class Indexes:
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
         self.merger = Merger()
+        RECENT_ITEMS.bytes_max = settings.recent_items_bytes_max
         self.page_budget = PageBudget(
             self._resident_bytes_max,
             release_items=self._release_items,

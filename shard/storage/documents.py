@@ -24,10 +24,11 @@ Worked example: item {"id":5} with place 7 as record 0 before any training is st
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import zstandard
@@ -50,6 +51,7 @@ from shard.storage.codecs import (
     number_key,
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
+from shard.storage.recent_items import RECENT_ITEMS
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024
@@ -63,7 +65,11 @@ RATIO_MIN = 1.15
 BATCH_ITEMS_MIN = 8
 """Below, items are compressed one by one: setting up a batch costs as much as eight items."""
 
+READ_AT_ONCE_MAX = 64
+"""Items of larger reads (exports, deep pages) are not remembered: few are shown again soon."""
+
 _DICTIONARY_PREFIX = b"dictionary/"
+_numbers = itertools.count()
 
 
 class Dictionary:
@@ -172,6 +178,7 @@ class DocumentStore:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self._number = next(_numbers)
         self._dictionaries: dict[int, Dictionary] = {}
         self._current: Dictionary | None = None
         self._has_tried_training = False
@@ -234,6 +241,22 @@ class DocumentStore:
         Raises:
             InternalError: item_corrupt, one is damaged or not there.
         """
+        if len(records) > READ_AT_ONCE_MAX or not RECENT_ITEMS.bytes_max:
+            return self._read(records)
+        found = RECENT_ITEMS.get(self._number, records)
+        if None in found:
+            missing = [record for record, item in zip(records, found, strict=True) if item is None]
+            read = dict(zip(missing, self._read(missing), strict=True))
+            for record, item in read.items():
+                RECENT_ITEMS.put((self._number, record), item)
+            return [
+                read[record] if item is None else item
+                for record, item in zip(records, found, strict=True)
+            ]
+        return cast(list[bytes], found)
+
+    def _read(self, records: Sequence[int]) -> list[bytes]:
+        """Read items from LMDB."""
         keys = [number_key(record) for record in records]
         values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
         return [self._decode(record, value) for record, value in zip(records, values, strict=True)]

@@ -44,8 +44,10 @@ PATIENT = {
     "FACETD_LIMIT_REQUEST_TIMEOUT_MS": "60000",
     "FACETD_SHARD_TIMEOUT_MS": "60000",
     "FACETD_SILENT_SHARD_SECONDS": "60",
+    "FACETD_SHARD_RECENT_ITEMS_BYTES_MAX": "262144",
 }
-"""What counts is what is left, not how soon: the machine may be busy with other things."""
+"""What counts is what is left, not how soon: the machine may be busy with other things. What is
+kept up to a bound is at its bound soon."""
 
 REST_TICKS_MAX = 1
 """Of processor time in the time of rest: looks at the clock, and nothing else."""

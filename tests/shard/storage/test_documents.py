@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.errors import InternalError
+from shard.storage import documents
 from shard.storage.codecs import as_bytes_array, number_key, number_keys
-from shard.storage.documents import DocumentStore, train_dictionary
+from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore, train_dictionary
 from shard.storage.environment import Environment, SubDatabase
+from shard.storage.recent_items import RecentItems
 
 
 @pytest.fixture
@@ -43,6 +45,26 @@ def test_items_come_back_in_the_order_asked_for(environment: Environment) -> Non
     _append(environment, store, 0, items)
 
     assert store.read([7, 3, 3, 19]) == [items[7], items[3], items[3], items[19]]
+
+
+def test_items_read_lately_are_at_hand(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one store, and not those of a large read."""
+    monkeypatch.setattr(documents, "RECENT_ITEMS", RecentItems(1 << 20))
+    store, other = DocumentStore(environment), DocumentStore(environment)
+    items = _items(READ_AT_ONCE_MAX + 1)
+    _append(environment, store, 0, items)
+    assert store.read([3, 5]) == [items[3], items[5]]
+    assert store.read(range(len(items))) == items
+    with environment.write() as txn:
+        for record in (3, 5, 7):
+            txn.delete(SubDatabase.DOCUMENTS, number_key(record))
+    assert store.read([5, 4, 3, 5]) == [items[5], items[4], items[3], items[5]]
+    with pytest.raises(InternalError):
+        store.read([3, 7])
+    with pytest.raises(InternalError):
+        other.read([3])
 
 
 def test_items_of_before_and_after_training_come_back(environment: Environment) -> None:
