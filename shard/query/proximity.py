@@ -354,14 +354,14 @@ def _list_occurrences(
     return found[:num_found]
 
 
-@kernel("float64[::1](uint64[::1], int64, float64[::1])")
-def _measure(occurrences: Any, num_docs: Any, pair_weights: Any) -> Any:
-    """Return the sum of pair weight times closeness of each document, from sorted occurrences.
+@kernel("void(uint64[::1], float64[::1], float64[::1])")
+def _measure(occurrences: Any, pair_weights: Any, sums: Any) -> None:
+    """Write the sum of pair weight times closeness of each document, from sorted occurrences.
 
     ``pair_weights[w]`` is the weight of the pair of words w and w + 1.
     """
     num_words = len(pair_weights) + 1
-    sums = np.zeros(num_docs, np.float64)
+    sums[:] = 0.0
     last = np.empty(num_words, np.int64)
     chain = np.zeros(num_words, np.int64)
     best = np.zeros(num_words, np.float64)
@@ -392,7 +392,31 @@ def _measure(occurrences: Any, num_docs: Any, pair_weights: Any) -> Any:
                 last[word] = position
         for pair in range(num_words - 1):
             sums[doc] += pair_weights[pair] * best[pair]
-    return sums
+
+
+@kernel(
+    "int64[::1](ScoredLists, Positions, int64, PrefixRanges, _QueryTerms, uint32[::1], "
+    "float64[::1], float64)"
+)
+def _reward(
+    scored: ScoredLists,
+    positions: Positions,
+    num_terms: Any,
+    prefixes: PrefixRanges,
+    read: _QueryTerms,
+    wanted: Any,
+    pair_weights: Any,
+    unit: Any,
+) -> Any:
+    """Return the bonus of documents, in whole numbers: closeness in so many units."""
+    occurrences = _list_occurrences(scored, positions, num_terms, prefixes, read, wanted)
+    occurrences.sort()
+    sums = np.empty(len(wanted), np.float64)
+    _measure(occurrences, pair_weights, sums)
+    bonus = np.empty(len(wanted), np.int64)
+    for i in range(len(wanted)):
+        bonus[i] = np.rint(sums[i] * unit)
+    return bonus
 
 
 def closeness_bound(pair_weights: NDArray[np.float64]) -> float:
@@ -430,24 +454,28 @@ class Closeness:
         self._pair_weights = pair_weights
         self._fields = fields
 
-    def of(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """Return the sum over the pairs of weight times closeness of ascending documents."""
-        if len(docs) <= _DOCS_MAX:
-            return self._sum(docs)
-        return np.concatenate(
-            [self._sum(docs[at : at + _DOCS_MAX]) for at in range(0, len(docs), _DOCS_MAX)]
-        )
+    def bonus(self, docs: NDArray[np.uint32], unit: float) -> NDArray[np.int64]:
+        """Return what ascending documents get, rounded.
 
-    def _sum(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+        Args:
+            docs: the documents.
+            unit: of a closeness of 1 with a pair of weight 1.
+        """
+        if len(docs) <= _DOCS_MAX:
+            return self._bonus(docs, unit)
+        pieces = [docs[at : at + _DOCS_MAX] for at in range(0, len(docs), _DOCS_MAX)]
+        return np.concatenate([self._bonus(piece, unit) for piece in pieces])
+
+    def _bonus(self, docs: NDArray[np.uint32], unit: float) -> NDArray[np.int64]:
         index = self._index
-        occurrences = _list_occurrences(
+        bonus: NDArray[np.int64] = _reward(
             self._fields.lists,
             index.positions,
             len(index.vocabulary),
             index.prefix_ranges,
             self._read,
             docs,
+            self._pair_weights,
+            unit,
         )
-        occurrences.sort()
-        sums: NDArray[np.float64] = _measure(occurrences, len(docs), self._pair_weights)
-        return sums
+        return bonus

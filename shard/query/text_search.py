@@ -491,9 +491,7 @@ class Evaluation:
         if self._closeness is None:
             expansions = [self.expansion(word) for word in pairs.words]
             self._closeness = Closeness(self.index, expansions, pairs.weights, self.fields)
-        sums = self._closeness.of(docs) * (self.query.proximity * SCORE_UNIT)
-        bonus: NDArray[np.int64] = np.rint(sums).astype(np.int64)
-        return bonus
+        return self._closeness.bonus(docs, self.query.proximity * SCORE_UNIT)
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
