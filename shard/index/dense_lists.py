@@ -217,7 +217,7 @@ def pick_members(dense: DenseLists, place: Any, num_docs: Any, docs: Any, count:
     return found
 
 
-@kernel("void(DenseLists, int64, int64, uint32[::1], int64[::1], uint8[::1])", allocates=False)
+@kernel("void(DenseLists, int64, int64, uint32[::1], int64[::1], uint16[::1])", allocates=False)
 def find_entries(
     dense: DenseLists, place: Any, num_docs: Any, docs: Any, firsts: Any, counts: Any
 ) -> None:

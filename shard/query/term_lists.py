@@ -128,7 +128,7 @@ class _Found(NamedTuple):
 
     docs: NDArray[np.uint32]
     firsts: NDArray[np.int64]
-    counts: NDArray[np.uint8]
+    counts: NDArray[np.uint16]
 
 
 @arguments
@@ -284,7 +284,7 @@ def _add_dense(
     """
     terms, weights = words.terms, words.weights
     firsts = np.empty(_PIECE_DOCS, np.int64)
-    counts = np.empty(_PIECE_DOCS, np.uint8)
+    counts = np.empty(_PIECE_DOCS, np.uint16)
     totals = np.empty(_PIECE_DOCS, np.int64)
     for start in range(0, len(docs), _PIECE_DOCS):
         found = _Found(docs[start : start + _PIECE_DOCS], firsts, counts)

@@ -29,7 +29,7 @@ FIELDS = ("a", "b", "c")
 def entries_of(index: TextIndex, place: int, docs: list[int]) -> list[tuple[int, int]]:
     """Return first entry and number of entries of some documents."""
     firsts = np.empty(len(docs), np.int64)
-    counts = np.empty(len(docs), np.uint8)
+    counts = np.empty(len(docs), np.uint16)
     wanted = np.array(docs, np.uint32)
     find_entries(index.dense_lists, place, index.num_docs, wanted, firsts, counts)
     return list(zip(firsts.tolist(), counts.tolist(), strict=True))
@@ -106,6 +106,12 @@ def test_each_list_has_its_own() -> None:
             expected[doc] for doc in sorted(set(docs))
         ]
     assert find_dense(index.dense_lists, len(index.lists.entry_counts)) == -1
+
+
+def test_a_document_may_have_many_entries() -> None:
+    items = [{"a": "sea"}, {f"a{i}": "sea" for i in range(700)}, {"a": "sea", "a1": "sea"}]
+    index = text_index(make_segment(items, FieldRegistry(), EVERY_LIST))
+    assert entries_of(index, 0, [0, 1, 2]) == [(0, 1), (1, 700), (701, 2)]
 
 
 @pytest.mark.parametrize(("num_docs", "every"), [(DOCS_MIN - 1, 1), (DOCS_MIN, 16), (DOCS_MIN, 17)])
