@@ -66,6 +66,15 @@ class DenseLists(NamedTuple):
     dense_extras: NDArray[np.uint8]
 
 
+_NONE: Final = DenseLists(
+    np.zeros(0, np.uint32),
+    np.zeros(DENSE_PADDING, np.uint64),
+    np.zeros(0, np.uint32),
+    np.zeros(1, np.uint32),
+    np.zeros(0, np.uint8),
+)
+
+
 @kernel("int64(int64)", inline=True, allocates=False)
 def _num_words(num_docs: Any) -> Any:
     """Return the words of a bitset."""
@@ -144,8 +153,10 @@ def make_dense_lists(
         doc_freqs: documents of each.
         num_docs: of the segment.
     """
+    if num_docs < DOCS_MIN:
+        return _NONE
     is_dense = lists.entry_counts.astype(np.int64) * DOCS_PER_ENTRY_MAX >= num_docs
-    terms = np.flatnonzero(is_dense & (num_docs >= DOCS_MIN)).astype(np.uint32)
+    terms = np.flatnonzero(is_dense).astype(np.uint32)
     return DenseLists(terms, *_make_dense_lists(lists, doc_freqs, terms, num_docs))
 
 
