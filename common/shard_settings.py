@@ -46,7 +46,7 @@ class ShardSettings:
     resident_percent: int = setting(
         38,
         "%",
-        "of its files (but at least 96 MiB) that stay mapped per shard after they were read",
+        "of the files (but at least 192 MiB) that stay mapped after they were read",
         at_least=1,
         at_most=100,
     )

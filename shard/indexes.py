@@ -396,7 +396,8 @@ class Indexes:
 
     def _resident_bytes_max(self) -> int:
         sizes = [index.partition.file_bytes for index in self.all_open()]
-        return max(RESIDENT_BYTES_MIN, sum(sizes) * self._settings.resident_percent // 100)
+        share = sum(sizes) * self._settings.resident_percent // 100
+        return max(RESIDENT_BYTES_MIN // self._num_shards, share)
 
     def _release_items(self) -> None:
         for index in self.all_open():

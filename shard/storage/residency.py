@@ -52,8 +52,8 @@ LOOK_SECONDS_MIN = 0.02
 LOOK_SECONDS_MAX = 0.16
 
 
-RESIDENT_BYTES_MIN = 96 << 20
-"""A budget that is worth keeping: what a shard of some hundred thousand items has in files."""
+RESIDENT_BYTES_MIN = 192 << 20
+"""Of all shards together; a budget worth keeping: what some hundred thousand items have in files."""
 
 
 class PageBudget:
