@@ -53,7 +53,7 @@ LOOK_SECONDS_MAX = 0.16
 
 
 RESIDENT_BYTES_MIN = 192 << 20
-"""Of all shards together; a budget worth keeping: what some hundred thousand items have in files."""
+"""Of all shards together; a budget worth keeping: the files of some hundred thousand items."""
 
 
 class PageBudget:
