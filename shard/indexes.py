@@ -115,7 +115,7 @@ class Indexes:
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
         self.merger = Merger()
-        RECENT_ITEMS.bytes_max = settings.recent_items_bytes_max
+        RECENT_ITEMS.begin(settings.recent_items_bytes_max)
         self.page_budget = PageBudget(
             self._resident_bytes_max,
             release_items=self._release_items,

@@ -34,6 +34,10 @@ class RecentItems:
     __slots__ = ("_older", "_older_bytes", "_younger", "_younger_bytes", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
+        self.begin(bytes_max)
+
+    def begin(self, bytes_max: int) -> None:
+        """Begin with nothing."""
         self.bytes_max = bytes_max
         self._younger: dict[Key, bytes] = {}
         self._younger_bytes = 0

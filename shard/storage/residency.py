@@ -81,7 +81,7 @@ class PageBudget:
         self._release_all = release_all
         self._num_releases = 0
         self.pause = LOOK_SECONDS_MIN
-        self._others = self._most = _shared_bytes()
+        self._others = self._most = shared_bytes()
         """What is resident of other files (libraries), and the most since the last release."""
 
     async def keep_always(self) -> None:
@@ -92,7 +92,7 @@ class PageBudget:
 
     def keep(self) -> bool:
         """Give pages back if need be; returns whether that was so."""
-        shared = _shared_bytes()
+        shared = shared_bytes()
         has_grown = shared > self._most
         self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
         self._most = max(self._most, shared)
@@ -116,17 +116,17 @@ class PageBudget:
         self._num_releases += 1
         if self._num_releases % _ALL_EVERY:
             self._release_items()
-            self._most = _shared_bytes()
+            self._most = shared_bytes()
             if self._room(self._most) * _SLACK_SHARE >= self._bytes_max:
                 return
         self._give_all_back()
 
     def _give_all_back(self) -> None:
         self._release_all()
-        self._others = self._most = _shared_bytes()
+        self._others = self._most = shared_bytes()
 
 
-def _shared_bytes() -> int:
+def shared_bytes() -> int:
     """Return the resident size of all file mappings; 0 where the system does not tell."""
     try:
         return int(_STATM.read_bytes().split()[2]) * _PAGE_BYTES

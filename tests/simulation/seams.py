@@ -22,6 +22,7 @@ from typing import Any
 import lmdb
 
 from common import faults
+from shard.storage import residency
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
 from tests.simulation.world import Killed, World
 
@@ -123,6 +124,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     }
     stand_ins: dict[int, Any] = {id(real): stand_in for real, stand_in in modules.items()}
     stand_ins[id(threading.Lock)] = partial(Lock, world)
+    # The real memory would decide when a shard looks at it again.
+    stand_ins[id(residency.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
 
     def make_executor(*arguments: Any, **options: Any) -> Executor:
