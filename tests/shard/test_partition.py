@@ -290,6 +290,25 @@ def test_older_states_share_the_merged_segment(shard: Shard) -> None:
     assert len(uids) == 1
 
 
+def test_state_keeps_what_died_in_it_for_the_states_before(shard: Shard) -> None:
+    """A state may have nothing of a merged segment to show; the one before is restored from it."""
+    shard.held = 1
+    shard.put(*[{"id": number} for number in range(200)])
+    shard.put({"id": "short-lived"})
+    shard.writer.retire_tail()
+    assert shard.apply((Operation.DELETE, "short-lived")) == [Outcome.DELETED]
+    for number in range(8):
+        shard.put({"id": f"later {number}"})
+        shard.writer.retire_tail()
+    partition = shard.partition
+    assert "short-lived" not in _live(partition.snapshot_at(3))
+    shard.merge()
+    assert [view.segment.num_docs for view in partition.history.newest.views] == [200, 9]
+
+    assert "short-lived" in _live(partition.snapshot_at(2))
+    assert "short-lived" not in _live(partition.snapshot_at(3))
+
+
 def test_state_that_was_folded_is_refused(shard: Shard) -> None:
     for _ in range(600):
         shard.put({"id": 1})

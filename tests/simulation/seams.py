@@ -93,6 +93,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
             time,
             monotonic=monotonic,
             perf_counter=monotonic,
+            perf_counter_ns=lambda: int(world.now * 1e9),
             time=lambda: EPOCH + world.now,
             sleep=lambda seconds: world.pause(at=world.now + seconds),
         ),
