@@ -191,6 +191,9 @@ class Connection(RequestHandler):
         cause = kwargs.get("exc_info")
         if isinstance(cause, (RequestPayloadError, HttpProcessingError, ConnectionError)):
             _log.debug("client broke off", reason=str(cause))  # its answer, if any, said so
+        elif self._force_close and isinstance(cause, asyncio.InvalidStateError):
+            # aiohttp's shutdown gave a request up in the very turn in which it was answered.
+            _log.debug("closed at shutdown")
         else:
             _log.error("connection failed", cause=cause)
 
