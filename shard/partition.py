@@ -572,7 +572,7 @@ def _with_merged(
         position = len(views) if position is None else position
         live.append(records if view.deleted is None else np.delete(records, list(view.deleted)))
     shown = np.concatenate([np.zeros(0, np.uint64), *live])
-    # Also if all of it is hidden: the states before, where it was alive, are restored from this one.
+    # Also if all of it is hidden: states before, in which it was alive, are restored from this.
     if merged is not None and position is not None:
         ordinals = np.searchsorted(merged["docs.record"], shown)
         hidden = np.delete(np.arange(merged.num_docs), ordinals)

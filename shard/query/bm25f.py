@@ -258,14 +258,14 @@ def block_scratch() -> Any:
     return BlockScratch(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES + 1, np.int64))
 
 
-@kernel("uint8(FieldLengths, uint64, int64)", inline=True, allocates=False)
-def length_code(field_lengths: FieldLengths, row: Any, doc: Any) -> Any:
-    """Return the code of the length of a row's field in a document."""
-    _, length_starts, lengths, length_doc_starts, length_docs = field_lengths
+@kernel("uint64(FieldLengths, uint64, int64)", inline=True, allocates=False)
+def length_place(lengths: FieldLengths, row: Any, doc: Any) -> Any:
+    """Return where the code of the length of a row's field in a document is."""
+    _, length_starts, _, length_doc_starts, length_docs = lengths
     start = length_starts[row]
     sparse = length_doc_starts[row]
     if sparse < 0:
-        return lengths[np.uint64(start + doc)]
+        return np.uint64(start + doc)
     low = np.int64(0)
     high = length_starts[np.int64(row) + 1] - start - 1
     while low < high:
@@ -274,7 +274,13 @@ def length_code(field_lengths: FieldLengths, row: Any, doc: Any) -> Any:
             low = middle + 1
         else:
             high = middle
-    return lengths[start + low]
+    return np.uint64(start + low)
+
+
+@kernel("uint8(FieldLengths, uint64, int64)", inline=True, allocates=False)
+def length_code(lengths: FieldLengths, row: Any, doc: Any) -> Any:
+    """Return the code of the length of a row's field in a document."""
+    return lengths.lengths[length_place(lengths, row, doc)]
 
 
 @kernel("int64(int64, float64, float64)", inline=True, allocates=False)

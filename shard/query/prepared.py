@@ -96,13 +96,9 @@ def tiers_of(query: TextQuery) -> tuple[int, int]:
     best = worst = 0
     for scored in query.clauses:
         if isinstance(scored.clause, Word):
-            used = [
-                tier
-                for tier, weight in zip(TIER_OF_KIND, scored.weights[0], strict=True)
-                if weight > 0
-            ]
-            best = max(best, used[0] if used else NUM_TIERS - 1)
-            worst = max(worst, used[-1] if used else 0)
+            kinds = [kind for kind, weight in enumerate(scored.weights[0]) if weight > 0]
+            best = max(best, TIER_OF_KIND[kinds[0]] if kinds else NUM_TIERS - 1)
+            worst = max(worst, TIER_OF_KIND[kinds[-1]] if kinds else 0)
     return best, worst
 
 

@@ -16,7 +16,8 @@ so a pair that stands together counts like a further word of that part of its we
 
 As the bonus is bounded, most documents need not be looked at: of the k best by score without it,
 the worst has at least that score with it; whoever cannot reach this even with the whole bonus stays
-below. Only the others' positions are read, and the order of the k best is exact.
+below. Only the others' positions are read, and the order of the k best is exact. The worst of the
+best is known well once those in front without bonus have theirs.
 
 A word half typed stands for thousands of terms, of which a document has few. These are looked for
 by prefix lists, from prefix to longer prefix (`_narrow`), and then read.
@@ -45,7 +46,8 @@ from shard.index.postings import (
     sum_freqs,
 )
 from shard.index.prefix_lists import PrefixRanges
-from shard.query.bm25f import FieldGains, ScoredLists
+from shard.query.bm25f import ScoredLists
+from shard.query.ranking import GREATEST, kth_greatest, pick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +71,12 @@ _DOCS_MAX: Final = 1 << 20
 """Documents looked at in one go (twenty bits of an occurrence)."""
 _DEPTH_MAX: Final = 8
 """Prefixes, each longer than the one before, by which terms are looked for."""
+_FIRST_FACTOR: Final = 4
+"""How many times the documents wanted get their bonus first."""
+_FIRST_MIN: Final = 32
+
+_NO_TERMS: Final = np.zeros(0, np.uint32)
+_NO_LANGUAGES: Final = np.zeros(0, np.uint64)
 
 
 @arguments
@@ -92,6 +100,29 @@ class _QueryTerms(NamedTuple):
     terms: NDArray[np.uint32]
     languages: NDArray[np.uint64]
     words: NDArray[np.int64]
+
+
+@arguments
+class Nearness(NamedTuple):
+    """What the words of a query give where they stand together in documents of a segment.
+
+    Attributes:
+        positions: of the segment's words.
+        num_terms: of its vocabulary; what comes behind are prefix lists.
+        prefixes: the terms of these.
+        read: the terms of the query's words.
+        pair_weights: of each word and the next; none: nothing is given.
+        unit: what a closeness of 1 gives with weight 1, in units of 2^-32.
+        most: more than any document gets, in the same units.
+    """
+
+    positions: Positions
+    num_terms: int
+    prefixes: PrefixRanges
+    read: _QueryTerms
+    pair_weights: NDArray[np.float64]
+    unit: float
+    most: int
 
 
 @arguments
@@ -312,22 +343,16 @@ def _add_occurrences(
     return num_found
 
 
-@kernel("uint64[::1](ScoredLists, Positions, int64, PrefixRanges, _QueryTerms, uint32[::1])")
-def _list_occurrences(
-    scored: ScoredLists,
-    positions: Positions,
-    num_terms: Any,
-    prefixes: PrefixRanges,
-    read: _QueryTerms,
-    wanted: Any,
-) -> Any:
+@kernel("uint64[::1](ScoredLists, Nearness, uint32[::1])")
+def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: Any) -> Any:
     """Return the places of terms and prefix lists, each of a word, in documents; not sorted.
 
     An occurrence is: number of the document (20 bits), field (16), position (22), 63 - word (6):
     where one place is two words of the query, the later word is looked at first, so that it meets
     the earlier one at the place before, not at its own.
     """
-    terms, languages, words = read
+    positions, num_terms, prefixes = nearness.positions, nearness.num_terms, nearness.prefixes
+    terms, languages, words = nearness.read
     readings, listed = _narrow(scored.lists, num_terms, prefixes, terms, wanted)
     docs, numbers = listed
     found = np.empty(256, np.uint64)
@@ -394,88 +419,116 @@ def _measure(occurrences: Any, pair_weights: Any, sums: Any) -> None:
             sums[doc] += pair_weights[pair] * best[pair]
 
 
-@kernel(
-    "int64[::1](ScoredLists, Positions, int64, PrefixRanges, _QueryTerms, uint32[::1], "
-    "float64[::1], float64)"
-)
-def _reward(
-    scored: ScoredLists,
-    positions: Positions,
-    num_terms: Any,
-    prefixes: PrefixRanges,
-    read: _QueryTerms,
-    wanted: Any,
-    pair_weights: Any,
-    unit: Any,
-) -> Any:
-    """Return the bonus of documents, in whole numbers: closeness in so many units."""
-    occurrences = _list_occurrences(scored, positions, num_terms, prefixes, read, wanted)
-    occurrences.sort()
-    sums = np.empty(len(wanted), np.float64)
-    _measure(occurrences, pair_weights, sums)
-    bonus = np.empty(len(wanted), np.int64)
-    for i in range(len(wanted)):
-        bonus[i] = np.rint(sums[i] * unit)
+@kernel("int64[::1](ScoredLists, Nearness, uint32[::1])")
+def reward(scored: ScoredLists, nearness: Nearness, docs: Any) -> Any:
+    """Return the bonus of ascending documents, in units of 2^-32."""
+    pair_weights, unit = nearness.pair_weights, nearness.unit
+    bonus = np.zeros(len(docs), np.int64)
+    if len(pair_weights) == 0:
+        return bonus
+    for start in range(0, len(docs), _DOCS_MAX):
+        wanted = docs[start : start + _DOCS_MAX]
+        occurrences = _list_occurrences(scored, nearness, wanted)
+        occurrences.sort()
+        sums = np.empty(len(wanted), np.float64)
+        _measure(occurrences, pair_weights, sums)
+        for i in range(len(wanted)):
+            bonus[start + i] = np.rint(sums[i] * unit)
     return bonus
 
 
+@kernel("int64(int64)", inline=True, allocates=False)
+def num_first(k: Any) -> Any:
+    """Return how many get their bonus first, where the k best are wanted."""
+    return max(_FIRST_FACTOR * k, _FIRST_MIN)
+
+
+@kernel("(uint32[::1], int64[::1], uint32[::1], int64[::1])")
+def _join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
+    """Return the documents of two ascending lists in order, with their totals."""
+    size = len(docs) + len(more_docs)
+    all_docs = np.empty(size, np.uint32)
+    all_totals = np.empty(size, np.int64)
+    i = 0
+    j = 0
+    for at in range(size):
+        if j == len(more_docs) or (i < len(docs) and docs[i] < more_docs[j]):
+            all_docs[at] = docs[i]
+            all_totals[at] = totals[i]
+            i += 1
+        else:
+            all_docs[at] = more_docs[j]
+            all_totals[at] = more_totals[j]
+            j += 1
+    return all_docs, all_totals
+
+
+@kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], int64)")
+def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k: Any) -> Any:
+    """Return the documents that can be among the best, with their whole scores.
+
+    Args:
+        scored: the posting lists.
+        nearness: of the query's words.
+        docs: ascending.
+        totals: their scores without bonus.
+        k: how many of the best are wanted; at least 1.
+
+    Returns:
+        Ascending documents, with bonus: at least the k best, and all that are their equals.
+    """
+    if len(nearness.pair_weights) == 0 and k < len(docs):
+        return pick(docs, totals, kth_greatest(totals, k), GREATEST, totals)
+    if len(docs) <= max(k, 2 * num_first(k)):
+        return docs.copy(), totals + reward(scored, nearness, docs)
+    least = kth_greatest(totals, num_first(k))
+    first, first_totals = pick(docs, totals, least, GREATEST, totals)
+    first_totals += reward(scored, nearness, first)
+    reach = kth_greatest(first_totals, k) - nearness.most
+    if reach >= least:
+        return first, first_totals
+    others, other_totals = pick(docs, totals, reach, least - 1, totals)
+    other_totals += reward(scored, nearness, others)
+    return _join(first, first_totals, others, other_totals)
+
+
 def closeness_bound(pair_weights: NDArray[np.float64]) -> float:
-    """Return the greatest sum that `Closeness` can give; no pair goes before the first."""
+    """Return the greatest sum of weight times closeness; no pair goes before the first."""
     return float(pair_weights[0] + CHAIN_MAX * pair_weights[1:].sum())
 
 
-class Closeness:
-    """How close the words of a query stand, in documents of one segment.
+def make_nearness(
+    index: TextIndex,
+    expansions: Sequence[Expansion],
+    pair_weights: NDArray[np.float64],
+    unit: float,
+    most: int,
+) -> Nearness:
+    """Return what words give where they stand together.
 
     Args:
         index: the segment's text structures.
         expansions: of the words, in order; at most `WORDS_MAX`.
-        pair_weights: of each word and the next.
-        fields: which are searched, and their languages.
+        pair_weights: of each word and the next; none: nothing is given.
+        unit: what a closeness of 1 gives with weight 1, in units of 2^-32.
+        most: more than any document gets, in the same units.
     """
-
-    __slots__ = ("_fields", "_index", "_pair_weights", "_read")
-
-    def __init__(
-        self,
-        index: TextIndex,
-        expansions: Sequence[Expansion],
-        pair_weights: NDArray[np.float64],
-        fields: FieldGains,
-    ) -> None:
-        # A prefix list also has what is a better match of its word: an occurrence of the same.
-        read = [one.joined or one for one in expansions]
-        self._index = index
-        self._read = _QueryTerms(
-            np.concatenate([one.terms for one in read]),
-            np.concatenate([one.languages for one in read]),
-            np.repeat(np.arange(len(read)), [len(one) for one in read]),
-        )
-        self._pair_weights = pair_weights
-        self._fields = fields
-
-    def bonus(self, docs: NDArray[np.uint32], unit: float) -> NDArray[np.int64]:
-        """Return what ascending documents get, rounded.
-
-        Args:
-            docs: the documents.
-            unit: of a closeness of 1 with a pair of weight 1.
-        """
-        if len(docs) <= _DOCS_MAX:
-            return self._bonus(docs, unit)
-        pieces = [docs[at : at + _DOCS_MAX] for at in range(0, len(docs), _DOCS_MAX)]
-        return np.concatenate([self._bonus(piece, unit) for piece in pieces])
-
-    def _bonus(self, docs: NDArray[np.uint32], unit: float) -> NDArray[np.int64]:
-        index = self._index
-        bonus: NDArray[np.int64] = _reward(
-            self._fields.lists,
-            index.positions,
-            len(index.vocabulary),
-            index.prefix_ranges,
-            self._read,
-            docs,
-            self._pair_weights,
-            unit,
-        )
-        return bonus
+    # A prefix list also has what is a better match of its word: an occurrence of the same.
+    read = [one.joined or one for one in expansions]
+    counts = [len(one) for one in read]
+    words = np.arange(len(read))
+    if counts.count(1) != len(counts):
+        words = np.repeat(words, counts)
+    return Nearness(
+        index.positions,
+        len(index.vocabulary),
+        index.prefix_ranges,
+        _QueryTerms(
+            np.concatenate([one.terms for one in read]) if read else _NO_TERMS,
+            np.concatenate([one.languages for one in read]) if read else _NO_LANGUAGES,
+            words,
+        ),
+        pair_weights,
+        unit,
+        most,
+    )

@@ -29,6 +29,7 @@ from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.collect.matches import Matches
 from shard.index.doc_sets import count_docs, list_all_docs, list_docs
 from shard.index.text_index import TextIndex, text_index
+from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import (
     FREQ_UNIT,
     NO_BITS,
@@ -50,9 +51,8 @@ from shard.query.bm25f import (
 from shard.query.expansion import Expansion, expand_word, language_bits
 from shard.query.phrase import find_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
-from shard.query.proximity import Closeness
-from shard.query.ranking import kth_greatest, pick
-from shard.query.term_lists import TermLists
+from shard.query.proximity import Nearness, make_nearness, rank_near, reward
+from shard.query.term_lists import TermLists, Terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +63,6 @@ if TYPE_CHECKING:
 
 _GAINS_MAX: Final = 64
 """Tables of gains kept per segment."""
-_FIRST_FACTOR: Final = 4
-"""How many times the hits wanted get their bonus first."""
-_FIRST_MIN: Final = 32
 _CANDIDATES_SHARE: Final = 64
 """Where fewer documents than one in so many are left, blocks without them are left out."""
 
@@ -181,6 +178,15 @@ def _is_outside(docs: Any, bits: Any) -> Any:
     return outside
 
 
+def _as_terms(singles: Sequence[_Single]) -> Terms:
+    """Return the terms of words as arrays."""
+    return Terms(
+        np.array([one.term for one in singles], np.int64),
+        np.array([one.languages for one in singles], np.uint64),
+        np.array([one.weight for one in singles]),
+    )
+
+
 def _joined(result: _Scored, more: _Scored) -> _Scored:
     """Return the documents of the second result, a part of the first, with what both give."""
     scores, tiers = _intersect(result, more)
@@ -198,7 +204,7 @@ class Evaluation:
 
     __slots__ = (
         "_better",
-        "_closeness",
+        "_nearness",
         "_readings",
         "fields",
         "index",
@@ -219,9 +225,9 @@ class Evaluation:
         self.fields = _gains_of(segment, prepared)
         self.k1 = self.query.k1 * FREQ_UNIT
         SCRATCH.reserve(self.index.num_docs)
-        self.lists = TermLists(segment, self.index, self.fields, self.k1, SCRATCH.members)
+        self.lists = TermLists(segment, self.fields, self.k1, SCRATCH.members)
         self._readings: list[_Reading] | None = None
-        self._closeness: Closeness | None = None
+        self._nearness: Nearness | None = None
         self._better: dict[int, Evaluation] = {}
 
     def up_to(self, tier: int) -> Evaluation:
@@ -306,15 +312,29 @@ class Evaluation:
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
         """Return the documents that have all terms, given rarest first."""
-        docs, scores = self.lists.match(
-            np.array([one.term for one in singles], np.int64),
-            np.array([one.languages for one in singles], np.uint64),
-            np.array([one.weight for one in singles]),
-            allowed,
-            candidates,
-        )
+        docs, scores = self.lists.match(_as_terms(singles), allowed, candidates)
         tier = max([one.tier for one in singles])
         return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
+
+    def best(
+        self, allowed: NDArray[np.uint64], k: int
+    ) -> tuple[NDArray[np.uint32] | None, NDArray[np.uint32], NDArray[np.int64]] | None:
+        """Return the best documents that every clause matches, scoring as few as possible.
+
+        Returns:
+            All documents that match, or None if they were not looked for; at least the k best of
+            them; and what these score. None where each has to be scored by `match_all`: unless each
+            word is one term.
+        """
+        singles = [one.single for one in self.readings if one.single is not None]
+        if len(singles) < len(self.readings):
+            return None
+        if len(singles) > 1:
+            return best_of_terms(self.lists, _as_terms(singles), allowed, self.nearness, k)
+        (single,) = singles
+        term = single.term, single.languages, single.weight
+        best = best_of_term(self.lists, *term, allowed, k)
+        return None if best is None else (None, *best)
 
     def _score_word(
         self,
@@ -484,14 +504,34 @@ class Evaluation:
 
     # --- proximity
 
+    @property
+    def nearness(self) -> Nearness:
+        """What the query's words give where they stand together."""
+        if self._nearness is None:
+            pairs = self.prepared.pairs
+            words = () if pairs is None else pairs.words
+            self._nearness = make_nearness(
+                self.index,
+                [self.expansion(word) for word in words],
+                np.zeros(0) if pairs is None else pairs.weights,
+                self.query.proximity * SCORE_UNIT,
+                self.prepared.bonus_max,
+            )
+        return self._nearness
+
     def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return what documents get for words that stand together, in units of 2^-32."""
-        pairs = self.prepared.pairs
-        assert pairs is not None, "no words give a bonus"
-        if self._closeness is None:
-            expansions = [self.expansion(word) for word in pairs.words]
-            self._closeness = Closeness(self.index, expansions, pairs.weights, self.fields)
-        return self._closeness.bonus(docs, self.query.proximity * SCORE_UNIT)
+        bonus: NDArray[np.int64] = reward(self.fields.lists, self.nearness, docs)
+        return bonus
+
+    def rank(
+        self, docs: NDArray[np.uint32], totals: NDArray[np.int64], k: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return those of scored documents that can be among the k best, with their bonus."""
+        ranked: tuple[NDArray[np.uint32], NDArray[np.int64]] = rank_near(
+            self.fields.lists, self.nearness, docs, totals, k
+        )
+        return ranked
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
@@ -572,23 +612,24 @@ def _best_of_all(
     """
     prepared = evaluation.prepared
     head = evaluation.up_to(prepared.best_tier)
-    single = head.readings[0].single if len(head.readings) == 1 else None
+    docs: NDArray[np.uint32] | None = None
     ranked, totals = NO_DOCS, np.zeros(0, np.int64)
     if num_ranked > 0:
-        best = None
-        if single is not None:
-            weights = (single.term, single.languages, single.weight)
-            best = head.lists.best(*weights, allowed, num_ranked)
+        best = head.best(allowed, num_ranked)
         if best is not None:
-            ranked, totals = best
+            docs, ranked, totals = best
         elif head is not evaluation:
             result = head.match_all(allowed)
             ranked, totals = _rank(head, result.docs, result.scores, num_ranked)
-        if len(ranked) < num_ranked:
+        if len(ranked) < num_ranked and (docs is None or head is not evaluation):
             return None
-    if single is None or head is not evaluation:
+    single = head.readings[0].single if len(head.readings) == 1 else None
+    if head is not evaluation or (docs is None and single is None):
         found = Matches(view, words=evaluation.members(allowed))
+    elif docs is not None:
+        found = Matches(view, docs=docs)
     else:
+        assert single is not None
         found = _all_of_one(head, view, single, allowed)
     if head is not evaluation:
         totals = totals + prepared.step * (evaluation.tier - head.tier)
@@ -601,10 +642,7 @@ def _all_of_one(
     """Return the documents of one term; only their number, where that is known and suffices."""
 
     def list_docs() -> NDArray[np.uint32]:
-        terms = np.array([single.term], np.int64)
-        masks = np.array([single.languages], np.uint64)
-        no_weights = np.zeros(1)
-        return evaluation.lists.match(terms, masks, no_weights, allowed, None, is_scored=False)[0]
+        return evaluation.lists.match(_as_terms([single]), allowed, None, is_scored=False)[0]
 
     count = None if len(allowed) else evaluation.lists.count(single.term, single.languages)
     if count is None:
@@ -641,48 +679,23 @@ def _rank(
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that can be among the best, with their whole scores.
 
-    The bonus for proximity is bounded, so whoever cannot reach the worst of the best even with all
-    of it need not be looked at. The worst of the best is known well once those in front without
-    bonus have theirs.
-    """
-    prepared = evaluation.prepared
-    if num_ranked is None or num_ranked >= len(docs):
-        return docs, totals if prepared.pairs is None else _with_bonus(evaluation, docs, totals)
-    if num_ranked <= 0:
-        return NO_DOCS, np.zeros(0, np.int64)
-    if prepared.pairs is None:
-        return pick(docs, totals, kth_greatest(totals, num_ranked))
-    num_first = max(_FIRST_FACTOR * num_ranked, _FIRST_MIN)
-    least = kth_greatest(totals, min(num_first, len(docs)))
-    first, first_totals = pick(docs, totals, least)
-    first_totals = _with_bonus(evaluation, first, first_totals)
-    reach = kth_greatest(first_totals, num_ranked) - prepared.bonus_max
-    if reach >= least:
-        return first, first_totals
-    others, other_totals = pick(docs, totals, reach, least)
-    if len(others) == 0:
-        return first, first_totals
-    other_totals = _with_bonus(evaluation, others, other_totals)
-    ranked = np.concatenate((first, others))
-    order = np.argsort(ranked)
-    return ranked[order], np.concatenate((first_totals, other_totals))[order]
-
-
-def _with_bonus(
-    evaluation: Evaluation, docs: NDArray[np.uint32], totals: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return scores with what words that stand together give.
-
     A word is what the document has it for: terms of worse tiers than the document's do not count.
+    So where hits are of several tiers, each tier has its own bonus; and none gets past the tier
+    before, since the sum of clauses and bonus is less than a step.
     """
     prepared = evaluation.prepared
-    if not prepared.needs_all or evaluation.has_one_tier:
-        return totals + evaluation.bonus(docs)
-    # The sum of the clauses is less than a step.
+    k = len(docs) if num_ranked is None else num_ranked
+    if k <= 0 or len(docs) == 0:
+        return NO_DOCS, np.zeros(0, np.int64)
+    if prepared.pairs is None or not prepared.needs_all or evaluation.has_one_tier:
+        return evaluation.rank(docs, totals, k)
     tiers = prepared.worst_tier - totals // prepared.step
-    totals = totals.copy()
+    parts = []
     for tier in range(prepared.best_tier, prepared.worst_tier + 1):
         at = np.flatnonzero(tiers == tier)
-        if len(at):
-            totals[at] += evaluation.up_to(tier).bonus(docs[at])
-    return totals
+        if k > 0 and len(at):
+            parts.append(evaluation.up_to(tier).rank(docs[at], totals[at], k))
+            k -= len(at)
+    ranked = np.concatenate([part[0] for part in parts])
+    order = np.argsort(ranked)
+    return ranked[order], np.concatenate([part[1] for part in parts])[order]

@@ -22,6 +22,7 @@ from typing import Any
 import lmdb
 
 from common import faults
+from shard import wishes
 from shard.storage import residency
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
 from tests.simulation.world import Killed, World
@@ -128,6 +129,8 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     # The real memory would decide when a shard looks at it again.
     stand_ins[id(residency.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
+    # What another world has wished for is not this one's.
+    stand_ins[id(wishes.WISHES)] = wishes.Wishes()
 
     def make_executor(*arguments: Any, **options: Any) -> Executor:
         return Executor(world, world.current.process, *arguments, **options)

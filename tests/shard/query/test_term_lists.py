@@ -10,11 +10,13 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Word
 from shard.index.field_registry import FieldRegistry
 from shard.index.segment import Segment
+from shard.query.best_terms import best_of_term
 from shard.query.bm25f import NO_BITS
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
 from shard.query.text_search import Evaluation, match_text
 from shard.snapshot import SegmentView
+from shard.wishes import WISHES
 from tests.shard.text_model import make_segment, scores_of
 
 NUM_DOCS = 8_000
@@ -82,7 +84,8 @@ def test_most_of_a_long_list_is_left_out(segment: Segment, registry: FieldRegist
     evaluation = Evaluation(segment, PreparedQuery(query, registry, LANGUAGES))
     single = evaluation.single(query.clauses[0].clause, query.clauses[0].weights)
     assert single is not None
-    best = evaluation.lists.best(single.term, single.languages, single.weight, NO_BITS, 3)
+    term = single.term, single.languages, single.weight
+    best = best_of_term(evaluation.lists, *term, NO_BITS, 3)
     assert best is not None
     assert len(best[0]) < NUM_DOCS / 4
 
@@ -105,14 +108,89 @@ def test_the_documents_of_several_terms_are_those_that_have_all(
     assert few.found.docs.tolist() == both.found.docs.tolist()
 
 
-def test_the_kth_greatest_and_those_that_reach_it() -> None:
+@pytest.fixture(scope="module")
+def common(registry: FieldRegistry) -> Segment:
+    """Texts of random lengths in which four words are common, and some stand together."""
+    rng = np.random.default_rng(11)
+    words = np.array(["sea", "tide", "moon", "salt", "filler"])
+    items = []
+    for _ in range(3 * NUM_DOCS):
+        size = int(rng.integers(2, 50))
+        text = rng.choice(words, size, p=(0.08, 0.06, 0.04, 0.002, 0.818))
+        items.append({"text": " ".join(text), "title": str(rng.choice(words))})
+    return make_segment(items, registry)
+
+
+@pytest.mark.parametrize("k", [1, 10, 37])
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("text", ["sea tide", "tide sea moon", "moon salt", "sea tide moon salt"])
+def test_the_best_of_several_terms_are_those_of_all(
+    common: Segment, registry: FieldRegistry, text: str, share: float, k: int
+) -> None:
+    view = SegmentView(common)
+    allowed = None
+    if share < 1.0:
+        chance = np.random.default_rng(k).random(common.num_docs)
+        allowed = np.zeros((common.num_docs + 63) >> 6, np.uint64)
+        docs = np.flatnonzero(chance < share)
+        np.bitwise_or.at(allowed, docs >> 6, np.uint64(1) << (docs & 63).astype(np.uint64))
+    # Averages that drift a little (bounds are kept), then a lot (they are made anew).
+    for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5)):
+        prepared = PreparedQuery(make_query(text, averages), registry, LANGUAGES)
+        everything = match_text(view, prepared, allowed, None)
+        scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
+        worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)
+        for _ in range(2):  # without bounds, and with those that this wishes for
+            best = match_text(view, prepared, allowed, k)
+            assert best.found.count == everything.found.count
+            assert best.found.docs.tolist() == everything.found.docs.tolist()
+            ranked = best.ranked.docs.tolist()
+            assert [scores[doc] for doc in ranked] == scores_of(best)
+            assert {doc for doc, score in scores.items() if score >= worst} <= set(ranked)
+            WISHES.grant_all()
+
+
+def test_bounds_say_which_documents_are_scored(common: Segment, registry: FieldRegistry) -> None:
+    prepared = PreparedQuery(make_query("tide sea"), registry, LANGUAGES)
+    evaluation = Evaluation(common, prepared)
+    evaluation.best(NO_BITS, 3)
+    WISHES.grant_all()
+    bounds = common.caches["bounds"][evaluation.fields.choice].of_groups
+    assert bounds.is_known.any()
+    found = evaluation.best(NO_BITS, 3)
+    assert found is not None
+    docs, best, scores = found
+    assert docs is not None
+    assert len(best) < len(docs) / 10
+    first = int(best[np.argmax(scores)])
+
+    codes = bounds.codes.reshape(len(bounds.is_known), -1)
+    kept = codes[:, first >> 4].copy()
+    codes[:, first >> 4] = 0
+    try:
+        others = evaluation.best(NO_BITS, 3)
+    finally:
+        codes[:, first >> 4] = kept
+
+    assert others is not None
+    assert first not in others[1]
+
+
+@pytest.mark.parametrize("kind", ["few values", "many values", "equal", "ascending", "descending"])
+def test_the_kth_greatest_and_those_that_reach_it(kind: str) -> None:
     rng = np.random.default_rng(3)
-    scores = rng.integers(0, 50, 1_000)
+    scores = {
+        "few values": rng.integers(0, 50, 1_000),
+        "many values": rng.integers(-(1 << 60), 1 << 60, 1_000),
+        "equal": np.full(1_000, 7),
+        "ascending": np.arange(1_000),
+        "descending": np.arange(1_000)[::-1].copy(),
+    }[kind]
     docs = np.arange(1_000, dtype=np.uint32)
-    for k in (1, 7, 128, 129, 1_000):
+    for k in (1, 7, 128, 129, 500, 999, 1_000):
         worst = kth_greatest(scores, k)
         assert worst == np.sort(scores)[-k]
-        picked, picked_scores = pick(docs, scores, worst, 45)
-        expected = np.flatnonzero((scores >= worst) & (scores < 45))
+        picked, picked_scores = pick(docs, scores, worst, 45, scores)
+        expected = np.flatnonzero((scores >= worst) & (scores <= 45))
         assert picked.tolist() == expected.tolist()
         assert picked_scores.tolist() == scores[expected].tolist()
