@@ -318,8 +318,8 @@ def _best_of_terms(
         if places[i] >= 0:
             codes = bounds.codes[places[i] * num_groups : (places[i] + 1) * num_groups]
             _add_bounds(docs, codes, bounds.drift, words.weights[i], k1, uppers)
-    # Those in front by their bounds (a sample tells about which these are); of these, those in front
-    # by score: the worst of the best.
+    # Those in front by bounds, about which a sample tells; of these, those in front by score, which
+    # tell the worst of the best.
     least = kth_greatest(uppers[::_SAMPLE_STEP].copy(), num_bounded // _SAMPLE_STEP)
     some, totals = pick(docs, uppers, least, GREATEST, scores)
     if len(some) < num_first(k):
