@@ -418,7 +418,7 @@ def best_of_terms(
         words: the terms.
         allowed: bitset of documents; empty: all.
         nearness: what the query's words give where they stand together.
-        k: at least 1.
+        k: from 1 to `HEAP_MAX`.
 
     Returns:
         All documents, ascending; of these at least the k best, and all that are their equals; the

@@ -472,7 +472,7 @@ def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k
         nearness: of the query's words.
         docs: ascending.
         totals: their scores without bonus.
-        k: how many of the best are wanted; at least 1.
+        k: how many of the best are wanted; from 1 to `HEAP_MAX`, or at least as many as there are.
 
     Returns:
         Ascending documents, with bonus: at least the k best, and all that are their equals.

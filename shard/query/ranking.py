@@ -2,7 +2,7 @@
 
 Scores are int64 in units of 2^-32. Few are wanted of many, so the k-th greatest is found by a heap
 in one pass (1 ns a score: hardly one is greater than the least of the heap), and those that reach
-it are picked in another. Deep pages want thousands: then they are selected (5 ns a score).
+it are picked in another. Deep pages want thousands: then numpy's selection is faster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from common.heaps import replace_least
 from common.kernels import kernel
 
 HEAP_MAX: Final = 128
-"""The greatest k for which the heap is used."""
+"""The greatest number of best documents that kernels look for."""
 GREATEST: Final = np.iinfo(np.int64).max
 """No score is greater."""
 _LEAST: Final = np.iinfo(np.int64).min
@@ -37,44 +37,10 @@ def heap_kth_greatest(scores: Any, k: Any, heap: Any) -> Any:
     return heap[0]
 
 
-@kernel("int64(int64[::1], int64)", allocates=False)
-def _select(scores: Any, at: Any) -> Any:
-    """Return what stands at a place in ascending order; changes the order.
-
-    Hoare: Algorithm 65, find, CACM 1961; with the median of three, so that ordered scores do it no
-    harm.
-    """
-    low: Any = np.int64(0)
-    high: Any = np.int64(len(scores) - 1)
-    while low < high:
-        first, middle, last = scores[low], scores[(low + high) >> 1], scores[high]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        i = low
-        j = high
-        while i <= j:
-            while scores[i] < pivot:
-                i += 1
-            while scores[j] > pivot:
-                j -= 1
-            if i <= j:
-                scores[i], scores[j] = scores[j], scores[i]
-                i += 1
-                j -= 1
-        if at <= j:
-            high = j
-        elif at >= i:
-            low = i
-        else:
-            break
-    return scores[at]
-
-
 @kernel("int64(int64[::1], int64)")
 def kth_greatest(scores: Any, k: Any) -> Any:
     """Return the k-th greatest of at least k scores; k is at least 1."""
-    if k <= HEAP_MAX:
-        return heap_kth_greatest(scores, k, np.empty(k, np.int64))
-    return _select(scores.copy(), len(scores) - k)
+    return heap_kth_greatest(scores, k, np.empty(k, np.int64))
 
 
 @kernel("(uint32[::1], int64[::1], int64, int64, int64[::1])")
