@@ -56,7 +56,7 @@ from shard.query.bm25f import (
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.proximity import Nearness, num_first, rank_near, reward
-from shard.query.ranking import GREATEST, heap_kth_greatest, kth_greatest, pick
+from shard.query.ranking import GREATEST, best_of, heap_kth_greatest, kth_greatest, pick
 from shard.query.term_lists import (
     Matched,
     Searched,
@@ -176,7 +176,7 @@ def _best_of_term(
     bits: Any,
     k: Any,
 ) -> Any:
-    """Return documents and scores of a term's k best and of those beside them in their blocks.
+    """Return documents and scores of a term's k best, and of all that are their equals.
 
     A round scores the blocks whose bounds are great enough. What the k-th best of these scores
     tells which blocks it takes to be sure; if they were not all there, they are the next round.
@@ -232,7 +232,7 @@ def _best_of_term(
         for position in range(found):
             scores[position] = saturate(scores[position], weight, k1)
         if num_chosen == num_blocks:
-            return docs, scores
+            return best_of(docs, scores, k)
         is_enough = True
         if found >= k:
             worst = heap_kth_greatest(scores, k, heap if k <= len(heap) else np.empty(k, np.int64))
@@ -247,7 +247,7 @@ def _best_of_term(
             for block in range(num_blocks):
                 is_chosen[block] = bounds[block] >= least
         if is_enough:
-            return docs, scores
+            return best_of(docs, scores, k)
 
 
 # --- kernels: several terms
@@ -421,8 +421,8 @@ def best_of_terms(
         k: from 1 to `HEAP_MAX`.
 
     Returns:
-        All documents, ascending; of these at least the k best, and all that are their equals; the
-        scores of the latter, with bonus, in units of 2^-32.
+        All documents, ascending; of these the k best, and all that are their equals; the scores of
+        the latter, with bonus, in units of 2^-32.
     """
     kept, drift = _kept_bounds(lists)
     docs, best, totals, num_missing = _best_of_terms(
@@ -433,7 +433,7 @@ def best_of_terms(
         lists.k1,
         allowed,
         Searched(lists.index.num_docs, lists.bits),
-        kept.of_groups._replace(drift=drift),
+        kept.of_groups if drift == 1.0 else kept.of_groups._replace(drift=drift),
         nearness,
         k,
     )

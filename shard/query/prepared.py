@@ -45,12 +45,12 @@ class PreparedQuery:
         needs_all: whether every clause must match.
         best_tier: the best tier that a document can match all clauses in.
         worst_tier: the worst tier that some clause can match in.
-        step: what a tier, or a leading clause, is worth, in units of 2^-32.
         pairs: the pairs of words that give a bonus, or None if none does.
         bonus_max: more than any document's bonus, in units of 2^-32.
     """
 
     __slots__ = (
+        "_step",
         "best_tier",
         "bonus_max",
         "languages",
@@ -58,7 +58,6 @@ class PreparedQuery:
         "pairs",
         "query",
         "registry",
-        "step",
         "worst_tier",
     )
 
@@ -68,13 +67,20 @@ class PreparedQuery:
         self.languages = languages
         self.needs_all = query.required >= len(query.clauses)
         self.best_tier, self.worst_tier = tiers_of(query)
-        self.step = tier_step(query)
+        self._step = 0
         self.pairs = proximity_pairs(query)
         self.bonus_max = 0
         if self.pairs is not None:
             # A little more than the greatest bonus, so that rounding cannot hide a document.
             greatest = query.proximity * closeness_bound(self.pairs.weights)
             self.bonus_max = int(greatest * (1.0 + 1e-9) * SCORE_UNIT) + 1
+
+    @property
+    def step(self) -> int:
+        """What a tier, or a leading clause, is worth, in units of 2^-32; most queries need none."""
+        if not self._step:
+            self._step = tier_step(self.query)
+        return self._step
 
 
 def phrase_words(phrase: Phrase) -> list[Word]:

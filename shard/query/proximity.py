@@ -47,7 +47,7 @@ from shard.index.postings import (
 )
 from shard.index.prefix_lists import PrefixRanges
 from shard.query.bm25f import ScoredLists
-from shard.query.ranking import GREATEST, kth_greatest, pick
+from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -465,7 +465,7 @@ def _join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
 
 @kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], int64)")
 def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k: Any) -> Any:
-    """Return the documents that can be among the best, with their whole scores.
+    """Return the best documents, with their whole scores.
 
     Args:
         scored: the posting lists.
@@ -475,21 +475,22 @@ def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k
         k: how many of the best are wanted; from 1 to `HEAP_MAX`, or at least as many as there are.
 
     Returns:
-        Ascending documents, with bonus: at least the k best, and all that are their equals.
+        Ascending documents, with bonus: the k best, and all that are their equals.
     """
-    if len(nearness.pair_weights) == 0 and k < len(docs):
-        return pick(docs, totals, kth_greatest(totals, k), GREATEST, totals)
+    if len(nearness.pair_weights) == 0:
+        return best_of(docs, totals, k)
     if len(docs) <= max(k, 2 * num_first(k)):
-        return docs.copy(), totals + reward(scored, nearness, docs)
+        return best_of(docs, totals + reward(scored, nearness, docs), k)
     least = kth_greatest(totals, num_first(k))
     first, first_totals = pick(docs, totals, least, GREATEST, totals)
     first_totals += reward(scored, nearness, first)
     reach = kth_greatest(first_totals, k) - nearness.most
     if reach >= least:
-        return first, first_totals
+        return best_of(first, first_totals, k)
     others, other_totals = pick(docs, totals, reach, least - 1, totals)
     other_totals += reward(scored, nearness, others)
-    return _join(first, first_totals, others, other_totals)
+    all_docs, all_totals = _join(first, first_totals, others, other_totals)
+    return best_of(all_docs, all_totals, k)
 
 
 def closeness_bound(pair_weights: NDArray[np.float64]) -> float:

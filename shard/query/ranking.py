@@ -66,3 +66,11 @@ def pick(docs: Any, scores: Any, least: Any, greatest: Any, values: Any) -> Any:
         picked_values[at] = values[i]
         at += (score >= least) & (score <= greatest)
     return picked_docs[:size], picked_values[:size]
+
+
+@kernel("(uint32[::1], int64[::1], int64)")
+def best_of(docs: Any, scores: Any, k: Any) -> Any:
+    """Return the k best documents, and all that are their equals, as they stand; their scores."""
+    if k >= len(docs):
+        return docs.copy(), scores.copy()
+    return pick(docs, scores, kth_greatest(scores, k), GREATEST, scores)

@@ -1,4 +1,4 @@
-"""The best documents of one term are found without reading all: they are the same as if one did."""
+"""The best documents are found without scoring all: they are the same as if one did."""
 
 from __future__ import annotations
 
