@@ -238,7 +238,8 @@ class Service:
         if self.process is None:
             return
         pids = self.pids()
-        for pid in pids:
+        # strace (6.1) dies of a process that is killed while it is being stopped.
+        for pid in pids if not self.wrapper else ():
             try:
                 os.kill(pid, signal.SIGSTOP)
             except ProcessLookupError:
