@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.analysis.languages import Languages
-from common.json_scan import canonical_id
 from common.placement import hash_id
 from common.protocol.messages import (
     FacetRequest,
@@ -54,7 +53,7 @@ from shard.collect.matches import Matches, both, leave_out_each
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, select_hits, sort_values
 from shard.highlight import mark_documents
-from shard.index.external_ids import find_live
+from shard.index.external_ids import find_live, is_item_of
 from shard.index.presence import Aspect, presence_of
 from shard.index.sort_columns import needs_column
 from shard.query import filters
@@ -309,7 +308,7 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
     for view in reversed(snapshot.views):
         _, docs = find_live(view.segment, view.live_mask, hashes)
         for document in snapshot.read_documents(view.segment["docs.record"][docs]):
-            if canonical_id(document) == request.id:
+            if is_item_of(document, request.id):
                 return GetResponse(document)
     return GetResponse(None)
 

@@ -22,7 +22,7 @@ from common.errors import InternalError
 from common.json_scan import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
 from common.operations import Operation, Outcome
-from common.placement import canonical_id
+from shard.index.external_ids import item_id
 
 
 class Stored(NamedTuple):
@@ -89,21 +89,6 @@ class _Current(NamedTuple):
             return self.new.place
         assert self.stored is not None
         return self.stored.place
-
-
-class _IdOnly(msgspec.Struct):
-    """What matters of an item here; the rest is skipped, not parsed."""
-
-    id: int | str | None = None
-
-
-_decode_id = msgspec.json.Decoder(_IdOnly).decode
-
-
-def item_id(document: bytes) -> bytes | None:
-    """Return the canonical id of a valid item, or None if it has none."""
-    value = _decode_id(document).id
-    return None if value is None else canonical_id(value)
 
 
 _NEEDS_ITEM = (Operation.REPLACE, Operation.MERGE, Operation.DELETE)

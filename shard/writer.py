@@ -36,7 +36,7 @@ from common.placement import hash_id
 from common.priority import run_in_background
 from common.protocol.messages import ApplyRequest, ApplyResponse
 from common.request_ids import carried
-from shard.index.external_ids import find_live, hash_ids
+from shard.index.external_ids import find_live, hash_ids, is_item_of
 from shard.index.extraction import Extraction
 from shard.index.segment import Segment
 from shard.partition import Partition
@@ -54,7 +54,7 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
-from shard.write_plan import Change, Stored, item_id, plan_writes
+from shard.write_plan import Change, Stored, plan_writes
 
 TAIL_DOCS_MAX = 32
 TAIL_BYTES_MAX = 256 << 10
@@ -273,7 +273,7 @@ class Writer:
         except InternalError:  # one is damaged: look at each alone
             found = [self._has_id(*pair) for pair in zip(records.tolist(), ids, strict=True)]
         else:
-            found = [_is_item_of(*pair) for pair in zip(documents, ids, strict=True)]
+            found = [is_item_of(*pair) for pair in zip(documents, ids, strict=True)]
         return np.array(found, np.bool_)
 
     def _has_id(self, record: int, id: bytes) -> bool:
@@ -285,7 +285,7 @@ class Writer:
             (document,) = self._partition.documents.read([record])
         except InternalError:
             return True
-        return _is_item_of(document, id)
+        return is_item_of(document, id)
 
     def _plan_singly(self, request: ApplyRequest, additions: Additions, base: Snapshot) -> Planned:
         """Plan operations one after the other."""
@@ -508,16 +508,6 @@ class Writer:
             return
         with partition.lock:
             partition.forget_folded(state)
-
-
-def _is_item_of(document: bytes, id: bytes) -> bool:
-    """Whether an item has an id, given that the hash of its id is that of this one.
-
-    Most items begin with their id, so a look at the first bytes is enough.
-    """
-    return document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)) or (
-        item_id(document) == id
-    )
 
 
 def _is_small(additions: Additions) -> bool:

@@ -10,8 +10,7 @@ few entries: 2-3 cache misses in 500,000, where binary search has 10. Documents 
 no entry. An id may stand several times in a segment: older versions of an item are deleted ones.
 
 64 bits are not proof: two ids can share a hash (one pair is likely among 5 billion), and an enemy
-can make such ids. So whoever acts on a hit compares the id of the stored document; the searcher
-does (`searcher.locate`, `searcher.get`).
+can make such ids. So whoever acts on a hit compares the id of the stored document (`is_item_of`).
 
 Costs: build = one sort, 70 ns an item; 12 bytes an item; lookup 0.1-0.2 µs in a batch.
 """
@@ -21,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from common.kernels import kernel
-from common.placement import xxh64
+from common.placement import canonical_id, xxh64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,3 +152,29 @@ def find_live(
         if count <= room:
             return queries[:count], docs[:count]
         room = count
+
+
+class _IdOnly(msgspec.Struct):
+    """What matters of an item here; the rest is skipped, not parsed."""
+
+    id: int | str | None = None
+
+
+_decode_id = msgspec.json.Decoder(_IdOnly).decode
+
+
+def item_id(document: bytes) -> bytes | None:
+    """Return the canonical id of a valid item, or None if it has none."""
+    value = _decode_id(document).id
+    return None if value is None else canonical_id(value)
+
+
+def is_item_of(document: bytes, id: bytes) -> bool:
+    """Return whether an item has an id.
+
+    Most items begin with their id, so a look at the first bytes is enough; unless the id has quotes
+    in it, with which it could look like several members.
+    """
+    if b'"' not in id and document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)):
+        return True
+    return item_id(document) == id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from common.placement import hash_id
 from common.values import Shape
 from shard.index.columns import build_columns, merge_columns
 from shard.index.doc_sets import empty_bitset, list_docs
-from shard.index.external_ids import find_live
+from shard.index.external_ids import find_live, is_item_of
 from shard.index.facet_dictionary import FacetDictionary
 from shard.index.facets import SETS_DOCS_MIN, facet_column
 from shard.index.field_registry import FieldRegistry
@@ -195,6 +196,24 @@ def test_ids_are_found_unless_deleted() -> None:
     assert found(None) == [(0, 1), (1, 0), (1, 3)]
     assert found(np.array([0b1010], np.uint64)) == [(0, 1), (1, 3)]
     assert found(np.array([0b0001], np.uint64)) == [(1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("document", "id", "expected"),
+    [
+        (b'{"id":7,"a":1}', b"7", True),
+        (b'{"id":"7","a":1}', b"7", True),
+        (b'{"id":77,"a":1}', b"7", False),
+        (b'{"a":{"id":8},"id":7}', b"7", True),
+        (b'{"a":{"id":7},"id":8}', b"7", False),
+        (b'{ "id" : "7" }', b"7", True),
+        (b'{"id":"a\\"b","c":1}', b'a"b', True),
+        (b'{"id":"x","y":"z","c":1}', b'x","y":"z', False),
+        (b'{"a":1}', b"7", False),
+    ],
+)
+def test_an_item_is_known_by_its_id(document: bytes, id: bytes, expected: bool) -> None:
+    assert is_item_of(document, id) == expected
 
 
 def test_every_id_of_a_large_segment_is_found() -> None:
