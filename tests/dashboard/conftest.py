@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.service import free_port
 
 START_SECONDS_MAX = 90.0
 ROOT = Path(__file__).parents[2]
@@ -123,13 +124,6 @@ class Watch:
     def on_request(self, request: Any) -> None:
         if not request.url.startswith(self.url):
             self.problems.append(f"request to {request.url}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager
