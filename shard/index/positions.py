@@ -13,7 +13,7 @@ Positions count the words of one field of one document. Each element of an array
 that shares the field's path, begins `POSITION_GAP` behind the one before, so that no phrase and no
 proximity window reaches across.
 
-Costs: 1.05 bytes a word; 1 ns a number to step over or decode.
+Costs: 1.05 bytes a word; 1 ns a number to decode, and to step over eight.
 
 Worked example: a word at positions 3, 4 and 200 of a title: bytes 03, 01, C4 01.
 """
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.byte_words import count_ones, load_u64
 from common.kernels import arguments, kernel
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 POSITION_GAP: Final = 32
 """Greater than the proximity window."""
 POSITION_BYTES_MAX: Final = 5
+
+_TOP_BITS: Final = np.uint64(0x8080_8080_8080_8080)
 
 
 @arguments
@@ -75,6 +78,9 @@ def decode_varint(positions: Any, cursor: Any) -> Any:
 @kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
 def skip_varints(positions: Any, cursor: Any, count: Any) -> Any:
     """Step over `count` numbers; return the cursor behind them."""
+    while count >= 8:  # eight bytes end no more than eight numbers
+        count -= count_ones(~load_u64(positions, cursor) & _TOP_BITS)
+        cursor += 8
     while count > 0:
         count -= positions[cursor] < 128
         cursor += 1

@@ -55,7 +55,7 @@ from shard.query.bm25f import (
     saturate,
 )
 from shard.query.expansion import ALL_LANGUAGES
-from shard.query.proximity import Nearness, num_first, rank_near, reward
+from shard.query.proximity import Nearness, join, num_first, rank_near, reward
 from shard.query.ranking import GREATEST, best_of, heap_kth_greatest, kth_greatest, pick
 from shard.query.term_lists import (
     Matched,
@@ -318,21 +318,28 @@ def _best_of_terms(
         if places[i] >= 0:
             codes = bounds.codes[places[i] * num_groups : (places[i] + 1) * num_groups]
             _add_bounds(docs, codes, bounds.drift, words.weights[i], k1, uppers)
-    # Those in front by bounds, about which a sample tells; of these, those in front by score, which
-    # tell the worst of the best.
+    # Those in front by bounds, about which a sample tells, are scored; those of them that are in
+    # front by score get their bonus, and tell the worst of the best.
     least = kth_greatest(uppers[::_SAMPLE_STEP].copy(), num_bounded // _SAMPLE_STEP)
-    some, totals = pick(docs, uppers, least, GREATEST, scores)
-    if len(some) < num_first(k):
-        some, totals = pick(docs, uppers, kth_greatest(uppers, num_first(k)), GREATEST, scores)
-    add_dense(scored, dense, words, places, k1, num_docs, some, totals)
-    some, totals = pick(some, totals, kth_greatest(totals, num_first(k)), GREATEST, totals)
-    totals += reward(scored, nearness, some)
-    reach = kth_greatest(totals, k) - nearness.most
-    # All that can reach it with the whole bonus.
-    some, totals = pick(docs, uppers, reach, GREATEST, scores)
-    add_dense(scored, dense, words, places, k1, num_docs, some, totals)
-    some, totals = pick(some, totals, reach, GREATEST, totals)
-    best, totals = rank_near(scored, nearness, some, totals, k)
+    first, totals = pick(docs, uppers, least, GREATEST, scores)
+    if len(first) < num_first(k):
+        least = kth_greatest(uppers, num_first(k))
+        first, totals = pick(docs, uppers, least, GREATEST, scores)
+    add_dense(scored, dense, words, places, k1, num_docs, first, totals)
+    front = kth_greatest(totals, num_first(k))
+    near, near_totals = pick(first, totals, front, GREATEST, totals)
+    near_totals += reward(scored, nearness, near)
+    # So do all others that can reach it with the whole bonus.
+    reach = kth_greatest(near_totals, k) - nearness.most
+    others, other_totals = pick(first, totals, reach, front - 1, totals)
+    if reach < least:
+        more, totals = pick(docs, uppers, reach, least - 1, scores)
+        add_dense(scored, dense, words, places, k1, num_docs, more, totals)
+        more, totals = pick(more, totals, reach, GREATEST, totals)
+        others, other_totals = join(others, other_totals, more, totals)
+    other_totals += reward(scored, nearness, others)
+    some, totals = join(near, near_totals, others, other_totals)
+    best, totals = best_of(some, totals, k)
     return docs, best, totals, 0
 
 

@@ -444,7 +444,7 @@ def num_first(k: Any) -> Any:
 
 
 @kernel("(uint32[::1], int64[::1], uint32[::1], int64[::1])")
-def _join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
+def join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
     """Return the documents of two ascending lists in order, with their totals."""
     size = len(docs) + len(more_docs)
     all_docs = np.empty(size, np.uint32)
@@ -489,7 +489,7 @@ def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k
         return best_of(first, first_totals, k)
     others, other_totals = pick(docs, totals, reach, least - 1, totals)
     other_totals += reward(scored, nearness, others)
-    all_docs, all_totals = _join(first, first_totals, others, other_totals)
+    all_docs, all_totals = join(first, first_totals, others, other_totals)
     return best_of(all_docs, all_totals, k)
 
 
