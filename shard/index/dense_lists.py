@@ -36,7 +36,6 @@ import numpy as np
 
 from common.byte_words import count_ones
 from common.kernels import arguments, kernel
-from shard.index.doc_sets import count_docs, list_all_docs
 from shard.index.postings import BLOCK_ENTRIES, PostingLists, decode_docs, locate_block
 
 if TYPE_CHECKING:
@@ -178,32 +177,44 @@ def find_dense(dense: DenseLists, term: Any) -> Any:
     return -1
 
 
-@kernel("uint32[::1](DenseLists, int64[::1], uint64[::1], int64)")
-def list_members(dense: DenseLists, places: Any, allowed: Any, num_docs: Any) -> Any:
-    """Return the documents, ascending, that all of some lists have.
+@kernel("uint64[::1](DenseLists, int64[::1], uint64[::1], int64)")
+def find_members(dense: DenseLists, places: Any, allowed: Any, num_docs: Any) -> Any:
+    """Return the bitset of the documents that some lists have, all of them.
 
     Args:
         dense: of the segment.
-        places: of the lists.
+        places: of the lists, one at least; those below 0 are none.
         allowed: bitset of the only documents that are wanted; empty: all.
         num_docs: documents of the segment.
+
+    Returns:
+        The bitset, not to be changed: it may be a list's own.
     """
     bits = dense.dense_bits
     num_words = _num_words(num_docs)
-    words = np.empty(num_words, np.uint64)
-    words[:] = ~_ZERO
-    if len(allowed) > 0:
-        words[:] = allowed[:num_words]
+    words = allowed[:num_words]
+    is_own = False
     for place in places:
-        start = place * num_words
-        for word in range(num_words):
-            words[word] &= bits[start + word]
-    return list_all_docs(words, count_docs(words))
+        if place < 0:
+            continue
+        members = bits[place * num_words : (place + 1) * num_words]
+        if len(words) == 0:
+            words = members
+        elif is_own:
+            for word in range(num_words):
+                words[word] &= members[word]
+        else:
+            both = np.empty(num_words, np.uint64)
+            for word in range(num_words):
+                both[word] = words[word] & members[word]
+            words = both
+            is_own = True
+    return words
 
 
 @kernel("void(DenseLists, int64, int64, uint64[::1], uint64[::1])", allocates=False)
 def add_members(dense: DenseLists, place: Any, num_docs: Any, allowed: Any, marked: Any) -> None:
-    """Put the documents of a list into a bitset: the allowed ones, or all, as `list_members`."""
+    """Put the documents of a list into a bitset: the allowed ones, or all, as `find_members`."""
     bits = dense.dense_bits
     num_words = _num_words(num_docs)
     start = place * num_words

@@ -16,64 +16,56 @@ which documents have all; each has a bound for every 16 documents:
     bits of green ∧ bits of mile ─▶ 10,000 documents
       ─▶ upper[doc] = Σ bound[term, doc / 16], and the scores of lists that were read
       ─▶ the 320 greatest: scored; the 40 best of them with bonus: the worst of the best
-      ─▶ those that can still reach it: about 400, scored
+      ─▶ those others that can still reach it: scored, if they are not yet
 
 Bounds of blocks would not do here: of 64 neighbours one is good for either word, and every fourth
-document would be scored; with 16 it is one in 25, with 8 one in 50. A bound is a byte: in which
-256th of its greatest score the best of the 16 is.
+document would be scored; with 16 it is one in 25, with 8 one in 50. (Adding bounds by groups before
+any document is listed, 32 groups at a time, was measured: no gain. What costs is scoring, of which
+each read is a miss of the cache.)
 
-Both kinds are kept for as long as the weights and average lengths of the fields move by less than
-`_DRIFT_MAX`. Those of blocks are made when a term is first asked for (10 ns an entry); the others
-take longer, so they are wished for (`shard/wishes.py`), and meanwhile all documents are scored.
+What bounds are, and how they are made: `shard/query/bounds.py`.
 
 Cost of several terms: 2 ns a document, beside finding it; 8 ns a list, where it is scored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels import arguments, kernel
-from shard.index.dense_lists import DenseLists, find_dense
-from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
-from shard.query.bm25f import (
-    FREQ_UNIT,
-    NO_BITS,
-    SCORE_UNIT,
-    SCRATCH,
-    FieldGains,
-    ScoredLists,
-    Wanted,
-    clear_bits,
-    length_code,
-    mark_bits,
-    saturate,
+from shard.index.dense_lists import DenseLists
+from shard.index.postings import BLOCK_ENTRIES, decode_docs, locate_block
+from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, clear_bits, mark_bits, saturate
+from shard.query.bounds import (
+    CODES,
+    GROUP_SHIFT,
+    GroupBounds,
+    kept_bounds,
+    make_block_bounds,
+    num_groups,
+    wish_for_bounds,
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.proximity import Nearness, join, num_first, rank_near, reward
 from shard.query.ranking import GREATEST, best_of, heap_kth_greatest, kth_greatest, pick
 from shard.query.term_lists import (
+    DenseTerms,
     Matched,
     Searched,
     TermLists,
     Terms,
     add_dense,
+    count_dense,
     find_places,
     match_terms,
     scan,
     scan_scratch,
 )
-from shard.wishes import WISHES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from shard.index.segment import Segment
 
 BOUNDED_BLOCKS_MIN: Final = 24
 """Shorter lists are scored as fast as their bounds are looked through."""
@@ -85,18 +77,6 @@ _BOUNDED_FACTOR: Final = 8
 """How many times the documents that get their bonus first are scored before, by their bounds."""
 _SAMPLE_STEP: Final = 16
 """One in so many tells which bounds are great."""
-_DRIFT_MAX: Final = 1.01
-"""Bounds are made anew when they would have to be raised by more than this."""
-_CHOICES_MAX: Final = 4
-"""Different choices of fields and weights whose bounds are kept per segment (9 bytes a block)."""
-
-_GROUP_SHIFT: Final = 4
-_CODE_K1: Final = 1.2 * FREQ_UNIT
-"""What codes of bounds are made with: best for the usual k1, right for any."""
-_CODE_MAX: Final = 255
-_CODE_SHIFT: Final = 24
-"""From a score of a word of weight 1 to its code."""
-
 _ONE: Final = np.uint64(1)
 
 
@@ -119,51 +99,7 @@ class _Bounded(NamedTuple):
     drift: float
 
 
-@arguments
-class _GroupBounds(NamedTuple):
-    """The bounds of dense lists by groups of documents.
-
-    Attributes:
-        codes: by place of the list and group.
-        is_known: by place.
-        drift: by what factor t may exceed what the codes say.
-    """
-
-    codes: NDArray[np.uint8]
-    is_known: NDArray[np.bool_]
-    drift: float
-
-
 # --- kernels: one term
-
-
-@kernel("void(ScoredLists, boolean, int64, uint64, int64[::1])")
-def _bound_blocks(
-    scored: ScoredLists, checks_rows: Any, term: Any, languages: Any, bounds: Any
-) -> None:
-    """Write the greatest t of the documents that begin in each block of a term."""
-    lists, lengths, gains, row_languages = scored
-    postings, field_rows = lists.postings, lengths.field_rows
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    current = np.int64(-1)
-    total = np.int64(0)
-    owner = 0
-    for block in range(len(bounds)):
-        bounds[block] = 0
-        at, count = locate_block(lists, term, block)
-        packing = decode_docs(postings, at, count, docs)
-        for i in range(count):
-            doc = np.int64(docs[i])
-            if doc != current:
-                current = doc
-                owner = block
-                total = np.int64(0)
-            field, freq = decode_entry(postings, packing, i)
-            row = np.uint64(field_rows[field])
-            if checks_rows and not row_languages[row] & languages:
-                continue
-            total += np.int64(freq * gains[row, length_code(lengths, row, doc)] + 0.5)
-            bounds[owner] = max(bounds[owner], total)
 
 
 @kernel("(ScoredLists, boolean, _Bounded, float64, uint64[::1], uint64[::1], int64)")
@@ -254,33 +190,65 @@ def _best_of_term(
 
 
 @kernel("int64(int64)", inline=True, allocates=False)
-def _num_groups(num_docs: Any) -> Any:
-    """Return the groups of documents."""
-    return (num_docs >> _GROUP_SHIFT) + 1
+def _num_bounded(k: Any) -> Any:
+    """Return how many are scored first, where the k best are wanted."""
+    return _BOUNDED_FACTOR * num_first(k)
 
 
-@kernel("void(uint32[::1], int64[::1], uint8[::1])", allocates=False)
-def _write_codes(docs: Any, scores: Any, codes: Any) -> None:
-    """Write a list's bounds by group, from its documents' scores for a word of weight 1."""
+@kernel("void(uint32[::1], uint8[::1], float64, int64[::1])", allocates=False)
+def _add_bounds(docs: Any, codes: Any, greatest: Any, uppers: Any) -> None:
+    """Add the most that documents can get for a term that gives `greatest` at most."""
     for i in range(len(docs)):
-        group = docs[i] >> np.uint32(_GROUP_SHIFT)
-        codes[group] = max(codes[group], np.uint8(min(scores[i] >> _CODE_SHIFT, _CODE_MAX)))
+        code = np.int64(codes[docs[i] >> np.uint32(GROUP_SHIFT)])
+        uppers[i] += np.int64((code + 1) * (greatest / CODES)) + 1
 
 
-@kernel("void(uint32[::1], uint8[::1], float64, float64, float64, int64[::1])")
-def _add_bounds(docs: Any, codes: Any, drift: Any, weight: Any, k1: Any, uppers: Any) -> None:
-    """Add the most that documents can get for a term."""
-    by_code = np.empty(_CODE_MAX + 1, np.int64)
-    for code in range(_CODE_MAX):
-        t = _CODE_K1 * (code + 1) / (_CODE_MAX - code)
-        by_code[code] = saturate(np.int64(t * drift) + 1, weight, k1) + 1
-    by_code[_CODE_MAX] = np.int64(weight * SCORE_UNIT) + 1
-    for i in range(len(docs)):
-        uppers[i] += by_code[codes[docs[i] >> np.uint32(_GROUP_SHIFT)]]
+@kernel("(ScoredLists, DenseTerms, GroupBounds, Nearness, uint32[::1], int64[::1], int64)")
+def _best_by_bounds(
+    scored: ScoredLists,
+    of_terms: DenseTerms,
+    bounds: GroupBounds,
+    nearness: Nearness,
+    docs: Any,
+    scores: Any,
+    k: Any,
+) -> Any:
+    """Return the best of documents, of at least `num_first(k)`, and what these score.
+
+    `scores` are those of the lists that were read; the dense ones have still to add theirs.
+    """
+    words, places = of_terms.words, of_terms.places
+    uppers = scores.copy()
+    size = num_groups(of_terms.num_docs)
+    for i in range(len(places)):
+        if places[i] >= 0:
+            codes = bounds.codes[places[i] * size : (places[i] + 1) * size]
+            _add_bounds(docs, codes, words.weights[i] * bounds.drift * SCORE_UNIT, uppers)
+    # Those in front by bounds, about which a sample tells, are scored; those of them that are in
+    # front by score get their bonus, and tell the worst of the best.
+    least = kth_greatest(uppers[::_SAMPLE_STEP].copy(), _num_bounded(k) // _SAMPLE_STEP)
+    first, totals = pick(docs, uppers, least, GREATEST, scores)
+    if len(first) < num_first(k):
+        least = kth_greatest(uppers, num_first(k))
+        first, totals = pick(docs, uppers, least, GREATEST, scores)
+    add_dense(scored, of_terms, first, totals)
+    front = kth_greatest(totals, num_first(k))
+    near, near_totals = pick(first, totals, front, GREATEST, totals)
+    near_totals += reward(scored, nearness, near)
+    # All others that can reach it with the whole bonus: scored already, or not.
+    reach = kth_greatest(near_totals, k) - nearness.most
+    others, other_totals = pick(first, totals, reach, front - 1, totals)
+    more, totals = pick(docs, uppers, reach, least - 1, scores)
+    add_dense(scored, of_terms, more, totals)
+    more, totals = pick(more, totals, reach, GREATEST, totals)
+    others, other_totals = join(others, other_totals, more, totals)
+    other_totals += reward(scored, nearness, others)
+    best, totals = join(near, near_totals, others, other_totals)
+    return best_of(best, totals, k)
 
 
 @kernel(
-    "(ScoredLists, DenseLists, boolean, Terms, float64, uint64[::1], Searched, _GroupBounds, "
+    "(ScoredLists, DenseLists, boolean, Terms, float64, uint64[::1], Searched, GroupBounds, "
     "Nearness, int64)"
 )
 def _best_of_terms(
@@ -291,85 +259,28 @@ def _best_of_terms(
     k1: Any,
     allowed: Any,
     segment: Searched,
-    bounds: _GroupBounds,
+    bounds: GroupBounds,
     nearness: Nearness,
     k: Any,
 ) -> Any:
     """Return the documents that have all terms; the best of them; their scores; missing bounds."""
-    num_docs = segment.num_docs
     places = find_places(dense, words, checks_rows)
-    num_dense = 0
-    num_missing = 0
-    for place in places:
-        num_dense += place >= 0
-        num_missing += place >= 0 and not bounds.is_known[place]
+    of_terms = DenseTerms(dense, words, places, k1, segment.num_docs)
     wanted = Wanted(allowed, np.empty(0, np.uint32), False)
     docs, scores = match_terms(scored, dense, checks_rows, words, places, k1, wanted, segment, True)
-    num_bounded = _BOUNDED_FACTOR * num_first(k)
-    if num_dense == 0 or num_missing > 0 or len(docs) < max(BOUNDED_DOCS_MIN, 2 * num_bounded):
-        if len(docs) < BOUNDED_DOCS_MIN:
-            num_missing = 0
-        add_dense(scored, dense, words, places, k1, num_docs, docs, scores)
-        best, totals = rank_near(scored, nearness, docs, scores, k)
-        return docs, best, totals, num_missing
-    uppers = scores.copy()
-    num_groups = _num_groups(num_docs)
-    for i in range(len(places)):
-        if places[i] >= 0:
-            codes = bounds.codes[places[i] * num_groups : (places[i] + 1) * num_groups]
-            _add_bounds(docs, codes, bounds.drift, words.weights[i], k1, uppers)
-    # Those in front by bounds, about which a sample tells, are scored; those of them that are in
-    # front by score get their bonus, and tell the worst of the best.
-    least = kth_greatest(uppers[::_SAMPLE_STEP].copy(), num_bounded // _SAMPLE_STEP)
-    first, totals = pick(docs, uppers, least, GREATEST, scores)
-    if len(first) < num_first(k):
-        least = kth_greatest(uppers, num_first(k))
-        first, totals = pick(docs, uppers, least, GREATEST, scores)
-    add_dense(scored, dense, words, places, k1, num_docs, first, totals)
-    front = kth_greatest(totals, num_first(k))
-    near, near_totals = pick(first, totals, front, GREATEST, totals)
-    near_totals += reward(scored, nearness, near)
-    # So do all others that can reach it with the whole bonus.
-    reach = kth_greatest(near_totals, k) - nearness.most
-    others, other_totals = pick(first, totals, reach, front - 1, totals)
-    if reach < least:
-        more, totals = pick(docs, uppers, reach, least - 1, scores)
-        add_dense(scored, dense, words, places, k1, num_docs, more, totals)
-        more, totals = pick(more, totals, reach, GREATEST, totals)
-        others, other_totals = join(others, other_totals, more, totals)
-    other_totals += reward(scored, nearness, others)
-    some, totals = join(near, near_totals, others, other_totals)
-    best, totals = best_of(some, totals, k)
-    return docs, best, totals, 0
+    num_missing = 0
+    if count_dense(places) > 0 and len(docs) >= max(BOUNDED_DOCS_MIN, 2 * _num_bounded(k)):
+        for place in places:
+            num_missing += place >= 0 and not bounds.is_known[place]
+        if num_missing == 0:
+            best, totals = _best_by_bounds(scored, of_terms, bounds, nearness, docs, scores, k)
+            return docs, best, totals, num_missing
+    add_dense(scored, of_terms, docs, scores)
+    best, totals = rank_near(scored, nearness, docs, scores, k)
+    return docs, best, totals, num_missing
 
 
-# --- what is kept, and what is asked for
-
-
-@dataclass(slots=True)
-class _Bounds:
-    """The bounds of one segment's lists under the gains that they were made with."""
-
-    gains: FieldGains
-    of_blocks: NDArray[np.int64]
-    """By skip row."""
-    is_known: NDArray[np.bool_]
-    """By skip row, set for all of a term's at once."""
-    of_groups: _GroupBounds
-
-    @classmethod
-    def make(cls, lists: TermLists) -> _Bounds:
-        """Return room for the bounds of all lists, none of them known yet."""
-        num_rows = len(lists.index.lists.skip_docs)
-        num_dense = len(lists.index.dense_lists.dense_terms)
-        num_codes = num_dense * _num_groups(lists.index.num_docs)
-        return cls(
-            lists.fields,
-            np.zeros(num_rows, np.int64),
-            np.zeros(num_rows, np.bool_),
-            # The system gives memory for what is written only.
-            _GroupBounds(np.zeros(num_codes, np.uint8), np.zeros(num_dense, np.bool_), 1.0),
-        )
+# --- what is asked for
 
 
 def best_of_term(
@@ -400,9 +311,9 @@ def best_of_term(
         return None
     if languages != ALL_LANGUAGES:
         return None  # bounds are those of all languages
-    kept, drift = _kept_bounds(lists)
+    kept, drift = kept_bounds(lists)
     if not kept.is_known[start]:
-        _make_block_bounds(lists, kept, term, start, end)
+        make_block_bounds(lists, kept, term, start, end)
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
         lists.fields.lists,
         not lists.fields.are_all_searched,
@@ -431,7 +342,7 @@ def best_of_terms(
         All documents, ascending; of these the k best, and all that are their equals; the scores of
         the latter, with bonus, in units of 2^-32.
     """
-    kept, drift = _kept_bounds(lists)
+    kept, drift = kept_bounds(lists)
     docs, best, totals, num_missing = _best_of_terms(
         lists.fields.lists,
         lists.index.dense_lists,
@@ -446,57 +357,5 @@ def best_of_terms(
     )
     if num_missing:
         for term in words.terms.tolist():
-            _wish_for_bounds(lists, kept, term)
+            wish_for_bounds(lists, kept, term)
     return docs, best, totals
-
-
-def _kept_bounds(lists: TermLists) -> tuple[_Bounds, float]:
-    """Return the bounds that are kept for fields like these, and by how much they may lack."""
-    memo: dict[Hashable, _Bounds] = lists.segment.caches.setdefault("bounds", {})
-    known = memo.get(lists.fields.choice)
-    drift = 1.0 if known is None else lists.fields.drift_from(known.gains)
-    if known is None or drift > _DRIFT_MAX:
-        if len(memo) >= _CHOICES_MAX:
-            memo.clear()
-        known = memo[lists.fields.choice] = _Bounds.make(lists)
-        drift = 1.0
-    return known, drift
-
-
-def _make_block_bounds(lists: TermLists, kept: _Bounds, term: int, start: int, end: int) -> None:
-    """Make the bounds of the blocks of a term, whose skip rows are [start, end)."""
-    # Made apart: another thread may read the same ones.
-    bounds = np.empty(end - start, np.int64)
-    _bound_blocks(
-        kept.gains.lists,
-        not kept.gains.are_all_searched,
-        term,
-        np.uint64(ALL_LANGUAGES),
-        bounds,
-    )
-    kept.of_blocks[start:end] = bounds
-    kept.is_known[start:end] = True
-
-
-def _wish_for_bounds(lists: TermLists, kept: _Bounds, term: int) -> None:
-    """Let the bounds of a term be made behind the searches, if it is dense and has none."""
-    place = find_dense(lists.index.dense_lists, term)
-    if place >= 0 and not kept.of_groups.is_known[place]:
-        choice = lists.fields.choice
-        key = (lists.segment.uid, "bounds", choice, term)
-        WISHES.add(key, lists.segment, partial(_make_group_bounds, choice, term, place))
-
-
-def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:
-    """Make the bounds of a dense term of a segment, under the gains that others are kept for."""
-    kept: _Bounds | None = segment.caches.get("bounds", {}).get(choice)
-    if kept is None:
-        return  # other choices have pushed these out
-    SCRATCH.reserve(segment.num_docs)
-    lists = TermLists(segment, kept.gains, _CODE_K1, SCRATCH.members)
-    word = Terms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
-    docs, scores = lists.match(word, NO_BITS, None)
-    num_groups = _num_groups(segment.num_docs)
-    of_groups = kept.of_groups
-    _write_codes(docs, scores, of_groups.codes[place * num_groups : (place + 1) * num_groups])
-    of_groups.is_known[place] = True

@@ -8,9 +8,10 @@ They are read like this, rarest term first:
     green            blocks that hold one of them ─▶ field, frequency, score of these
 
 Of a list that has a bitset (`shard/index/dense_lists.py`) only the entries of documents that have
-all terms are read, and none to know which these are; the other lists come first:
+all terms are read, and none to know which these are:
 
-    green (19,000)   documents only ─▶ those with a bit of mile ─▶ field, frequency, score of these
+    green (19,000)   documents only, those with a bit of mile ─▶ field, frequency, score of these
+    mile             field, frequency, score of these
 
 An entry's document is read without its other numbers, and those are read for documents that have
 all terms (entries of a block have one width, so each can be read by itself). Whether a document is
@@ -34,9 +35,10 @@ from shard.index.dense_lists import (
     add_members,
     find_dense,
     find_entries,
-    list_members,
+    find_members,
     pick_members,
 )
+from shard.index.doc_sets import count_docs, list_all_docs
 from shard.index.postings import (
     BLOCK_ENTRIES,
     Packing,
@@ -97,6 +99,25 @@ class Terms(NamedTuple):
     terms: NDArray[np.int64]
     languages: NDArray[np.uint64]
     weights: NDArray[np.float64]
+
+
+@arguments
+class DenseTerms(NamedTuple):
+    """Terms of which some have a bitset.
+
+    Attributes:
+        dense: the lists of the segment that have one.
+        words: the terms.
+        places: by term, its place among these lists, or -1.
+        k1: of the query, in units of 2^-24.
+        num_docs: of the segment.
+    """
+
+    dense: DenseLists
+    words: Terms
+    places: NDArray[np.int64]
+    k1: float
+    num_docs: int
 
 
 @arguments
@@ -334,21 +355,13 @@ def _add_saturated(totals: Any, weight: Any, k1: Any, scores: Any) -> None:
         scores[i] += saturate(totals[i], weight, k1)
 
 
-@kernel("void(ScoredLists, DenseLists, Terms, int64[::1], float64, int64, uint32[::1], int64[::1])")
-def add_dense(
-    scored: ScoredLists,
-    dense: DenseLists,
-    words: Terms,
-    places: Any,
-    k1: Any,
-    num_docs: Any,
-    docs: Any,
-    scores: Any,
-) -> None:
+@kernel("void(ScoredLists, DenseTerms, uint32[::1], int64[::1])")
+def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: Any, scores: Any) -> None:
     """Add what those of some terms that have a place give to documents.
 
     Some documents at a time: what is read and written for them stays in the first-level cache.
     """
+    dense, words, places, k1, num_docs = of_terms
     terms, weights = words.terms, words.weights
     firsts = np.empty(_PIECE_DOCS, np.int64)
     counts = np.empty(_PIECE_DOCS, np.uint16)
@@ -361,6 +374,24 @@ def add_dense(
                 find_entries(dense, places[i], num_docs, found.docs, firsts, counts)
                 _sum_found(scored, terms[i], found, entries, totals)
                 _add_saturated(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
+
+
+@kernel("int64(int64[::1])", inline=True, allocates=False)
+def _last_read(places: Any) -> Any:
+    """Return the last term that has no place, or -1."""
+    last = len(places) - 1
+    while last >= 0 and places[last] >= 0:
+        last -= 1
+    return last
+
+
+@kernel("int64(int64[::1])", inline=True, allocates=False)
+def count_dense(places: Any) -> Any:
+    """Return how many terms have a place."""
+    count = 0
+    for place in places:
+        count += place >= 0
+    return count
 
 
 @kernel("(ScoredLists, DenseLists, boolean, Terms, int64[::1], Wanted, Searched, boolean)")
@@ -376,19 +407,26 @@ def _intersect(
 ) -> Any:
     """Return the documents that have all terms; with `is_scored` and the t of the last list read.
 
-    Lists that have a place among the dense ones are not read.
+    Lists that have a place among the dense ones are not read: the first list that is read is read
+    for the documents that all of them have.
     """
     terms, languages = words.terms, words.languages
     num_docs, bits = segment
-    last = len(terms) - 1
-    while last >= 0 and places[last] >= 0:
-        last -= 1
+    last = _last_read(places)
     totals = np.empty(0, np.int64)
     is_narrowed = wanted.is_listed
-    if last < 0 and not is_narrowed:
-        return list_members(dense, places, wanted.bits, num_docs), totals
-    docs = wanted.docs if last >= 0 else wanted.docs.copy()
+    docs = wanted.docs
+    allowed = wanted.bits
     count = len(docs)
+    if is_narrowed:
+        docs = docs.copy()
+        for place in places:
+            if place >= 0:
+                count = pick_members(dense, place, num_docs, docs, count)
+    elif count_dense(places) > 0:
+        allowed = find_members(dense, places, allowed, num_docs)
+        if last < 0:
+            return list_all_docs(allowed, count_docs(allowed)), totals
     scratch = scan_scratch()
     for i in range(last + 1):
         if places[i] >= 0:
@@ -405,7 +443,7 @@ def _intersect(
             checks_rows,
             terms[i],
             languages[i],
-            Wanted(bits if is_narrowed else wanted.bits, docs[:count], is_narrowed),
+            Wanted(bits if is_narrowed else allowed, docs[:count], is_narrowed),
             is_scored_now,
             Matched(more, totals),
             scratch,
@@ -417,9 +455,6 @@ def _intersect(
         is_narrowed = True
         if count == 0:
             break
-    for place in places:
-        if place >= 0:
-            count = pick_members(dense, place, num_docs, docs, count)
     return docs[:count], totals
 
 
@@ -451,27 +486,20 @@ def match_terms(
     """Return the documents that have all terms; and what those without a place give."""
     terms, languages, weights = words
     bits = segment.bits
-    num_read = len(terms)
-    for place in places:
-        num_read -= place >= 0
-    is_all_read = num_read == len(terms)
-    docs, totals = _intersect(
-        scored, dense, checks_rows, words, places, wanted, segment, is_scored and is_all_read
-    )
+    docs, totals = _intersect(scored, dense, checks_rows, words, places, wanted, segment, is_scored)
     scores = np.zeros(len(docs) if is_scored else 0, np.int64)
     if len(scores) == 0:
         return docs, scores
-    if is_all_read:
-        num_read -= 1
-        _add_saturated(totals, weights[num_read], k1, scores)
-    if num_read > 0:
+    last = _last_read(places)
+    if last >= 0:
+        _add_saturated(totals, weights[last], k1, scores)
+    if last > 0 and count_dense(places[:last]) < last:
         scratch = scan_scratch()
         matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
         mark_bits(bits, docs)
         found = Wanted(bits, docs, True)
-        for i in range(len(terms)):
-            if places[i] < 0 and num_read > 0:
-                num_read -= 1
+        for i in range(last):
+            if places[i] < 0:
                 scan(scored, checks_rows, terms[i], languages[i], found, True, matched, scratch)
                 _add_saturated(matched.totals, weights[i], k1, scores)
         clear_bits(bits, docs)
@@ -498,7 +526,8 @@ def _match_all(
         scored, dense, checks_rows, words, places, k1, wanted, segment, is_scored
     )
     if is_scored:
-        add_dense(scored, dense, words, places, k1, segment.num_docs, docs, scores)
+        of_terms = DenseTerms(dense, words, places, k1, segment.num_docs)
+        add_dense(scored, of_terms, docs, scores)
     return docs, scores
 
 

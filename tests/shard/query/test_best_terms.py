@@ -40,13 +40,15 @@ def segment(registry: FieldRegistry) -> Segment:
     return make_segment(items, registry)
 
 
-def make_query(text: str, averages: tuple[float, float] = (30.0, 1.0)) -> TextQuery:
+def make_query(
+    text: str, averages: tuple[float, float] = (30.0, 1.0), k1: float = 0.9
+) -> TextQuery:
     clauses = tuple(
         ScoredClause(Word(word, is_stemmed=False), ((2.0, 0.0, 0.0, 0.0, 0.0),))
         for word in text.split()
     )
     fields = (FieldWeight("text", 1.0, averages[0]), FieldWeight("title", 3.0, averages[1]))
-    return TextQuery(clauses, len(clauses), False, (), fields, 0.9, 0.6, 0.2)
+    return TextQuery(clauses, len(clauses), False, (), fields, k1, 0.6, 0.2)
 
 
 def bits_of(docs: np.ndarray) -> np.ndarray:
@@ -134,9 +136,13 @@ def test_the_best_of_several_terms_are_those_of_all(
         allowed = np.zeros((common.num_docs + 63) >> 6, np.uint64)
         docs = np.flatnonzero(chance < share)
         np.bitwise_or.at(allowed, docs >> 6, np.uint64(1) << (docs & 63).astype(np.uint64))
-    # Averages that drift a little (bounds are kept), then a lot (they are made anew).
-    for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5)):
-        prepared = PreparedQuery(make_query(text, averages), registry, LANGUAGES)
+    # Averages that drift a little (bounds are kept), then a lot (they are made anew), as k1 does.
+    for *averages, k1 in (
+        *((30.0, 1.0, 0.9), (30.05, 1.0, 0.9), (29.95, 1.0, 0.9)),
+        *((11.0, 1.5, 0.9), (11.0, 1.5, 3.0), (11.0, 1.5, 0.2)),
+    ):
+        query = make_query(text, (averages[0], averages[1]), k1)
+        prepared = PreparedQuery(query, registry, LANGUAGES)
         everything = match_text(view, prepared, allowed, None)
         scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
         worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)

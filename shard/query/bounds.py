@@ -1,0 +1,192 @@
+"""Bounds: what a document can score at most for a term, by blocks of its list and by documents.
+
+    of a block     the greatest t (see bm25f) of a document whose entries begin in it, int64
+    of a group     of the 16 documents d with one d >> 4: in which 256th of the greatest score for
+                   a word the best of them is, uint8; only of terms that have a dense list
+
+A bound of a group is in parts of a score, not of t, so that the bounds of several terms are added
+by adding bytes (`shard/query/best_terms.py` tells what for).
+
+They are made under some gains, and are as good under gains that differ a little: where weights or
+average lengths of fields move, `drift` tells by what factor a t, and so a score, may have grown.
+When that is more than `_DRIFT_MAX`, or another k1 is asked for, they are made anew.
+
+Those of blocks are made when a term is first asked for (10 ns an entry); those of groups take
+longer, so they are wished for (`shard/wishes.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from common.kernels import arguments, kernel
+from shard.index.dense_lists import find_dense
+from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
+from shard.query.bm25f import NO_BITS, SCRATCH, FieldGains, ScoredLists, length_code
+from shard.query.expansion import ALL_LANGUAGES
+from shard.query.term_lists import TermLists, Terms
+from shard.wishes import WISHES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.index.segment import Segment
+
+GROUP_SHIFT: Final = 4
+"""From a document to its group: a group is 16 bits of a bitset."""
+CODES: Final = 256
+_CODE_SHIFT: Final = 24
+"""From a score of a word of weight 1 to its code."""
+_DRIFT_MAX: Final = 1.01
+"""Bounds are made anew when they would have to be raised by more than this."""
+_CHOICES_MAX: Final = 4
+"""Different choices of fields and weights whose bounds are kept per segment (9 bytes a block)."""
+
+
+@arguments
+class GroupBounds(NamedTuple):
+    """The bounds of dense lists by groups of documents.
+
+    Attributes:
+        codes: by place of the list and group.
+        is_known: by place.
+        drift: by what factor a score may exceed what the codes say.
+    """
+
+    codes: NDArray[np.uint8]
+    is_known: NDArray[np.bool_]
+    drift: float
+
+
+@kernel("int64(int64)", inline=True, allocates=False)
+def num_groups(num_docs: Any) -> Any:
+    """Return the groups of documents."""
+    return (num_docs + (1 << GROUP_SHIFT) - 1) >> GROUP_SHIFT
+
+
+@kernel("void(uint32[::1], int64[::1], uint8[::1])", allocates=False)
+def _write_codes(docs: Any, scores: Any, codes: Any) -> None:
+    """Write a list's bounds by group, from its documents' scores for a word of weight 1."""
+    for i in range(len(docs)):
+        group = docs[i] >> np.uint32(GROUP_SHIFT)
+        codes[group] = max(codes[group], np.uint8(min(scores[i] >> _CODE_SHIFT, CODES - 1)))
+
+
+@kernel("void(ScoredLists, boolean, int64, uint64, int64[::1])")
+def _bound_blocks(
+    scored: ScoredLists, checks_rows: Any, term: Any, languages: Any, bounds: Any
+) -> None:
+    """Write the greatest t of the documents that begin in each block of a term."""
+    lists, lengths, gains, row_languages = scored
+    postings, field_rows = lists.postings, lengths.field_rows
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    current = np.int64(-1)
+    total = np.int64(0)
+    owner = 0
+    for block in range(len(bounds)):
+        bounds[block] = 0
+        at, count = locate_block(lists, term, block)
+        packing = decode_docs(postings, at, count, docs)
+        for i in range(count):
+            doc = np.int64(docs[i])
+            if doc != current:
+                current = doc
+                owner = block
+                total = np.int64(0)
+            field, freq = decode_entry(postings, packing, i)
+            row = np.uint64(field_rows[field])
+            if checks_rows and not row_languages[row] & languages:
+                continue
+            total += np.int64(freq * gains[row, length_code(lengths, row, doc)] + 0.5)
+            bounds[owner] = max(bounds[owner], total)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """The bounds of one segment's lists under the gains that they were made with.
+
+    Attributes:
+        gains: these.
+        k1: what the bounds of groups were made with.
+        of_blocks: by skip row.
+        is_known: by skip row, set for all of a term's at once.
+        of_groups: with drift 1.
+    """
+
+    gains: FieldGains
+    k1: float
+    of_blocks: NDArray[np.int64]
+    is_known: NDArray[np.bool_]
+    of_groups: GroupBounds
+
+    @classmethod
+    def make(cls, lists: TermLists) -> Bounds:
+        """Return room for the bounds of all lists, none of them known yet."""
+        num_rows = len(lists.index.lists.skip_docs)
+        num_dense = len(lists.index.dense_lists.dense_terms)
+        num_codes = num_dense * num_groups(lists.index.num_docs)
+        return cls(
+            lists.fields,
+            lists.k1,
+            np.zeros(num_rows, np.int64),
+            np.zeros(num_rows, np.bool_),
+            # The system gives memory for what is written only.
+            GroupBounds(np.zeros(num_codes, np.uint8), np.zeros(num_dense, np.bool_), 1.0),
+        )
+
+
+def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
+    """Return the bounds that are kept for fields like these, and by what factor they may lack."""
+    memo: dict[Hashable, Bounds] = lists.segment.caches.setdefault("bounds", {})
+    known = memo.get(lists.fields.choice)
+    drift = 1.0 if known is None else lists.fields.drift_from(known.gains)
+    if known is None or drift > _DRIFT_MAX or known.k1 != lists.k1:
+        if len(memo) >= _CHOICES_MAX:
+            memo.clear()
+        known = memo[lists.fields.choice] = Bounds.make(lists)
+        drift = 1.0
+    return known, drift
+
+
+def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end: int) -> None:
+    """Make the bounds of the blocks of a term, whose skip rows are [start, end)."""
+    # Made apart: another thread may read the same ones.
+    bounds = np.empty(end - start, np.int64)
+    _bound_blocks(
+        kept.gains.lists,
+        not kept.gains.are_all_searched,
+        term,
+        np.uint64(ALL_LANGUAGES),
+        bounds,
+    )
+    kept.of_blocks[start:end] = bounds
+    kept.is_known[start:end] = True
+
+
+def wish_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
+    """Let the bounds of a term be made behind the searches, if it is dense and has none."""
+    place = find_dense(lists.index.dense_lists, term)
+    if place >= 0 and not kept.of_groups.is_known[place]:
+        choice = lists.fields.choice
+        key = (lists.segment.uid, "bounds", choice, term)
+        WISHES.add(key, lists.segment, partial(_make_group_bounds, choice, term, place))
+
+
+def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:
+    """Make the bounds of a dense term of a segment, under the gains that others are kept for."""
+    kept: Bounds | None = segment.caches.get("bounds", {}).get(choice)
+    if kept is None:
+        return  # other choices have pushed these out
+    SCRATCH.reserve(segment.num_docs)
+    lists = TermLists(segment, kept.gains, kept.k1, SCRATCH.members)
+    word = Terms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
+    docs, scores = lists.match(word, NO_BITS, None)
+    size = num_groups(segment.num_docs)
+    of_groups = kept.of_groups
+    _write_codes(docs, scores, of_groups.codes[place * size : (place + 1) * size])
+    of_groups.is_known[place] = True
