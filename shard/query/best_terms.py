@@ -71,7 +71,7 @@ BOUNDED_BLOCKS_MIN: Final = 24
 """Shorter lists are scored as fast as their bounds are looked through."""
 _SURPLUS_BLOCKS: Final = 4
 """Blocks scored first, beside as many as there are hits wanted."""
-BOUNDED_DOCS_MIN: Final = 2_500
+BOUNDED_DOCS_MIN: Final = 700
 """Fewer documents are scored as fast as those are found that need not be."""
 _BOUNDED_FACTOR: Final = 8
 """How many times the documents that get their bonus first are scored before, by their bounds."""
