@@ -56,6 +56,8 @@ step takes a fifth to a third of the time in which the key of a match is found s
 _WALK_LUCK = 1.5
 """It is given up when it has taken so many times more: the matches may be the last ones in it."""
 _WALK_MATCHES_MIN = 1_024
+_INSERTION_MAX = 64
+"""Fewer hits are sorted by insertion."""
 _LEXSORT_MAX = 256
 """Fewer rows are sorted by one call of `lexsort`."""
 _ALL_ONES = np.uint64(MISSING_KEY)
@@ -140,6 +142,41 @@ def _walk(
         if is_backward:
             at = start
     return count if count >= k else -1
+
+
+@kernel("(int64, uint32[::1], float64[::1], uint64[::1], uint64[::1], int64)")
+def _first_of_few(
+    view: Any, docs: Any, scores: Any, all_places: Any, all_records: Any, num_hits: Any
+) -> Any:
+    """Return the members of `Hits` of the best of a view's documents: by score, then by place.
+
+    Sorted by insertion: they are few.
+    """
+    order = np.empty(len(docs), np.int64)
+    for i in range(len(docs)):
+        place = all_places[docs[i]]
+        at = i
+        while at > 0:
+            before = order[at - 1]
+            if scores[before] > scores[i]:
+                break
+            if scores[before] == scores[i] and all_places[docs[before]] < place:
+                break
+            order[at] = before
+            at -= 1
+        order[at] = i
+    count = min(num_hits, len(docs))
+    views = np.full(count, view)
+    best_docs = np.empty(count, np.uint32)
+    places = np.empty(count, np.uint64)
+    records = np.empty(count, np.uint64)
+    best_scores = np.empty(count, np.float64)
+    for i in range(count):
+        best_docs[i] = docs[order[i]]
+        places[i] = all_places[best_docs[i]]
+        records[i] = all_records[best_docs[i]]
+        best_scores[i] = scores[order[i]]
+    return views, best_docs, places, records, best_scores
 
 
 class Level(Protocol):
@@ -349,6 +386,10 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
         return _no_hits(has_query=True)
     docs = [matches[i].docs for i in ordinals]
     scores = _joined([matches[i].scores for i in ordinals])
+    if len(ordinals) == 1 and len(scores) <= _INSERTION_MAX:
+        segment = snapshot.views[ordinals[0]].segment
+        columns = segment["docs.place"], segment["docs.record"]
+        return Hits(*_first_of_few(ordinals[0], docs[0], scores, *columns, num_hits))
     ranking = None
     if len(scores) > _LEXSORT_MAX and _are_places_consecutive(snapshot):
         ranking = _order_of_scores(scores)

@@ -57,6 +57,7 @@ from shard.query.term_lists import (
     TermLists,
     Terms,
     add_dense,
+    checks_rows_of,
     count_dense,
     find_places,
     match_terms,
@@ -254,7 +255,7 @@ def _best_by_bounds(
 def _best_of_terms(
     scored: ScoredLists,
     dense: DenseLists,
-    checks_rows: Any,
+    are_all_searched: Any,
     words: Terms,
     k1: Any,
     allowed: Any,
@@ -264,6 +265,7 @@ def _best_of_terms(
     k: Any,
 ) -> Any:
     """Return the documents that have all terms; the best of them; their scores; missing bounds."""
+    checks_rows = checks_rows_of(are_all_searched, words.languages)
     places = find_places(dense, words, checks_rows)
     of_terms = DenseTerms(dense, words, places, k1, segment.num_docs)
     wanted = Wanted(allowed, np.empty(0, np.uint32), False)
@@ -346,7 +348,7 @@ def best_of_terms(
     docs, best, totals, num_missing = _best_of_terms(
         lists.fields.lists,
         lists.index.dense_lists,
-        lists.checks_rows(words.languages),
+        lists.fields.are_all_searched,
         words,
         lists.k1,
         allowed,

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 _PIECE_DOCS: Final = 512
 
 _ONE: Final = np.uint64(1)
+_ALL_LANGUAGES: Final = np.uint64(ALL_LANGUAGES)
 
 
 @arguments
@@ -458,6 +459,20 @@ def _intersect(
     return docs[:count], totals
 
 
+@kernel("boolean(boolean, uint64[::1])", inline=True, allocates=False)
+def checks_rows_of(are_all_searched: Any, languages: Any) -> Any:
+    """Return whether there are fields in which some terms do not count.
+
+    Args:
+        are_all_searched: whether all fields are searched.
+        languages: masks of the languages in whose fields each term counts.
+    """
+    is_everywhere = are_all_searched
+    for mask in languages:
+        is_everywhere &= mask == _ALL_LANGUAGES
+    return not is_everywhere
+
+
 @kernel("int64[::1](DenseLists, Terms, boolean)")
 def find_places(dense: DenseLists, words: Terms, checks_rows: Any) -> Any:
     """Return the place of each term among the dense lists, or -1.
@@ -510,7 +525,7 @@ def match_terms(
 def _match_all(
     scored: ScoredLists,
     dense: DenseLists,
-    checks_rows: Any,
+    are_all_searched: Any,
     words: Terms,
     k1: Any,
     wanted: Wanted,
@@ -519,6 +534,7 @@ def _match_all(
 ) -> Any:
     """Kernel of `TermLists.match`."""
     # A list that is scored as a whole is read in turn.
+    checks_rows = checks_rows_of(are_all_searched, words.languages)
     is_whole = len(words.terms) == 1 and is_scored
     is_whole &= len(wanted.bits) == 0 and not wanted.is_listed
     places = find_places(dense, words, checks_rows or is_whole)
@@ -537,7 +553,7 @@ def _match_all(
 def _mark_terms(
     scored: ScoredLists,
     dense: DenseLists,
-    checks_rows: Any,
+    are_all_searched: Any,
     terms: Any,
     languages: Any,
     wanted: Wanted,
@@ -545,6 +561,7 @@ def _mark_terms(
     marked: Any,
 ) -> None:
     """Kernel of `TermLists.mark`."""
+    checks_rows = checks_rows_of(are_all_searched, languages)
     entry_counts = scored.lists.entry_counts
     size: Any = np.int64(len(wanted.docs))
     for term in terms:
@@ -610,7 +627,7 @@ class TermLists:
         matched: tuple[NDArray[np.uint32], NDArray[np.int64]] = _match_all(
             self.fields.lists,
             self.index.dense_lists,
-            self.checks_rows(words.languages),
+            self.fields.are_all_searched,
             words,
             self.k1,
             Wanted.of(allowed, candidates),
@@ -637,7 +654,7 @@ class TermLists:
         _mark_terms(
             self.fields.lists,
             self.index.dense_lists,
-            self.checks_rows(languages),
+            self.fields.are_all_searched,
             terms,
             languages,
             wanted,
@@ -647,10 +664,6 @@ class TermLists:
 
     def count(self, term: int, languages: int) -> int | None:
         """Return how many documents a term has, deleted ones included; None: nobody knows."""
-        if self.checks_rows(np.array([languages], np.uint64)):
+        if not self.fields.are_all_searched or languages != ALL_LANGUAGES:
             return None
         return int(self.index.doc_freqs[term])
-
-    def checks_rows(self, languages: NDArray[np.uint64]) -> bool:
-        """Return whether there are fields in which some terms do not count."""
-        return not self.fields.are_all_searched or bool((languages != ALL_LANGUAGES).any())

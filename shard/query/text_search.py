@@ -188,6 +188,19 @@ def _as_terms(singles: Sequence[_Single]) -> Terms:
     )
 
 
+def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> _Single | None:
+    """Return the only term of a word with such weights, or None if it has none, or several."""
+    only = expansion.only
+    if only is None:
+        return None
+    weight = by_kind[only.kind]
+    if weight <= 0:
+        return None
+    if only.kind < MatchKind.PREFIX and weight < max(by_kind[0], by_kind[1]):
+        return None  # the other form is in other segments, and this one counts less
+    return _Single(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
+
+
 def _joined(result: _Scored, more: _Scored) -> _Scored:
     """Return the documents of the second result, a part of the first, with what both give."""
     scores, tiers = _intersect(result, more)
@@ -258,19 +271,18 @@ class Evaluation:
     def readings(self) -> list[_Reading]:
         """The clauses by cost, the rarest first: the order of intersection."""
         if self._readings is None:
-            self._readings = [
-                _Reading(scored, self.single(scored.clause, scored.weights), self._cost(scored))
-                for scored in self.query.clauses
-            ]
+            self._readings = [self._read(scored) for scored in self.query.clauses]
             self._readings.sort(key=lambda one: one.cost)
         return self._readings
 
-    def _cost(self, scored: ScoredClause) -> int:
+    def _read(self, scored: ScoredClause) -> _Reading:
         clause = scored.clause
         if isinstance(clause, Word):
             expansion = self.reading(clause)
-            return expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
-        return min([self.expansion(word).num_entries for word in phrase_words(clause)])
+            cost = expansion.num_entries + (self.index.num_docs if expansion.phrases else 0)
+            return _Reading(scored, _single_of(expansion, scored.weights[0]), cost)
+        cost = min([self.expansion(word).num_entries for word in phrase_words(clause)])
+        return _Reading(scored, self.single(clause, scored.weights), cost)
 
     def score(
         self,
@@ -295,16 +307,7 @@ class Evaluation:
             if len(clause.words) > 1:
                 return None
             clause = phrase_words(clause)[0]
-        only = self.reading(clause).only
-        if only is None:
-            return None
-        by_kind = weights[0]
-        weight = by_kind[only.kind]
-        if weight <= 0:
-            return None
-        if only.kind < MatchKind.PREFIX and weight < max(by_kind[0], by_kind[1]):
-            return None  # the other form is in other segments, and this one counts less
-        return _Single(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
+        return _single_of(self.reading(clause), weights[0])
 
     def score_singles(
         self,
