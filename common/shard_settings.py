@@ -44,7 +44,7 @@ class ShardSettings:
         at_least=1,
     )
     resident_percent: int = setting(
-        32,
+        28,
         "%",
         "of the files (but at least 192 MiB) that stay mapped after they were read",
         at_least=1,
