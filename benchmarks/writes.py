@@ -2,7 +2,8 @@
 
 python -m benchmarks.writes --items 100000 --seconds 10
 
-single items     16 clients, each POST has one item; answered when on disk, visible, counted
+single items     16 clients, each POST has one item; answered when on disk, visible, counted; right
+                 behind the load, while its segments are merged, and when that is done
 bulk             the corpus in one request
 Q2 idle, loading p99 of full text + 4 facets with one client, before and during a bulk load
 disk             what a commit waits for: 16 KiB written in place and synced, by as many threads at
@@ -151,17 +152,23 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         idle = wrk.run(service.port, requests, connections=1, seconds=options.seconds)
         with Loading(service, others) as loading:
             busy = wrk.run(service.port, requests, connections=1, seconds=options.seconds)
-        singles = measure_single_items(
-            service, options.seconds, min(SINGLE_ITEMS, 2 * options.items)
-        )
+        num_singles = min(SINGLE_ITEMS, 2 * options.items)
+        merging = measure_single_items(service, options.seconds / 2, num_singles)
+        processes.wait_for_rest(service.pids())
+        singles = measure_single_items(service, options.seconds, num_singles)
         disk = measure_disk(service.folder, options.shards)
     finally:
         service.close()
+    loads = {
+        "Q2 idle": idle,
+        "Q2 while loading": busy,
+        "single items while merging": merging,
+        "single items": singles,
+    }
+    measured: dict[str, wrk.Load | Disk] = {**loads, "disk": disk}
     rows: list[list[results.Cell]] = [
-        ["Q2 idle", idle.median_ms, idle.p99_ms, idle.max_ms, idle.per_second],
-        ["Q2 while loading", busy.median_ms, busy.p99_ms, busy.max_ms, busy.per_second],
-        ["single items", singles.median_ms, singles.p99_ms, singles.max_ms, singles.per_second],
-        ["disk", disk.median_ms, disk.p99_ms, disk.max_ms, disk.per_second],
+        [name, one.median_ms, one.p99_ms, one.max_ms, one.per_second]
+        for name, one in measured.items()
     ]
     head = ["what", "median ms", "p99 ms", "max ms", "per second"]
     report = [
@@ -169,11 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         results.table(head, rows),
         f"p99 of Q2 while loading: {busy.p99_ms / max(idle.p99_ms, 1e-3):.1f} x idle "
         f"({loading.num_loads} whole loads meanwhile); "
-        f"errors: {idle.num_errors + busy.num_errors + singles.num_errors}",
+        f"errors: {sum(one.num_errors for one in loads.values())}",
     ]
     sys.stdout.write("\n\n".join(report) + "\n")
-    loads = {"idle": idle, "loading": busy, "single": singles}
-    raw = {name: load._asdict() for name, load in loads.items()} | {"disk": disk._asdict()}
+    raw = {name: one._asdict() for name, one in measured.items()}
     return results.save("writes", {"machine": machine, "options": vars(options), **raw})
 
 
