@@ -57,7 +57,7 @@ _WALK_LUCK = 1.5
 """It is given up when it has taken so many times more: the matches may be the last ones in it."""
 _WALK_MATCHES_MIN = 1_024
 _INSERTION_MAX = 64
-"""Fewer hits are sorted by insertion."""
+"""At most so many hits are sorted by insertion."""
 _LEXSORT_MAX = 256
 """Fewer rows are sorted by one call of `lexsort`."""
 _ALL_ONES = np.uint64(MISSING_KEY)

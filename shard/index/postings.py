@@ -304,23 +304,12 @@ def sum_freqs(postings: Any, packing: Packing, start: Any, end: Any) -> Any:
     """Return the sum of the frequencies of the entries [start, end) of a block."""
     if packing.freq == 0:
         return end - start
-    width = packing.width
     mask = (_ONE << np.uint64(packing.freq)) - _ONE
-    bit = packing.first + start * width
+    bit = packing.first + start * packing.width
     total = end - start
-    i = start
-    if 3 * width + packing.freq <= 57:  # four at once, see `decode_docs`
-        second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
-        while i + 4 <= end:
-            four = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
-            two = (four & mask) + (four >> second & mask)
-            total += np.int64(two + (four >> third & mask) + (four >> fourth & mask))
-            bit += 4 * width
-            i += 4
-    while i < end:
+    for _ in range(end - start):
         total += np.int64(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & mask)
-        bit += width
-        i += 1
+        bit += packing.width
     return total
 
 

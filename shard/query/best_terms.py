@@ -44,11 +44,17 @@ from shard.query.bounds import (
     GroupBounds,
     kept_bounds,
     make_block_bounds,
-    num_groups,
     wish_for_bounds,
 )
 from shard.query.expansion import ALL_LANGUAGES
-from shard.query.proximity import Nearness, join, num_first, rank_near, reward
+from shard.query.proximity import (
+    Nearness,
+    join,
+    num_first,
+    rank_front,
+    rank_near,
+    rank_others,
+)
 from shard.query.ranking import GREATEST, best_of, heap_kth_greatest, kth_greatest, pick
 from shard.query.term_lists import (
     DenseTerms,
@@ -220,10 +226,9 @@ def _best_by_bounds(
     """
     words, places = of_terms.words, of_terms.places
     uppers = scores.copy()
-    size = num_groups(of_terms.num_docs)
     for i in range(len(places)):
         if places[i] >= 0:
-            codes = bounds.codes[places[i] * size : (places[i] + 1) * size]
+            codes = bounds.codes[places[i]]
             _add_bounds(docs, codes, words.weights[i] * bounds.drift * SCORE_UNIT, uppers)
     # Those in front by bounds, about which a sample tells, are scored; those of them that are in
     # front by score get their bonus, and tell the worst of the best.
@@ -233,19 +238,14 @@ def _best_by_bounds(
         least = kth_greatest(uppers, num_first(k))
         first, totals = pick(docs, uppers, least, GREATEST, scores)
     add_dense(scored, of_terms, first, totals)
-    front = kth_greatest(totals, num_first(k))
-    near, near_totals = pick(first, totals, front, GREATEST, totals)
-    near_totals += reward(scored, nearness, near)
+    near, near_totals, front, reach = rank_front(scored, nearness, first, totals, k)
     # All others that can reach it with the whole bonus: scored already, or not.
-    reach = kth_greatest(near_totals, k) - nearness.most
     others, other_totals = pick(first, totals, reach, front - 1, totals)
     more, totals = pick(docs, uppers, reach, least - 1, scores)
     add_dense(scored, of_terms, more, totals)
     more, totals = pick(more, totals, reach, GREATEST, totals)
     others, other_totals = join(others, other_totals, more, totals)
-    other_totals += reward(scored, nearness, others)
-    best, totals = join(near, near_totals, others, other_totals)
-    return best_of(best, totals, k)
+    return rank_others(scored, nearness, near, near_totals, others, other_totals, k)
 
 
 @kernel(

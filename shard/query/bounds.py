@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import arguments, kernel
+from common.kernels import Rows, arguments, kernel
 from shard.index.dense_lists import find_dense
 from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldGains, ScoredLists, length_code
@@ -53,20 +53,14 @@ class GroupBounds(NamedTuple):
     """The bounds of dense lists by groups of documents.
 
     Attributes:
-        codes: by place of the list and group.
+        codes: (places, groups): by place of the list and group.
         is_known: by place.
         drift: by what factor a score may exceed what the codes say.
     """
 
-    codes: NDArray[np.uint8]
+    codes: Rows[np.uint8]
     is_known: NDArray[np.bool_]
     drift: float
-
-
-@kernel("int64(int64)", inline=True, allocates=False)
-def num_groups(num_docs: Any) -> Any:
-    """Return the groups of documents."""
-    return (num_docs + (1 << GROUP_SHIFT) - 1) >> GROUP_SHIFT
 
 
 @kernel("void(uint32[::1], int64[::1], uint8[::1])", allocates=False)
@@ -129,14 +123,16 @@ class Bounds:
         """Return room for the bounds of all lists, none of them known yet."""
         num_rows = len(lists.index.lists.skip_docs)
         num_dense = len(lists.index.dense_lists.dense_terms)
-        num_codes = num_dense * num_groups(lists.index.num_docs)
+        num_groups = (lists.index.num_docs >> GROUP_SHIFT) + 1
         return cls(
             lists.fields,
             lists.k1,
             np.zeros(num_rows, np.int64),
             np.zeros(num_rows, np.bool_),
             # The system gives memory for what is written only.
-            GroupBounds(np.zeros(num_codes, np.uint8), np.zeros(num_dense, np.bool_), 1.0),
+            GroupBounds(
+                np.zeros((num_dense, num_groups), np.uint8), np.zeros(num_dense, np.bool_), 1.0
+            ),
         )
 
 
@@ -186,7 +182,5 @@ def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment
     lists = TermLists(segment, kept.gains, kept.k1, SCRATCH.members)
     word = Terms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
     docs, scores = lists.match(word, NO_BITS, None)
-    size = num_groups(segment.num_docs)
-    of_groups = kept.of_groups
-    _write_codes(docs, scores, of_groups.codes[place * size : (place + 1) * size])
-    of_groups.is_known[place] = True
+    _write_codes(docs, scores, kept.of_groups.codes[place])
+    kept.of_groups.is_known[place] = True

@@ -464,6 +464,43 @@ def join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
 
 
 @kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], int64)")
+def rank_front(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k: Any) -> Any:
+    """Give those of scored documents their bonus that are in front without it.
+
+    Args:
+        scored: the posting lists.
+        nearness: of the query's words.
+        docs: ascending, `num_first(k)` at least.
+        totals: their scores without bonus.
+        k: how many of the best are wanted.
+
+    Returns:
+        The documents in front; their scores with bonus; the least without bonus that is in front;
+        the least without bonus that can get among the k best.
+    """
+    front = kth_greatest(totals, num_first(k))
+    near, near_totals = pick(docs, totals, front, GREATEST, totals)
+    near_totals += reward(scored, nearness, near)
+    return near, near_totals, front, kth_greatest(near_totals, k) - nearness.most
+
+
+@kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], uint32[::1], int64[::1], int64)")
+def rank_others(
+    scored: ScoredLists,
+    nearness: Nearness,
+    near: Any,
+    near_totals: Any,
+    others: Any,
+    other_totals: Any,
+    k: Any,
+) -> Any:
+    """Give the others their bonus too; return the best of all, and what these score."""
+    other_totals += reward(scored, nearness, others)
+    docs, totals = join(near, near_totals, others, other_totals)
+    return best_of(docs, totals, k)
+
+
+@kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], int64)")
 def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k: Any) -> Any:
     """Return the best documents, with their whole scores.
 
@@ -481,16 +518,9 @@ def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k
         return best_of(docs, totals, k)
     if len(docs) <= max(k, 2 * num_first(k)):
         return best_of(docs, totals + reward(scored, nearness, docs), k)
-    least = kth_greatest(totals, num_first(k))
-    first, first_totals = pick(docs, totals, least, GREATEST, totals)
-    first_totals += reward(scored, nearness, first)
-    reach = kth_greatest(first_totals, k) - nearness.most
-    if reach >= least:
-        return best_of(first, first_totals, k)
-    others, other_totals = pick(docs, totals, reach, least - 1, totals)
-    other_totals += reward(scored, nearness, others)
-    all_docs, all_totals = join(first, first_totals, others, other_totals)
-    return best_of(all_docs, all_totals, k)
+    near, near_totals, front, reach = rank_front(scored, nearness, docs, totals, k)
+    others, other_totals = pick(docs, totals, reach, front - 1, totals)
+    return rank_others(scored, nearness, near, near_totals, others, other_totals, k)
 
 
 def closeness_bound(pair_weights: NDArray[np.float64]) -> float:

@@ -419,12 +419,13 @@ def _intersect(
     docs = wanted.docs
     allowed = wanted.bits
     count = len(docs)
-    if is_narrowed:
+    has_dense = count_dense(places) > 0
+    if has_dense and is_narrowed:
         docs = docs.copy()
         for place in places:
             if place >= 0:
                 count = pick_members(dense, place, num_docs, docs, count)
-    elif count_dense(places) > 0:
+    elif has_dense:
         allowed = find_members(dense, places, allowed, num_docs)
         if last < 0:
             return list_all_docs(allowed, count_docs(allowed)), totals
@@ -533,8 +534,8 @@ def _match_all(
     is_scored: Any,
 ) -> Any:
     """Kernel of `TermLists.match`."""
-    # A list that is scored as a whole is read in turn.
     checks_rows = checks_rows_of(are_all_searched, words.languages)
+    # A list that is scored as a whole is read in turn.
     is_whole = len(words.terms) == 1 and is_scored
     is_whole &= len(wanted.bits) == 0 and not wanted.is_listed
     places = find_places(dense, words, checks_rows or is_whole)
