@@ -464,7 +464,7 @@ class Partition:
             newest = self.history.newest
             for older in self.history.older:
                 if older.revision == newest.revision:
-                    self.history.add(_with_merged(older, parts, merged, newest))
+                    self.history.add(_with_merged(older, parts, doc_maps, merged, newest))
             self.history.add(newest.with_views(tuple(views)))
         return True
 
@@ -551,7 +551,11 @@ class Partition:
 
 
 def _with_merged(
-    older: Snapshot, parts: Sequence[SegmentView], merged: Segment | None, newest: Snapshot
+    older: Snapshot,
+    parts: Sequence[SegmentView],
+    doc_maps: Sequence[NDArray[np.int64]],
+    merged: Segment | None,
+    newest: Snapshot,
 ) -> Snapshot:
     """Return an older state with a merged segment in the place of what lies in its range.
 
@@ -561,8 +565,9 @@ def _with_merged(
     """
     low = parts[0].segment["docs.record"][0]
     high = parts[-1].segment["docs.record"][-1]
+    maps = {part.segment.uid: one for part, one in zip(parts, doc_maps, strict=True)}
+    is_hidden = np.ones(0 if merged is None else merged.num_docs, np.bool_)
     views: list[SegmentView] = []
-    live = []
     position = None
     for view in older.views:
         records = view.segment["docs.record"]
@@ -570,14 +575,18 @@ def _with_merged(
             views.append(view)
             continue
         position = len(views) if position is None else position
-        live.append(records if view.deleted is None else np.delete(records, list(view.deleted)))
-    shown = np.concatenate([np.zeros(0, np.uint64), *live])
+        if merged is not None:
+            ordinals = maps.get(view.segment.uid)
+            if ordinals is None:  # another one with documents of the parts
+                ordinals = np.searchsorted(merged["docs.record"], records)
+            if view.deleted is not None:
+                ordinals = np.delete(ordinals, view.deleted.to_array())
+            is_hidden[ordinals[ordinals >= 0]] = False
     # Also if all of it is hidden: states before, in which it was alive, are restored from this.
     if merged is not None and position is not None:
-        ordinals = np.searchsorted(merged["docs.record"], shown)
-        hidden = np.delete(np.arange(merged.num_docs), ordinals)
-        view = SegmentView(merged)
-        views.insert(position, view.without(hidden.tolist()) if len(hidden) else view)
+        whole = SegmentView(merged)
+        hidden = np.flatnonzero(is_hidden)
+        views.insert(position, whole.without(hidden.tolist()) if len(hidden) else whole)
     return older.with_views(tuple(views), newest.dictionary_lengths)
 
 

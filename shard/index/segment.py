@@ -61,8 +61,11 @@ MAGIC = b"FACETSEG"
 SEGMENT_VERSION = 3
 ALIGNMENT = 64
 HEADER_BYTES = 64
-READ_BYTES = 1 << 20
-"""Piece size of the verifying read: larger ones leave the second-level cache."""
+CALL_BYTES = 256 << 10
+"""Read or written by one call of the system: larger pieces leave the second-level cache, and a
+thread inside a call makes one that answers a search wait for its end."""
+SYNC_BYTES = 8 << 20
+"""Written between two syncs: a commit of a write waits for what the disk has been given before."""
 
 _uids = itertools.count(1)
 
@@ -213,24 +216,47 @@ def _align(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
+class _Output:
+    """A file that is written in order, summed up, and synced on the way.
+
+    Args:
+        file: descriptor, at the place where writing begins.
+
+    Attributes:
+        checksum: of what was written.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.checksum = xxhash.xxh3_64()
+        self._file = file
+        self._num_unsynced = 0
+
+    def write(self, content: memoryview | bytes) -> None:
+        """Write everything: a call may take less than it is given when the disk is nearly full."""
+        view = memoryview(content)
+        while view:
+            count = os.write(self._file, view[:CALL_BYTES])
+            self.checksum.update(view[:count])
+            view = view[count:]
+            self._num_unsynced += count
+            if self._num_unsynced >= SYNC_BYTES:
+                os.fdatasync(self._file)
+                self._num_unsynced = 0
+
+
 def _write_file(
     file: int, arrays: Mapping[str, Array], num_docs: int, meta: Mapping[str, Any]
 ) -> None:
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     directory, offsets = _encode_directory(contiguous, num_docs, meta)
-    checksum = xxhash.xxh3_64()
-    prefix = bytes(32) + directory
-    checksum.update(prefix)
     os.lseek(file, HEADER_BYTES - 32, os.SEEK_SET)
-    _write_all(file, prefix)
+    output = _Output(file)
+    output.write(bytes(32) + directory)
     end = HEADER_BYTES + len(directory)
     for name, array in contiguous.items():
-        gap = bytes(offsets[name] - end)
-        content = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
-        for piece in (memoryview(gap), content):
-            checksum.update(piece)
-            _write_all(file, piece)
-        end = offsets[name] + len(content)
+        output.write(bytes(offsets[name] - end))
+        output.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
+        end = offsets[name] + array.nbytes
     header = b"".join(
         (
             MAGIC,
@@ -239,9 +265,8 @@ def _write_file(
             end.to_bytes(8, "little"),
         )
     )
-    checksum.update(header)
-    os.lseek(file, 0, os.SEEK_SET)
-    _write_all(file, header + checksum.intdigest().to_bytes(8, "little"))
+    output.checksum.update(header)
+    os.pwrite(file, header + output.checksum.intdigest().to_bytes(8, "little"), 0)
 
 
 def _encode_directory(
@@ -273,13 +298,6 @@ def _encode_directory(
         size = len(directory) + 32  # offsets may gain a digit when the directory is in place
 
 
-def _write_all(file: int, content: memoryview | bytes) -> None:
-    """Write everything: one write(2) moves at most 2 GiB, and less when the disk is nearly full."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(file, view) :]
-
-
 def _verify(file: int, path: Path) -> int:
     """Compare magic, version, size and checksum; return the size.
 
@@ -296,10 +314,10 @@ def _verify(file: int, path: Path) -> int:
     if os.fstat(file).st_size != size:
         raise DamagedSegment(f"{path.name}: {os.fstat(file).st_size} bytes instead of {size}")
     checksum = xxhash.xxh3_64()
-    buffer = memoryview(bytearray(READ_BYTES))
+    buffer = memoryview(bytearray(CALL_BYTES))
     offset = 32
     while offset < size:
-        count = os.preadv(file, [buffer[: min(READ_BYTES, size - offset)]], offset)
+        count = os.preadv(file, [buffer[: min(CALL_BYTES, size - offset)]], offset)
         if count == 0:
             raise DamagedSegment(f"{path.name}: cut at {offset} of {size} bytes")
         checksum.update(buffer[:count])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shard.index import segment as segment_module
 from shard.index.segment import ALIGNMENT, DamagedSegment, Segment
 
 
@@ -60,6 +62,35 @@ def test_segment_without_arrays_opens(tmp_path: Path) -> None:
     Segment({}, num_docs=0).write(tmp_path / "1.segment")
 
     assert list(Segment.open(tmp_path / "1.segment")) == []
+
+
+def test_a_large_file_is_written_in_pieces_and_synced_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, fdatasync = os.write, os.fdatasync
+    unsynced = [0]
+    most = []
+
+    def write_less(file: int, content: memoryview) -> int:
+        count = write(file, content[:100])  # as a disk does that is nearly full
+        unsynced.append(unsynced.pop() + count)
+        return count
+
+    def count_unsynced(file: int) -> None:
+        fdatasync(file)
+        most.append(unsynced[-1])
+        unsynced.append(0)
+
+    monkeypatch.setattr(os, "write", write_less)
+    monkeypatch.setattr(os, "fdatasync", count_unsynced)
+    monkeypatch.setattr(segment_module, "CALL_BYTES", 150)
+    monkeypatch.setattr(segment_module, "SYNC_BYTES", 1_000)
+    content = np.arange(5_000)
+    Segment({"numbers": content}, num_docs=0).write(tmp_path / "1.segment")
+
+    assert np.array_equal(Segment.open(tmp_path / "1.segment")["numbers"], content)
+    assert len(most) == content.nbytes // 1_000
+    assert max(most) < 1_100
 
 
 def test_temporary_file_is_gone_after_writing(tmp_path: Path) -> None:
