@@ -4,8 +4,12 @@ The kernel gives each thread that wants to run its turn, of some milliseconds. A
 or five threads one after the other (the coordinator, each shard, the coordinator again), so beside
 a bulk load that keeps all processors busy it would wait for as many turns: 10 ms for a search of
 1.5 ms. With a lower priority (a greater *nice* value) the threads of a load are interrupted at once
-instead; they have the processors for themselves whenever nobody searches, and a tenth of them when
-searches leave nothing.
+instead; they have the processors for themselves whenever nobody searches. They have the lowest
+priority there is: of a thread that wants all of a processor, searches leave a seventieth to them.
+(With a ninth instead, which is ten levels less, the kernel pays out that share in turns of 4 ms.
+Searches by one client, beside a load, took 1.7 instead of 1.3 ms, one in ten 6.5 instead of 4 ms,
+and the load 10 to 15 % less; searches by 16 clients, which leave less, and the load and the writes
+beside them were as fast: a million items, 2 shards, 2 cores, 2026-11-21.)
 
 On Linux the nice value belongs to the thread, and anybody may raise it. Threads are compared
 within their session where the kernel groups by session (autogroup), so the processes of a service
@@ -19,13 +23,12 @@ import sys
 import threading
 from typing import Final
 
-BACKGROUND_NICENESS: Final = 10
-"""Added to the nice value of the process: a ninth of the weight of a thread that answers."""
+BACKGROUND_NICENESS: Final = 19
+"""The greatest there is: 1/68 of the weight of a thread that answers."""
 
 
 def run_in_background() -> None:
     """Lower the priority of the calling thread; for the first line or initializer of a thread."""
     if sys.platform != "linux":
         return
-    niceness = os.getpriority(os.PRIO_PROCESS, os.getpid()) + BACKGROUND_NICENESS
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(niceness, 19))
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)

@@ -40,7 +40,7 @@ from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
 from shard.check import rebuild_index
 from shard.partition import BATCH_BYTES_MAX, BATCH_ITEMS_MAX, read_entry, write_entry
-from shard.storage.codecs import as_bytes_array, item_place, key_number, number_keys
+from shard.storage.codecs import as_bytes_array, item_place, key_number
 from shard.storage.documents import (
     TRAINING_ITEMS_MAX,
     TRAINING_ITEMS_MIN,
@@ -125,9 +125,9 @@ class _Target:
         payload = as_bytes_array(b"".join(items))
         first = self.num_docs
         encoded = self._documents.encode(payload, np.cumsum(sizes) - sizes, sizes, places, first)
-        pairs = zip(number_keys(first, len(items)), encoded.values(), strict=True)
         with self._environment.write() as txn:
-            txn.append(SubDatabase.DOCUMENTS, pairs)
+            for batch in encoded.batches():
+                txn.append(SubDatabase.DOCUMENTS, batch)
         self.num_docs += len(items)
 
     def finish(self, seq: int) -> None:

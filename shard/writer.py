@@ -41,7 +41,7 @@ from shard.index.extraction import Extraction
 from shard.index.segment import Segment
 from shard.partition import Partition
 from shard.snapshot import Snapshot
-from shard.storage.codecs import as_bytes_array, number_keys
+from shard.storage.codecs import as_bytes_array
 from shard.storage.documents import TRAINING_ITEMS_MAX, TRAINING_ITEMS_MIN
 from shard.storage.environment import StorageFailure, SubDatabase, is_disk_full
 from shard.storage.group_log import (
@@ -63,8 +63,6 @@ PLAN_SINGLY_MAX = 64
 """Groups up to this many operations are planned one by one, larger ones of plain items at once."""
 IN_TURN_DOCS_MAX = 64
 """So many additions are indexed and then committed, more of them are at the same time."""
-PUT_ITEMS_MAX = 2_048
-"""Items handed to LMDB in one call, which holds the interpreter for their time (0.2 ms)."""
 PURGE_RECORDS_MAX = 1_000
 """Records removed for good in one commit: other groups wait for it."""
 GROWTH_FACTOR = 2
@@ -350,16 +348,13 @@ class Writer:
             encoded = partition.documents.encode(
                 additions.payload, additions.starts, sizes, additions.places, first
             )
-            values = encoded.values()
-            keys = number_keys(first, additions.count)
             group = Group(seq, first, additions.count, planned.deleted, planned.outcomes)
             if _is_small(additions):
                 partition.environment.reserve()
             fault("writer.commit")
             with partition.environment.write() as txn:
-                for at in range(0, len(keys), PUT_ITEMS_MAX):
-                    part = slice(at, at + PUT_ITEMS_MAX)
-                    txn.append(SubDatabase.DOCUMENTS, zip(keys[part], values[part], strict=True))
+                for items in encoded.batches():
+                    txn.append(SubDatabase.DOCUMENTS, items)
                 append_group(txn, group)
                 state = replace(
                     fold_groups(txn, state, self._foldable()),

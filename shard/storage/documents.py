@@ -39,6 +39,7 @@ from shard.storage.codecs import (
     CODEC_RAW,
     DICTIONARIES_MAX,
     ITEM_HEADER_BYTES,
+    ITEMS_AT_ONCE,
     ChecksumMismatch,
     EncodedItems,
     as_bytes_array,
@@ -105,7 +106,7 @@ class Dictionary:
 
     def compress(
         self, payload: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> tuple[bytes, NDArray[np.int64]]:
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Compress each span of `payload`; for one thread at a time.
 
         Returns:
@@ -125,7 +126,13 @@ class Dictionary:
             packed: Any = self._compressor.multi_compress_to_buffer(batch, threads=1)
             frames = list(packed)
         frame_sizes = np.fromiter(map(len, frames), np.int64, len(frames))
-        return b"".join(frames), frame_sizes
+        joined = np.empty(int(frame_sizes.sum()), np.uint8)
+        end = 0
+        for first in range(0, len(frames), ITEMS_AT_ONCE):
+            part = b"".join(frames[first : first + ITEMS_AT_ONCE])
+            joined[end : end + len(part)] = np.frombuffer(part, np.uint8)
+            end += len(part)
+        return joined, frame_sizes
 
     def decompress(self, frame: bytes) -> bytes:
         """Restore one item; any thread (a context is not for two threads at once)."""
@@ -223,8 +230,7 @@ class DocumentStore:
             codecs = np.full(len(starts), CODEC_RAW, np.uint8)
             return encode_items(payload, starts, sizes, codecs, places, first_record)
         dictionary = self._current
-        frames, frame_sizes = dictionary.compress(payload, starts, sizes)
-        source = as_bytes_array(frames)
+        source, frame_sizes = dictionary.compress(payload, starts, sizes)
         codecs = np.full(len(starts), dictionary.codec, np.uint8)
         frame_starts = np.cumsum(frame_sizes) - frame_sizes
         is_larger = frame_sizes >= sizes

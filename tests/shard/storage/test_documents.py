@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.errors import InternalError
 from shard.storage import documents
-from shard.storage.codecs import as_bytes_array, number_key, number_keys
+from shard.storage.codecs import as_bytes_array, number_key
 from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore, train_dictionary
 from shard.storage.environment import Environment, SubDatabase
 from shard.storage.recent_items import RecentItems
@@ -31,8 +31,8 @@ def _append(environment: Environment, store: DocumentStore, first: int, items: l
     places = np.arange(first, first + len(items), dtype=np.uint64) + np.uint64(1 << 40)
     encoded = store.encode(as_bytes_array(b"".join(items)), starts, sizes, places, first)
     with environment.write() as txn:
-        pairs = zip(number_keys(first, len(items)), encoded.values(), strict=True)
-        txn.append(SubDatabase.DOCUMENTS, pairs)
+        for batch in encoded.batches():
+            txn.append(SubDatabase.DOCUMENTS, batch)
 
 
 def _items(count: int) -> list[bytes]:
