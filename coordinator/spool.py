@@ -13,8 +13,6 @@ nothing is synced, for nothing of it has to survive. Memory: what is being read 
 
 from __future__ import annotations
 
-import errno
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.data_directory import full_disk_told
+from common.file_io import read_all, write_all
 from common.json_scan import ScannedItems
 from coordinator.write_queue import Items
 
@@ -75,8 +74,8 @@ class Spool:
         rows[:, 2] = scanned.id_hashes.view(np.int64)
         rows[:, 3] = scanned.has_id
         with full_disk_told(_NO_ROOM):
-            _write_all(self._payload.fileno(), scanned.payload[first:last].data)
-            _write_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"))
+            write_all(self._payload.fileno(), scanned.payload[first:last].data)
+            write_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"))
         self.num_items += scanned.num_items
         self.num_bytes += last - first
 
@@ -94,7 +93,7 @@ class Spool:
             fitting = int(np.searchsorted(rows[:, 1], start + num_bytes, side="right"))
             rows = rows[: max(fitting, 1)]
             payload = np.empty(int(rows[-1, 1]) - start, np.uint8)
-            _read_all(self._payload.fileno(), payload, start)
+            read_all(self._payload.fileno(), payload.data, start)
             yield Items(
                 payload,
                 rows[:, 0] - start,
@@ -108,21 +107,5 @@ class Spool:
         """Read rows from `first` on, as many as there are up to `num`."""
         num = min(num, self.num_items - first)
         rows = np.empty((num, _ROW_INTEGERS), np.int64)
-        _read_all(self._rows.fileno(), rows.reshape(-1).view(np.uint8), first * _ROW_BYTES)
+        read_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"), first * _ROW_BYTES)
         return rows
-
-
-def _write_all(file: int, data: memoryview) -> None:
-    """Append all bytes."""
-    while data:
-        data = data[os.write(file, data) :]
-
-
-def _read_all(file: int, target: NDArray[np.uint8], offset: int) -> None:
-    """Fill an array from an offset on."""
-    view = target.data
-    while view:
-        num_read = os.preadv(file, [view], offset)
-        if num_read == 0:
-            raise OSError(errno.EIO, "the spool ends too early")
-        view, offset = view[num_read:], offset + num_read

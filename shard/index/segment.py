@@ -54,6 +54,8 @@ import orjson
 import xxhash
 from numpy.typing import NDArray
 
+from common.file_io import CALL_BYTES
+
 Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
@@ -61,9 +63,6 @@ MAGIC = b"FACETSEG"
 SEGMENT_VERSION = 3
 ALIGNMENT = 64
 HEADER_BYTES = 64
-CALL_BYTES = 256 << 10
-"""Read or written by one call of the system: larger pieces leave the second-level cache, and a
-thread inside a call makes one that answers a search wait for its end."""
 SYNC_BYTES = 8 << 20
 """Written between two syncs: a commit of a write waits for what the disk has been given before."""
 
