@@ -8,7 +8,7 @@ instead; they have the processors for themselves whenever nobody searches. They 
 priority there is: of a thread that wants all of a processor, searches leave a seventieth to them.
 (With a ninth instead, which is ten levels less, the kernel pays out that share in turns of 4 ms.
 Searches by one client, beside a load, took 1.7 instead of 1.3 ms, one in ten 6.5 instead of 4 ms,
-and the load 10 to 15 % less; searches by 16 clients, which leave less, and the load and the writes
+and the load a fifth less; searches by 16 clients, which leave less, and the load and the writes
 beside them were as fast: a million items, 2 shards, 2 cores, 2026-11-21.)
 
 On Linux the nice value belongs to the thread, and anybody may raise it. Threads are compared
