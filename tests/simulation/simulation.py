@@ -20,7 +20,7 @@ from tests.simulation.world import World
 KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.writer.TAIL_DOCS_MAX": (1, 4, 128),
     "shard.writer.PLAN_SINGLY_MAX": (0, 3, 64),
-    "shard.writer.PUT_ITEMS_MAX": (1, 2_048),
+    "shard.storage.codecs.ITEMS_AT_ONCE": (1, 2_048),
     "shard.writer.PURGE_RECORDS_MAX": (1, 5, 1_000),
     "shard.writer.GROUPS_UNFOLDED_MAX": (0, 3, 256),
     "shard.writer.DELETED_UNFOLDED_MAX": (0, 5, 4_096),
