@@ -275,21 +275,32 @@ class Indexes:
     def _make(self, entry: IndexEntry) -> Partition:
         path = self._path(entry.number)
         shutil.rmtree(path, ignore_errors=True)
+        partition = None
         try:
             if entry.source is None:
                 partition = Partition.create(path, entry, self._settings)
             else:
                 self._seq_on_disk = max(self._seq_on_disk, entry.source.seq)
                 partition = put_back(path, entry, self._shard, self._settings)
-            try:
-                self._write_known(self._known | {entry.number})
-            except BaseException:
-                partition.close()
-                raise
+            self._write_known(self._known | {entry.number})
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
+            if partition is not None:
+                partition.close()
+            if not self._may_be_named(entry.number):
+                shutil.rmtree(path, ignore_errors=True)
             raise
         return partition
+
+    def _may_be_named(self, number: int) -> bool:
+        """Whether shard.json names an index, or may: its next start will look for it then.
+
+        A write of shard.json that failed has changed it, if what failed is the sync behind it.
+        """
+        try:
+            manifest = read_manifest(self._folder / SHARD_FILE, ShardManifest)
+        except (OSError, UnreadableManifest):
+            return True
+        return manifest is not None and number in manifest.indexes
 
     def _write_known(self, known: set[int]) -> None:
         """Change which indexes there are, on disk and then here."""
