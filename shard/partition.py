@@ -434,9 +434,9 @@ class Partition:
     ) -> bool:
         """Put a merged segment in the place of its parts; called by the merger.
 
-        Deletions since the merge began are carried over. Older states get the merged segment as
-        well (it has every document that a search can still name), so the parts can go. Nothing is
-        done, and False returned, if the parts are gone: another configuration was switched to.
+        All states get it, so the parts can go: it has every document that a search can still name,
+        and what was deleted since the merge began is hidden in it. Nothing is done, and False
+        returned, if the parts are gone: another configuration was switched to.
 
         Args:
             parts: as the merge began.
@@ -444,28 +444,16 @@ class Partition:
             merged: None if nothing was left.
         """
         with self.lock:
-            views = list(self.history.newest.views)
-            uids = [view.segment.uid for view in views]
+            uids = [view.segment.uid for view in self.history.newest.views]
             if parts[0].segment.uid not in uids:
                 return False
             first = uids.index(parts[0].segment.uid)
-            current = views[first : first + len(parts)]
-            assert [v.segment.uid for v in current] == [p.segment.uid for p in parts]
-            gone: list[int] = []
-            for view, doc_map in zip(current, doc_maps, strict=True):
-                if view.deleted is not None:
-                    ordinals = doc_map[np.array(view.deleted.to_array(), np.int64)]
-                    gone.extend(ordinals[ordinals >= 0].tolist())
-            replacement = []
-            if merged is not None:
-                view = SegmentView(merged)
-                replacement = [view.without(gone) if gone else view]
-            views[first : first + len(parts)] = replacement
+            current = uids[first : first + len(parts)]
+            assert current == [part.segment.uid for part in parts]
             newest = self.history.newest
-            for older in self.history.older:
-                if older.revision == newest.revision:
-                    self.history.add(_with_merged(older, parts, doc_maps, merged, newest))
-            self.history.add(newest.with_views(tuple(views)))
+            for state in (*self.history.older, newest):
+                if state.revision == newest.revision:
+                    self.history.add(_with_merged(state, parts, doc_maps, merged, newest))
         return True
 
     @property
@@ -551,17 +539,17 @@ class Partition:
 
 
 def _with_merged(
-    older: Snapshot,
+    state: Snapshot,
     parts: Sequence[SegmentView],
     doc_maps: Sequence[NDArray[np.int64]],
     merged: Segment | None,
     newest: Snapshot,
 ) -> Snapshot:
-    """Return an older state with a merged segment in the place of what lies in its range.
+    """Return a state with a merged segment in the place of what lies in its range.
 
-    The state may have other segments there than the parts: a shorter tail, or none of the newest.
-    Then the merged one has documents that the state hides, with facet values that came later; so
-    from now on the state knows the values that the newest one knows.
+    An older state may have other segments there than the parts: a shorter tail, or none of the
+    newest. Then the merged one has documents that the state hides, with facet values that came
+    later; so from now on the state knows the values that the newest one knows.
     """
     low = parts[0].segment["docs.record"][0]
     high = parts[-1].segment["docs.record"][-1]
@@ -569,7 +557,7 @@ def _with_merged(
     is_hidden = np.ones(0 if merged is None else merged.num_docs, np.bool_)
     views: list[SegmentView] = []
     position = None
-    for view in older.views:
+    for view in state.views:
         records = view.segment["docs.record"]
         if records[0] < low or records[-1] > high:
             views.append(view)
@@ -587,7 +575,7 @@ def _with_merged(
         whole = SegmentView(merged)
         hidden = np.flatnonzero(is_hidden)
         views.insert(position, whole.without(hidden.tolist()) if len(hidden) else whole)
-    return older.with_views(tuple(views), newest.dictionary_lengths)
+    return state.with_views(tuple(views), newest.dictionary_lengths)
 
 
 def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:

@@ -54,7 +54,7 @@ import orjson
 import xxhash
 from numpy.typing import NDArray
 
-from common.file_io import CALL_BYTES
+from common.file_io import CALL_BYTES, read_all, write_all
 
 Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
@@ -230,14 +230,13 @@ class _Output:
         self._file = file
         self._num_unsynced = 0
 
-    def write(self, content: memoryview | bytes) -> None:
-        """Write everything: a call may take less than it is given when the disk is nearly full."""
-        view = memoryview(content)
-        while view:
-            count = os.write(self._file, view[:CALL_BYTES])
-            self.checksum.update(view[:count])
-            view = view[count:]
-            self._num_unsynced += count
+    def write(self, content: memoryview) -> None:
+        """Write everything."""
+        for start in range(0, len(content), CALL_BYTES):
+            piece = content[start : start + CALL_BYTES]
+            write_all(self._file, piece)
+            self.checksum.update(piece)
+            self._num_unsynced += len(piece)
             if self._num_unsynced >= SYNC_BYTES:
                 os.fdatasync(self._file)
                 self._num_unsynced = 0
@@ -250,11 +249,11 @@ def _write_file(
     directory, offsets = _encode_directory(contiguous, num_docs, meta)
     os.lseek(file, HEADER_BYTES - 32, os.SEEK_SET)
     output = _Output(file)
-    output.write(bytes(32) + directory)
+    output.write(memoryview(bytes(32) + directory))
     end = HEADER_BYTES + len(directory)
     for name, array in contiguous.items():
-        output.write(bytes(offsets[name] - end))
-        output.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
+        output.write(memoryview(bytes(offsets[name] - end)))
+        output.write(array.reshape(-1).view(np.uint8).data)
         end = offsets[name] + array.nbytes
     header = b"".join(
         (
@@ -316,11 +315,10 @@ def _verify(file: int, path: Path) -> int:
     buffer = memoryview(bytearray(CALL_BYTES))
     offset = 32
     while offset < size:
-        count = os.preadv(file, [buffer[: min(CALL_BYTES, size - offset)]], offset)
-        if count == 0:
-            raise DamagedSegment(f"{path.name}: cut at {offset} of {size} bytes")
-        checksum.update(buffer[:count])
-        offset += count
+        piece = buffer[: min(CALL_BYTES, size - offset)]
+        read_all(file, piece, offset)
+        checksum.update(piece)
+        offset += len(piece)
     checksum.update(header[:24])
     if checksum.intdigest() != int.from_bytes(header[24:32], "little"):
         raise DamagedSegment(f"{path.name}: checksum differs")

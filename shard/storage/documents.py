@@ -126,13 +126,11 @@ class Dictionary:
             packed: Any = self._compressor.multi_compress_to_buffer(batch, threads=1)
             frames = list(packed)
         frame_sizes = np.fromiter(map(len, frames), np.int64, len(frames))
-        joined = np.empty(int(frame_sizes.sum()), np.uint8)
-        end = 0
-        for first in range(0, len(frames), ITEMS_AT_ONCE):
-            part = b"".join(frames[first : first + ITEMS_AT_ONCE])
-            joined[end : end + len(part)] = np.frombuffer(part, np.uint8)
-            end += len(part)
-        return joined, frame_sizes
+        parts = [
+            np.frombuffer(b"".join(frames[first : first + ITEMS_AT_ONCE]), np.uint8)
+            for first in range(0, len(frames), ITEMS_AT_ONCE)
+        ]
+        return np.concatenate(parts), frame_sizes
 
     def decompress(self, frame: bytes) -> bytes:
         """Restore one item; any thread (a context is not for two threads at once)."""

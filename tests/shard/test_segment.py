@@ -72,7 +72,7 @@ def test_a_large_file_is_written_in_pieces_and_synced_on_the_way(
     most = []
 
     def write_less(file: int, content: memoryview) -> int:
-        count = write(file, content[:100])  # as a disk does that is nearly full
+        count = write(file, content[:30])  # as a disk does that is nearly full
         unsynced.append(unsynced.pop() + count)
         return count
 
@@ -83,7 +83,7 @@ def test_a_large_file_is_written_in_pieces_and_synced_on_the_way(
 
     monkeypatch.setattr(os, "write", write_less)
     monkeypatch.setattr(os, "fdatasync", count_unsynced)
-    monkeypatch.setattr(segment_module, "CALL_BYTES", 150)
+    monkeypatch.setattr(segment_module, "CALL_BYTES", 100)
     monkeypatch.setattr(segment_module, "SYNC_BYTES", 1_000)
     content = np.arange(5_000)
     Segment({"numbers": content}, num_docs=0).write(tmp_path / "1.segment")
