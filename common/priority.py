@@ -5,7 +5,7 @@ or five threads one after the other (the coordinator, each shard, the coordinato
 a bulk load that keeps all processors busy it would wait for as many turns: 10 ms for a search of
 1.5 ms. With a lower priority (a greater *nice* value) the threads of a load are interrupted at once
 instead; they have the processors for themselves whenever nobody searches. They have the lowest
-priority there is: of a thread that wants all of a processor, searches leave a seventieth to them.
+priority there is: where searches would take all of a processor, a seventieth of it is left to them.
 (With a ninth instead, which is ten levels less, the kernel pays out that share in turns of 4 ms.
 Searches by one client, beside a load, took 1.7 instead of 1.3 ms, one in ten 6.5 instead of 4 ms,
 and the load a fifth less; searches by 16 clients, which leave less, and the load and the writes
