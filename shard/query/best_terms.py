@@ -10,6 +10,10 @@ the worst of the best; a list of 80,000 documents is done after some twenty of i
 is block-max pruning (Ding, Suel: Faster top-k document retrieval using block-max indexes, SIGIR
 2011), for one list.
 
+One term, a deep page. Of thousands of hits some are in every block; then the groups of 16 documents
+are chosen among, whose bounds are made for several terms: of a word that 150,000 documents have,
+35,000 are scored for the 5,000 best.
+
 Several terms. Those that have a bitset (`shard/index/dense_lists.py`) need not be read to know
 which documents have all; each has a bound for every 16 documents:
 
@@ -34,8 +38,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.byte_words import count_ones
 from common.kernels import arguments, kernel
-from shard.index.dense_lists import DenseLists
+from shard.index.dense_lists import DenseLists, find_dense, find_members
+from shard.index.doc_sets import count_docs, list_all_docs
 from shard.index.postings import BLOCK_ENTRIES, decode_docs, locate_block
 from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, clear_bits, mark_bits, saturate
 from shard.query.bounds import (
@@ -55,7 +61,7 @@ from shard.query.proximity import (
     rank_near,
     rank_others,
 )
-from shard.query.ranking import GREATEST, best_of, heap_kth_greatest, kth_greatest, pick
+from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
 from shard.query.term_lists import (
     DenseTerms,
     Matched,
@@ -84,6 +90,14 @@ _BOUNDED_FACTOR: Final = 8
 """How many times the documents that get their bonus first are scored before, by their bounds."""
 _SAMPLE_STEP: Final = 16
 """One in so many tells which bounds are great."""
+DEEP_HITS_MIN: Final = 64
+"""So many hits of one term are found faster by bounds of groups than by those of blocks."""
+_DEEP_FACTOR: Final = 8
+"""How many times the hits wanted a term must have documents for that."""
+_DEEP_FIRST: Final = 6
+"""How many times they are scored first, by their bounds."""
+_GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
+_GROUP_MASK: Final = np.uint64((1 << (1 << GROUP_SHIFT)) - 1)
 _ONE: Final = np.uint64(1)
 
 
@@ -130,9 +144,8 @@ def _best_of_term(
     scratch = scan_scratch()
     block_docs = scratch.docs
     num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
-    heap = np.empty(num_blocks, np.int64)
     is_chosen = np.empty(num_blocks, np.bool_)
-    least = heap_kth_greatest(bounds, num_wanted, heap)
+    least = kth_greatest(bounds, num_wanted)
     for block in range(num_blocks):
         is_chosen[block] = bounds[block] >= least
     while True:
@@ -178,7 +191,7 @@ def _best_of_term(
             return best_of(docs, scores, k)
         is_enough = True
         if found >= k:
-            worst = heap_kth_greatest(scores, k, heap if k <= len(heap) else np.empty(k, np.int64))
+            worst = kth_greatest(scores, k)
             for block in range(num_blocks):
                 reach = saturate(np.int64(bounds[block] * drift) + 1, weight, k1)
                 is_enough &= is_chosen[block] or reach < worst
@@ -186,11 +199,74 @@ def _best_of_term(
         else:  # the filters leave too few of these
             is_enough = False
             num_wanted = min(4 * num_wanted, num_blocks)
-            least = heap_kth_greatest(bounds, num_wanted, heap)
+            least = kth_greatest(bounds, num_wanted)
             for block in range(num_blocks):
                 is_chosen[block] = bounds[block] >= least
         if is_enough:
             return best_of(docs, scores, k)
+
+
+# --- kernels: one dense term
+
+
+@kernel("void(uint64[::1], uint8[::1], int64[::1])", allocates=False)
+def _count_by_code(members: Any, codes: Any, counts: Any) -> None:
+    """Count documents by the bound of their group, in one word of a bitset of `_SAMPLE_STEP`."""
+    counts[:] = 0
+    for word in range(0, len(members) - 1, _SAMPLE_STEP):
+        for part in range(_GROUPS_PER_WORD):
+            group = members[word] >> np.uint64(part << GROUP_SHIFT) & _GROUP_MASK
+            counts[codes[word * _GROUPS_PER_WORD + part]] += count_ones(group)
+
+
+@kernel("uint32[::1](uint64[::1], uint8[::1], int64, int64)")
+def _list_by_codes(members: Any, codes: Any, least: Any, greatest: Any) -> Any:
+    """Return the documents of a bitset whose groups have bounds from `least` to `greatest`."""
+    chosen = np.empty(len(members), np.uint64)
+    for word in range(len(members)):
+        mask = np.uint64(0)
+        first = word * _GROUPS_PER_WORD
+        for part in range(min(_GROUPS_PER_WORD, len(codes) - first)):
+            code = np.int64(codes[first + part])
+            is_chosen = np.uint64((code >= least) & (code <= greatest))
+            mask |= (_GROUP_MASK * is_chosen) << np.uint64(part << GROUP_SHIFT)
+        chosen[word] = members[word] & mask
+    return list_all_docs(chosen, count_docs(chosen))
+
+
+@kernel("(ScoredLists, DenseTerms, GroupBounds, uint64[::1], int64)")
+def _best_of_dense_term(
+    scored: ScoredLists, of_term: DenseTerms, bounds: GroupBounds, allowed: Any, k: Any
+) -> Any:
+    """Return documents and scores of a dense term's k best, and of all that are their equals.
+
+    Groups with great bounds are scored; what the k-th best of these scores tells which others can
+    still reach it.
+    """
+    place = of_term.places[0]
+    members = find_members(of_term.dense, of_term.places, allowed, of_term.num_docs)
+    codes = bounds.codes[place]
+    step = of_term.words.weights[0] * bounds.drift * (SCORE_UNIT / CODES)
+    counts = np.empty(CODES, np.int64)
+    _count_by_code(members, codes, counts)
+    least = np.int64(CODES)
+    num_counted = 0
+    while least > 0 and num_counted * _SAMPLE_STEP < _DEEP_FIRST * k:
+        least -= 1
+        num_counted += counts[least]
+    docs = _list_by_codes(members, codes, least, CODES - 1)
+    scores = np.zeros(len(docs), np.int64)
+    add_dense(scored, of_term, docs, scores)
+    worst = kth_greatest(scores, k) if k <= len(docs) else np.int64(0)
+    reach = least
+    while reach > 0 and np.int64(reach * step) + 1 >= worst:
+        reach -= 1
+    if reach < least:
+        more = _list_by_codes(members, codes, reach, least - 1)
+        more_scores = np.zeros(len(more), np.int64)
+        add_dense(scored, of_term, more, more_scores)
+        docs, scores = join(docs, scores, more, more_scores)
+    return best_of(docs, scores, k)
 
 
 # --- kernels: several terms
@@ -305,24 +381,59 @@ def best_of_term(
 
     Returns:
         Documents, ascending, and scores in units of 2^-32; None where reading the whole list is as
-        good.
+        good, or bounds are still missing.
     """
+    if languages != ALL_LANGUAGES:
+        return None  # bounds are those of all languages
+    found = None
+    if k >= DEEP_HITS_MIN:
+        found = _best_by_groups(lists, term, weight, allowed, k)
+    return found or _best_by_blocks(lists, term, weight, allowed, k)
+
+
+def _best_by_blocks(
+    lists: TermLists, term: int, weight: float, allowed: NDArray[np.uint64], k: int
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
+    """Return the same by the bounds of blocks; None for a short list."""
     skip_starts = lists.index.lists.skip_starts
     start, end = int(skip_starts[term]), int(skip_starts[term + 1])
     if end - start < max(BOUNDED_BLOCKS_MIN, 2 * k):
         return None
-    if languages != ALL_LANGUAGES:
-        return None  # bounds are those of all languages
     kept, drift = kept_bounds(lists)
     if not kept.is_known[start]:
         make_block_bounds(lists, kept, term, start, end)
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
         lists.fields.lists,
         not lists.fields.are_all_searched,
-        _Bounded(term, np.uint64(languages), weight, kept.of_blocks[start:end], drift),
+        _Bounded(term, np.uint64(ALL_LANGUAGES), weight, kept.of_blocks[start:end], drift),
         lists.k1,
         allowed,
         lists.bits,
+        k,
+    )
+    return found
+
+
+def _best_by_groups(
+    lists: TermLists, term: int, weight: float, allowed: NDArray[np.uint64], k: int
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
+    """Return the same by the bounds of groups; None where the term has none, or is too rare."""
+    index = lists.index
+    if not lists.fields.are_all_searched or int(index.doc_freqs[term]) < _DEEP_FACTOR * k:
+        return None
+    place = find_dense(index.dense_lists, term)
+    if place < 0:
+        return None
+    kept, drift = kept_bounds(lists)
+    if not kept.of_groups.is_known[place]:
+        wish_for_bounds(lists, kept, term)
+        return None
+    word = Terms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
+    found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_dense_term(
+        lists.fields.lists,
+        DenseTerms(index.dense_lists, word, np.array([place]), lists.k1, index.num_docs),
+        kept.of_groups.raised(drift),
+        allowed,
         k,
     )
     return found
@@ -338,7 +449,7 @@ def best_of_terms(
         words: the terms.
         allowed: bitset of documents; empty: all.
         nearness: what the query's words give where they stand together.
-        k: from 1 to `HEAP_MAX`.
+        k: at least 1.
 
     Returns:
         All documents, ascending; of these the k best, and all that are their equals; the scores of
@@ -353,7 +464,7 @@ def best_of_terms(
         lists.k1,
         allowed,
         Searched(lists.index.num_docs, lists.bits),
-        kept.of_groups if drift == 1.0 else kept.of_groups._replace(drift=drift),
+        kept.of_groups.raised(drift),
         nearness,
         k,
     )

@@ -62,6 +62,10 @@ class GroupBounds(NamedTuple):
     is_known: NDArray[np.bool_]
     drift: float
 
+    def raised(self, drift: float) -> GroupBounds:
+        """Return the same with another drift."""
+        return self if drift == self.drift else self._replace(drift=drift)
+
 
 @kernel("void(uint32[::1], int64[::1], uint8[::1])", allocates=False)
 def _write_codes(docs: Any, scores: Any, codes: Any) -> None:

@@ -72,7 +72,9 @@ _DOCS_MAX: Final = 1 << 20
 _DEPTH_MAX: Final = 8
 """Prefixes, each longer than the one before, by which terms are looked for."""
 _FIRST_FACTOR: Final = 4
-"""How many times the documents wanted get their bonus first."""
+"""How many times the documents wanted get their bonus first,"""
+_FIRST_MORE_MAX: Final = 384
+"""and how many more of them at most."""
 _FIRST_MIN: Final = 32
 
 _NO_TERMS: Final = np.zeros(0, np.uint32)
@@ -440,7 +442,7 @@ def reward(scored: ScoredLists, nearness: Nearness, docs: Any) -> Any:
 @kernel("int64(int64)", inline=True, allocates=False)
 def num_first(k: Any) -> Any:
     """Return how many get their bonus first, where the k best are wanted."""
-    return max(_FIRST_FACTOR * k, _FIRST_MIN)
+    return max(min(_FIRST_FACTOR * k, k + _FIRST_MORE_MAX), _FIRST_MIN)
 
 
 @kernel("(uint32[::1], int64[::1], uint32[::1], int64[::1])")
@@ -509,7 +511,7 @@ def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k
         nearness: of the query's words.
         docs: ascending.
         totals: their scores without bonus.
-        k: how many of the best are wanted; from 1 to `HEAP_MAX`, or at least as many as there are.
+        k: how many of the best are wanted, at least 1.
 
     Returns:
         Ascending documents, with bonus: the k best, and all that are their equals.

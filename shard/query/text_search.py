@@ -52,7 +52,6 @@ from shard.query.expansion import Expansion, expand_word, language_bits
 from shard.query.phrase import find_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Nearness, make_nearness, rank_near, reward
-from shard.query.ranking import GREATEST, HEAP_MAX, pick
 from shard.query.term_lists import TermLists, Terms
 
 if TYPE_CHECKING:
@@ -328,16 +327,15 @@ class Evaluation:
         Returns:
             All documents that match, or None if they were not looked for; at least the k best of
             them; and what these score. None where each has to be scored by `match_all`: where a
-            word is several terms, or a page is deep.
+            word is several terms, or nearly all have to be scored.
         """
         singles = [one.single for one in self.readings if one.single is not None]
-        if len(singles) < len(self.readings) or (len(singles) > 1 and k > HEAP_MAX):
+        if len(singles) < len(self.readings):
             return None
         if len(singles) > 1:
             return best_of_terms(self.lists, _as_terms(singles), allowed, self.nearness, k)
         (single,) = singles
-        term = single.term, single.languages, single.weight
-        best = best_of_term(self.lists, *term, allowed, k)
+        best = best_of_term(self.lists, single.term, single.languages, single.weight, allowed, k)
         return None if best is None else (None, *best)
 
     def _score_word(
@@ -533,14 +531,8 @@ class Evaluation:
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return those of scored documents that can be among the k best, with their bonus."""
         ranked: tuple[NDArray[np.uint32], NDArray[np.int64]]
-        if k <= HEAP_MAX or k >= len(docs):
-            ranked = rank_near(self.fields.lists, self.nearness, docs, totals, k)
-            return ranked
-        # A deep page: nobody gets a bonus first, for it would be most of them.
-        at = len(totals) - k
-        reach = int(np.partition(totals, at)[at]) - self.nearness.most
-        ranked = pick(docs, totals, reach, GREATEST, totals)
-        return ranked[0], ranked[1] + self.bonus(ranked[0])
+        ranked = rank_near(self.fields.lists, self.nearness, docs, totals, k)
+        return ranked
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)

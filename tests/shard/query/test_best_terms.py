@@ -10,7 +10,7 @@ from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Word
 from shard.index.field_registry import FieldRegistry
 from shard.index.segment import Segment
-from shard.query.best_terms import best_of_term
+from shard.query.best_terms import DEEP_HITS_MIN, best_of_term
 from shard.query.bm25f import NO_BITS
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
@@ -57,7 +57,7 @@ def bits_of(docs: np.ndarray) -> np.ndarray:
     return bits
 
 
-@pytest.mark.parametrize("k", [1, 10, 20])
+@pytest.mark.parametrize("k", [1, 10, 20, DEEP_HITS_MIN, 300, 800])
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.01, 0.0])
 def test_the_best_of_a_term_are_those_of_the_whole_list(
     segment: Segment, registry: FieldRegistry, k: int, share: float
@@ -71,6 +71,8 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
     for averages in ((30.0, 1.0), (30.05, 1.0), (29.95, 1.0), (11.0, 1.5), (30.0, 1.0)):
         query = make_query("sea", averages)
         everything = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, None)
+        match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
+        WISHES.grant_all()
         best = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
         assert best.found.count == everything.found.count
         assert best.found.docs.tolist() == everything.found.docs.tolist()
@@ -123,7 +125,7 @@ def common(registry: FieldRegistry) -> Segment:
     return make_segment(items, registry)
 
 
-@pytest.mark.parametrize("k", [1, 10, 37])
+@pytest.mark.parametrize("k", [1, 10, 37, 150])
 @pytest.mark.parametrize("share", [1.0, 0.6])
 @pytest.mark.parametrize("text", ["sea tide", "tide sea moon", "moon salt", "sea tide moon salt"])
 def test_the_best_of_several_terms_are_those_of_all(
@@ -156,25 +158,27 @@ def test_the_best_of_several_terms_are_those_of_all(
             WISHES.grant_all()
 
 
-def test_bounds_say_which_documents_are_scored(common: Segment, registry: FieldRegistry) -> None:
-    prepared = PreparedQuery(make_query("tide sea"), registry, LANGUAGES)
+@pytest.mark.parametrize(("text", "k"), [("tide sea", 3), ("sea", DEEP_HITS_MIN)])
+def test_bounds_say_which_documents_are_scored(
+    common: Segment, registry: FieldRegistry, text: str, k: int
+) -> None:
+    prepared = PreparedQuery(make_query(text), registry, LANGUAGES)
     evaluation = Evaluation(common, prepared)
-    evaluation.best(NO_BITS, 3)
+    evaluation.best(NO_BITS, k)
     WISHES.grant_all()
     bounds = common.caches["bounds"][evaluation.fields.choice].of_groups
     assert bounds.is_known.any()
-    found = evaluation.best(NO_BITS, 3)
+    found = evaluation.best(NO_BITS, k)
     assert found is not None
-    docs, best, scores = found
-    assert docs is not None
-    assert len(best) < len(docs) / 10
+    _, best, scores = found
+    assert len(best) < common.num_docs / 10
     first = int(best[np.argmax(scores)])
 
     codes = bounds.codes.reshape(len(bounds.is_known), -1)
     kept = codes[:, first >> 4].copy()
     codes[:, first >> 4] = 0
     try:
-        others = evaluation.best(NO_BITS, 3)
+        others = evaluation.best(NO_BITS, k)
     finally:
         codes[:, first >> 4] = kept
 
