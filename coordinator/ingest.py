@@ -54,14 +54,20 @@ from coordinator.cluster import Cluster
 from coordinator.division import divide_operations
 from coordinator.settings import Settings
 from coordinator.spool import Spool
-from coordinator.write_queue import Applied, Batch, Items, WriteQueue
+from coordinator.write_queue import (
+    LARGE_GROUPS_UNDER_WAY_MAX,
+    Applied,
+    Batch,
+    Items,
+    WriteQueue,
+)
 
 SCAN_BYTES: Final = 1024 * 1024
 """How much of a bulk body is gathered before it is scanned, and the size from which a batch is
 scanned in a thread: 2 ms of work, against 50 µs for the switch."""
 
-BULK_BATCHES_MAX: Final = 3
-"""Two groups under way at the shards and one being read from the spool."""
+BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
+"""Groups at the shards, and one being read from the spool."""
 
 T = TypeVar("T")
 

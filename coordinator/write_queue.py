@@ -1,12 +1,15 @@
-"""Group commit: the writes of one index, joined into groups, two groups under way at a time.
+"""Group commit: the writes of one index, joined into groups, a few groups under way at a time.
 
-    requests ──▶ queue ──▶ group 41  ─▶ shards: committing
-                           group 42  ─▶ shards: on the way, or waiting in their queue
-                 (next)    group 43     joined from whatever came meanwhile
+    requests ──▶ queue ──▶ group 41  ─▶ shard 0: answered    shard 1: committing
+                           group 42  ─▶ shard 0: committing  shard 1: waiting in its queue
+                 (next)    group 43     joined from whatever comes until a shard has nothing to do
 
-A commit costs the same for one operation and for a thousand, so while one group is being committed
-the next one gathers. With two under way no shard waits for the coordinator. Each group has one
-sequence number; groups reach every shard in the order of their numbers.
+A commit costs about the same for one operation and for a hundred. So the next group gathers as long
+as all shards that it needs have something to do; what is large (a bulk) goes ahead, so that no
+shard waits for its way. (Beginning the next group at once made groups of 3 operations a shard of 16
+writers, this way they are of 5: 2,800 instead of 2,300 items a second among a million, p99 10.6
+instead of 11.8 ms; with one writer nothing changes. 2 shards, 2 cores, 2026-11-21.) Each group has
+one sequence number; groups reach every shard in the order of their numbers.
 
 A group is *settled* when every shard that got a part of it has answered or failed. Groups are
 settled in order: then the horizon moves, and only then the requests are answered, so whoever was
@@ -37,7 +40,11 @@ from common.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
 from coordinator.cluster import Cluster
 from coordinator.division import Part, Parts, divide, places_of
 
-GROUPS_UNDER_WAY_MAX: Final = 2
+GROUPS_UNDER_WAY_MAX: Final = 3
+LARGE_GROUPS_UNDER_WAY_MAX: Final = 2
+LARGE_BYTES: Final = 256 << 10
+LARGE_OPERATIONS: Final = 256
+"""From so much on the waiting batches do not gather any longer."""
 
 _log = Log("ingest")
 
@@ -112,13 +119,13 @@ class Batch:
 class _Group:
     """Batches that are written together."""
 
-    __slots__ = ("batches", "errors", "num_shards", "num_unanswered", "seq")
+    __slots__ = ("batches", "errors", "num_shards", "seq", "unanswered")
 
     def __init__(self, seq: int, batches: list[Batch]) -> None:
         self.seq = seq
         self.batches = batches
         self.num_shards = 0
-        self.num_unanswered = 0
+        self.unanswered: set[int] = set()  # shards
         self.errors: dict[int, ServiceError] = {}  # by shard
 
 
@@ -246,12 +253,7 @@ class WriteQueue:
     def _pump(self) -> None:
         """Make and send groups as far as may be under way."""
         self._is_pump_scheduled = False
-        while (
-            self._waiting
-            and not self._num_holds
-            and not self._is_dividing
-            and len(self._under_way) < GROUPS_UNDER_WAY_MAX
-        ):
+        while self._waiting and not self._num_holds and not self._is_dividing and self._may_begin():
             try:
                 seq = self._cluster.next_seq()
             except Unavailable as error:
@@ -268,6 +270,25 @@ class WriteQueue:
                 task.add_done_callback(partial(self._send_divided, group))
                 return
             self._send(group)
+
+    def _may_begin(self) -> bool:
+        """Return whether the next group is to be begun now, rather than gather more batches."""
+        if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
+            return False
+        busy = {shard for group in self._under_way for shard in group.unanswered}
+        num_bytes = num_operations = 0
+        for batch in self._waiting:
+            if batch.items is not None:  # any shard, perhaps
+                is_needed_shard_free = len(busy) < self._cluster.num_shards
+            else:
+                is_needed_shard_free = not busy.issuperset(batch.parts) or not batch.parts
+            if is_needed_shard_free:
+                return True
+            num_bytes += batch.num_bytes
+            num_operations += batch.num_operations
+            if num_bytes >= LARGE_BYTES or num_operations >= LARGE_OPERATIONS:
+                return len(self._under_way) < LARGE_GROUPS_UNDER_WAY_MAX
+        return False
 
     def _take_batches(self) -> list[Batch]:
         """Take as many waiting batches as fit into one group, at least one."""
@@ -332,7 +353,8 @@ class WriteQueue:
         self._under_way.append(group)
         horizon = self._cluster.oldest_horizon(self._index)
         touched = sorted({shard for batch in group.batches for shard in batch.parts})
-        group.num_shards = group.num_unanswered = len(touched)
+        group.num_shards = len(touched)
+        group.unanswered = set(touched)
         for shard in touched:
             request, attachment = self._request(group, shard, horizon)
             try:
@@ -430,13 +452,12 @@ class WriteQueue:
                         first = last
         if error is not None:
             group.errors[shard] = error
-        group.num_unanswered -= 1
-        if group.num_unanswered == 0:
-            self._settle()
+        group.unanswered.remove(shard)
+        self._settle()
 
     def _settle(self) -> None:
         """Settle the groups at the head of the line that all shards have answered."""
-        while self._under_way and self._under_way[0].num_unanswered == 0:
+        while self._under_way and not self._under_way[0].unanswered:
             group = self._under_way.popleft()
             if group.errors and len(group.errors) == group.num_shards:
                 self._cluster.doubt(self._index, group.seq, group.errors)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 
@@ -18,10 +19,12 @@ from common.errors import (
     Unavailable,
 )
 from common.limits import Limits
-from coordinator.catalog import Catalog
-from coordinator.ingest import with_id
+from common.placement import shard_of_id
+from coordinator.catalog import Catalog, Index
+from coordinator.ingest import WriteResult, with_id
 from coordinator.shard_client import ShardState
-from tests.coordinator.conftest import MakeService, soon, until
+from coordinator.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES
+from tests.coordinator.conftest import MakeService, Service, soon, until
 from tests.coordinator.model_shard import ModelShard, all_documents, only
 
 
@@ -38,6 +41,27 @@ async def _chunks(body: bytes, step: int = 1000) -> AsyncIterator[bytes]:
 async def _broken_chunks(body: bytes) -> AsyncIterator[bytes]:
     yield body
     raise ConnectionResetError
+
+
+def _put(
+    service: Service, index: Index, item_id: bytes, text: bytes = b""
+) -> asyncio.Future[WriteResult]:
+    """Begin to write an item."""
+    body = b'[{"id":%b,"text":"%b"}]' % (item_id, text)
+    return asyncio.ensure_future(service.ingest.put_items(index, body, soon()))
+
+
+def _id_on(shard: int, num_shards: int, skip: int = 0) -> bytes:
+    """Return an id whose item a shard owns; others of them with `skip`."""
+    ids = (b"%d" % number for number in itertools.count())
+    owned = (one for one in ids if shard_of_id(one, num_shards) == shard)
+    return next(itertools.islice(owned, skip, None))
+
+
+async def _turns() -> None:
+    """Let the loop do what it has to do."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 def _has_applied(shard: ModelShard, num_groups: int) -> bool:
@@ -171,7 +195,7 @@ class TestGroups:
         assert {result.created for result in results} == {1}
         assert len(all_documents(service.shards, index.number)) == 40
 
-    async def test_two_groups_are_under_way_and_the_rest_waits(
+    async def test_writes_gather_while_the_shards_they_need_are_busy(
         self, make_service: MakeService
     ) -> None:
         service = await make_service(1)
@@ -180,19 +204,66 @@ class TestGroups:
         shard.gate.clear()
         tasks = []
         for i in range(4):
-            tasks.append(
-                asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":%d}]' % i, soon()))
-            )
-            await until(partial(_has_applied, shard, min(i + 1, 2)))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert len(shard.applied) == 2
-        assert service.ingest.num_waiting() == 2
+            tasks.append(_put(service, index, b"%d" % i))
+            await until(partial(_has_applied, shard, 1))
+        await _turns()
+        assert len(shard.applied) == 1
+        assert service.ingest.num_waiting() == 3
         assert service.cluster.horizon(index.number) == 0
         shard.gate.set()
         await asyncio.gather(*tasks)
-        assert [len(request.lengths) // 4 for request in shard.applied] == [1, 1, 2]
-        assert service.cluster.horizon(index.number) == 3
+        assert [len(request.lengths) // 4 for request in shard.applied] == [1, 3]
+        assert service.cluster.horizon(index.number) == 2
+
+    async def test_a_group_begins_when_a_shard_that_it_needs_is_free(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+        busy, free = service.shards
+        busy.gate.clear()
+        tasks = [_put(service, index, _id_on(0, 2))]
+        await until(partial(_has_applied, busy, 1))
+        tasks.append(_put(service, index, _id_on(0, 2, skip=1)))
+        await _turns()
+        assert len(busy.applied) == 1
+        tasks.append(_put(service, index, _id_on(1, 2)))
+        await until(partial(_has_applied, free, 1))
+        await until(partial(_has_applied, busy, 2))  # what gathered went along
+        assert service.ingest.num_waiting() == 0
+        busy.gate.set()
+        await asyncio.gather(*tasks)
+
+    async def test_no_more_than_three_groups_are_under_way(self, make_service: MakeService) -> None:
+        service = await make_service(4)
+        index = await service.configure()
+        tasks = []
+        for number, shard in enumerate(service.shards):
+            shard.gate.clear()
+            tasks.append(_put(service, index, _id_on(number, 4)))
+            if number < GROUPS_UNDER_WAY_MAX:
+                await until(partial(_has_applied, shard, 1))
+        await _turns()
+        assert [len(shard.applied) for shard in service.shards] == [1, 1, 1, 0]
+        for shard in service.shards:
+            shard.gate.set()
+        await asyncio.gather(*tasks)
+
+    async def test_what_is_large_goes_ahead(self, make_service: MakeService) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        (shard,) = service.shards
+        shard.gate.clear()
+        text = b"x" * LARGE_BYTES
+        tasks = []
+        for number in range(3):
+            tasks.append(_put(service, index, b"%d" % number, text))
+            await until(partial(_has_applied, shard, min(number + 1, 2)))
+        await _turns()
+        assert len(shard.applied) == 2
+        assert service.ingest.num_waiting() == 1
+        shard.gate.set()
+        await asyncio.gather(*tasks)
 
     async def test_only_the_shards_concerned_are_asked(self, make_service: MakeService) -> None:
         service = await make_service(3)
@@ -233,41 +304,24 @@ class TestGroups:
         service = await make_service(1)
         index = await service.configure()
         service.shards[0].gate.clear()
-        under_way = [
-            asyncio.ensure_future(
-                service.ingest.put_items(index, b'[{"id":%d}]' % i, Deadline.after_ms(50))
-            )
-            for i in range(1)
-        ]
+        under_way = asyncio.ensure_future(
+            service.ingest.put_items(index, b'[{"id":0}]', Deadline.after_ms(50))
+        )
         await until(lambda: service.shards[0].applied)
-        second = asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":8}]', soon()))
-        await until(lambda: len(service.shards[0].applied) >= 2)
         with pytest.raises(DeadlineExceeded, match="nothing was written"):
             await service.ingest.put_items(index, b'[{"id":7}]', Deadline.after_ms(10))
         with pytest.raises(DeadlineExceeded, match="may still be carried out"):
-            await only(under_way)
+            await under_way
         service.shards[0].gate.set()
-        await second
         assert b'{"id":7}' not in all_documents(service.shards, index.number)
 
     async def test_overload_is_refused_at_once(self, make_service: MakeService) -> None:
         service = await make_service(1, writes_waiting_max=2)
         index = await service.configure()
         service.shards[0].gate.clear()
-        tasks = [
-            asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":%d}]' % i, soon()))
-            for i in range(2)
-        ]
+        tasks = [_put(service, index, b"0")]
         await until(lambda: service.shards[0].applied)
-        tasks += [
-            asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":%d}]' % i, soon()))
-            for i in range(3, 5)
-        ]
-        await until(lambda: len(service.shards[0].applied) >= 2)
-        tasks += [
-            asyncio.ensure_future(service.ingest.put_items(index, b'[{"id":%d}]' % i, soon()))
-            for i in range(5, 7)
-        ]
+        tasks += [_put(service, index, b"1"), _put(service, index, b"2")]
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as caught:
             await service.ingest.put_items(index, b'[{"id":9}]', soon())

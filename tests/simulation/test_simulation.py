@@ -5,6 +5,7 @@ One seed is one schedule; `python -m tests.simulation SEED` shows it again, step
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,8 +49,12 @@ def test_a_seed_is_one_schedule() -> None:
     assert other.digest != first.digest
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 class TestMistakesAreFound:
-    """The proof is worth something only if it finds what is wrong."""
+    """The proof is worth something only if it finds what is wrong.
+
+    A simulation that fails is given up where it is, with the files that it has open.
+    """
 
     SEEDS = range(40, 60)
 
@@ -59,6 +64,8 @@ class TestMistakesAreFound:
                 simulate(seed)
             except SimulationFailed:
                 return True
+            finally:
+                gc.collect()
         return False
 
     def test_a_commit_that_does_not_happen(self, monkeypatch: pytest.MonkeyPatch) -> None:
