@@ -23,7 +23,7 @@ from typing import TypeVar
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError, NotFound, StorageFull, Unavailable
 from common.logs import Log
-from common.priority import run_in_background
+from common.priority import run_behind_searches
 from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
 from common.request_ids import carried
 from common.shard_settings import ShardSettings
@@ -208,7 +208,7 @@ class Indexes:
         index = OpenIndex(
             partition,
             Writer(partition, self._on_failure),
-            ThreadPoolExecutor(1, f"writer-{number}", run_in_background),
+            ThreadPoolExecutor(1, f"writer-{number}", run_behind_searches),
         )
         self._open[number] = index
         self._opening.pop(number, None)

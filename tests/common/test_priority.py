@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from common.priority import BACKGROUND_NICENESS, run_in_background
+from common.priority import (
+    BACKGROUND_NICENESS,
+    WRITER_NICENESS,
+    run_behind_searches,
+    run_in_background,
+)
 
 
 def _niceness() -> int:
@@ -17,14 +23,18 @@ def _niceness() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
-def test_only_the_thread_that_asks_is_lowered() -> None:
+@pytest.mark.parametrize(
+    ("lower", "niceness"),
+    [(run_in_background, BACKGROUND_NICENESS), (run_behind_searches, WRITER_NICENESS)],
+)
+def test_only_the_thread_that_asks_is_lowered(lower: Callable[[], None], niceness: int) -> None:
     before = _niceness()
 
-    with ThreadPoolExecutor(1, initializer=run_in_background) as background:
+    with ThreadPoolExecutor(1, initializer=lower) as background:
         lowered = background.submit(_niceness).result()
     with ThreadPoolExecutor(1) as other:
         untouched = other.submit(_niceness).result()
 
-    assert lowered == BACKGROUND_NICENESS
+    assert lowered == niceness
     assert untouched == before
     assert _niceness() == before
