@@ -11,8 +11,8 @@ Searches by one client, beside a load, took 1.7 instead of 1.3 ms, one in ten 6.
 and the load a fifth less; searches by 16 clients, which leave less, and the load and the writes
 beside them were as fast: a million items, 2 shards, 2 cores, 2026-11-21.)
 
-Writes of a few items are between the two: somebody waits for them, as for a search, but each takes
-a hundred times as long, so they go before loads and merges, and behind searches.
+Writes of a few items are between the two: somebody waits for them, as for a search, but a group
+of them takes several times as long; so they go before loads and merges, and behind searches.
 
 On Linux the nice value belongs to the thread, and anybody may raise it. Threads are compared
 within their session where the kernel groups by session (autogroup), so the processes of a service

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -278,11 +279,8 @@ class WriteQueue:
         busy = {shard for group in self._under_way for shard in group.unanswered}
         num_bytes = num_operations = 0
         for batch in self._waiting:
-            if batch.items is not None:  # any shard, perhaps
-                is_needed_shard_free = len(busy) < self._cluster.num_shards
-            else:
-                is_needed_shard_free = not busy.issuperset(batch.parts) or not batch.parts
-            if is_needed_shard_free:
+            needed = self._needed_shards(batch)
+            if not needed or not busy.issuperset(needed):
                 return True
             num_bytes += batch.num_bytes
             num_operations += batch.num_operations
@@ -312,17 +310,20 @@ class WriteQueue:
             return batches
         reachable = []
         for batch in batches:
-            needed = failed if batch.items is not None else [s for s in failed if s in batch.parts]
-            if needed:
+            needed = self._needed_shards(batch)
+            away = [shard for shard in failed if shard in needed]
+            if away:
                 _fail(
                     batch,
-                    Unavailable(
-                        f"shard {needed[0]} is away; nothing was written; try again shortly"
-                    ),
+                    Unavailable(f"shard {away[0]} is away; nothing was written; try again shortly"),
                 )
             else:
                 reachable.append(batch)
         return reachable
+
+    def _needed_shards(self, batch: Batch) -> Collection[int]:
+        """Return the shards that a batch needs: any, as long as it is not divided."""
+        return batch.parts if batch.items is None else range(self._cluster.num_shards)
 
     def _divide(self, group: _Group) -> None:
         """Divide what waited for its place (in a thread)."""

@@ -1,12 +1,12 @@
 """WRITE PATH of a shard: a group of operations becomes durable, then visible, then answered.
 
-    ApplyRequest ─ plan ─┬─ encode → LMDB commit (sync)     committer thread ─┐
-                         └─ extract → build segment         bulk thread      ─┴─ publish → answer
+    ApplyRequest ─ plan ─┬─ encode → LMDB commit (sync)  ─┐
+                         └─ extract → build segment      ─┴─ publish → answer
 
-Both halves of a large group run at once, on threads of the lowest priority, for which the writer
-thread waits: one waits for the disk, the other computes. A small group is done by the writer thread
-itself, which goes before merges; it is computed in 0.2 ms, less than two threads lose to each other
-by taking turns with the interpreter.
+A group of a few hundred kilobytes at most is done by the writer thread, which goes before merges; a
+larger one by the bulk thread, of the lowest priority, for which the writer thread waits. Of many
+additions both halves run at once (a committer thread waits for the disk); a few are computed in
+0.2 ms, less than two threads lose to each other by taking turns with the interpreter.
 The group is visible only after both halves are done, and answered after it is visible; so what is
 answered is on disk, found and counted.
 
@@ -154,6 +154,7 @@ class Writer:
         return self._bulk.submit(carried(partial(self._apply, request))).result()
 
     def _apply(self, request: ApplyRequest) -> ApplyResponse:
+        """Apply a group, on this thread."""
         fault("writer.receive")
         partition = self._partition
         if self._has_failed:
