@@ -177,7 +177,22 @@ def _member_type(member: Any, num_dimensions: int = 1) -> Any:
         return group_type(member)
     if get_origin(member) is Annotated:
         return _member_type(*get_args(member))
-    if get_origin(member) is np.ndarray:
-        (scalar,) = get_args(get_args(member)[1])
+    scalar = _scalar_of(member)
+    if scalar is not None:
         return types.Array(from_dtype(np.dtype(scalar)), num_dimensions, "C")
     return from_dtype(np.dtype(member))
+
+
+def _scalar_of(member: Any) -> Any:
+    """Return the scalar type of ``NDArray[…]``, None of anything else.
+
+    Up to numpy 2.4 it is an alias for ``np.ndarray[…, np.dtype[…]]``; from 2.5 on, with Python 3.12
+    or later, the origin is NDArray itself, whose only argument is the scalar type.
+    """
+    if get_origin(member) is np.ndarray:
+        (scalar,) = get_args(get_args(member)[1])
+        return scalar
+    if get_origin(member) is NDArray:
+        (scalar,) = get_args(member)
+        return scalar
+    return None

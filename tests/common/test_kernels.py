@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from common import kernel_cache
@@ -68,6 +70,18 @@ def test_members_have_the_types_of_their_annotations() -> None:
         numba.types.uint64,
     ]
     assert members.instance_class is Table
+
+
+def test_arrays_of_newer_numpys_are_arrays_too() -> None:
+    """From numpy 2.5 on, with Python >= 3.12, ``NDArray[…]`` is no alias of ``ndarray[…]``."""
+    newer = GenericAlias(npt.NDArray, (np.uint16,))
+
+    class Made(NamedTuple):
+        codes: Any
+        rows: Any
+
+    Made.__annotations__ = {"codes": newer, "rows": Annotated[newer, 2]}
+    assert list(group_type(Made)) == [numba.types.uint16[::1], numba.types.uint16[:, ::1]]
 
 
 def test_kernels_take_groups_that_signatures_name() -> None:
