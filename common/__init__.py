@@ -1,3 +1,3 @@
 """What both processes import: messages, framing, errors, limits, analysis, JSON scanning."""
 
-from common import kernel_cache as _kernel_cache  # noqa: F401 - before anybody imports numba
+from common.kernels import cache as _kernel_cache  # noqa: F401 - before anybody imports numba

@@ -1,6 +1,6 @@
 """What a value of an item is, and the one text by which facets, filters and keys name it.
 
-The coordinator (filters), the shards (facet dictionaries; `shard.index.extraction` has the same
+The coordinator (filters), the shards (facet dictionaries; `shard.segment.extraction` has the same
 rules as a kernel) and the test oracle must all agree on the text of a value, so the rules stand
 here:
 

@@ -1,3 +1,3 @@
 """The coordinator process: HTTP in, RPC to the shards, merged answers out."""
 
-from common import kernel_cache as _kernel_cache  # noqa: F401 - before anybody imports numba
+from common.kernels import cache as _kernel_cache  # noqa: F401 - before anybody imports numba

@@ -1,5 +1,5 @@
 """`python -m coordinator` is `facetd`."""
 
-from coordinator.cli import main
+from coordinator.cli.commands import main
 
 main(prog_name="facetd")

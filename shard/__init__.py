@@ -1,3 +1,3 @@
 """The shard process: owns one hash partition of every index."""
 
-from common import kernel_cache as _kernel_cache  # noqa: F401 - before anybody imports numba
+from common.kernels import cache as _kernel_cache  # noqa: F401 - before anybody imports numba

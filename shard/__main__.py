@@ -1,58 +1,6 @@
-"""`python -m shard`, also `facetd shard`: one shard process.
+"""`python -m shard`, also `facetd shard`: one shard process."""
 
-The supervisor starts it with these flags; the settings of a shard come from the environment, or
-the file that it names (`common.shard_settings`).
-"""
-
-from __future__ import annotations
-
-import os
-import sys
-from pathlib import Path
-
-import click
-
-from common import logs
-from common.settings import LogSettings, SettingError, Sources
-from common.shard_settings import ShardSettings
-from shard.server import Identity, run
-
-
-@click.command(name="facetd shard")
-@click.option("--shard-id", type=click.IntRange(0), required=True, help="Ordinal of the shard.")
-@click.option("--shards", type=click.IntRange(1), required=True, help="Number of shards.")
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("facetd-data"),
-    envvar="FACETD_DATA_DIR",
-    show_default=True,
-    help="Where everything is stored.",
-)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; 0 takes a free one.")
-@click.option(
-    "--parent-pipe",
-    type=click.IntRange(0),
-    default=None,
-    help="Descriptor whose end means that the parent has ended.",
-)
-def main(
-    shard_id: int, shards: int, data_dir: Path, host: str, port: int, parent_pipe: int | None
-) -> None:
-    """Run one shard in the foreground."""
-    if shard_id >= shards:
-        raise click.BadParameter(f"must be below {shards}", param_hint="--shard-id")
-    try:
-        sources = Sources.collect(os.environ)
-        log_settings = LogSettings.of(sources)
-        settings = ShardSettings.of(sources)
-    except SettingError as error:
-        print(f"facetd: {error}", file=sys.stderr)
-        sys.exit(2)
-    logs.configure(f"shard-{shard_id}", level=log_settings.log_level, style=log_settings.log_style)
-    sys.exit(run(Identity(data_dir, shard_id, shards, host, port, parent_pipe), settings))
-
+from shard.process.main import main
 
 if __name__ == "__main__":
     main()

@@ -38,7 +38,7 @@ from common.analysis.characters import (
     PAGES,
     CharacterClass,
 )
-from common.kernels import arguments, kernel
+from common.kernels.decorator import arguments, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -59,7 +59,8 @@ from common.errors import (
     decode_error,
     encode_error,
 )
-from common.logs import Log
+from common.process.logs import Log
+from common.process.request_ids import REQUEST_IDS
 from common.protocol.framing import (
     MAX_FRAME_BYTES,
     MAX_HELLO_BYTES,
@@ -75,7 +76,6 @@ from common.protocol.framing import (
     encode_response,
 )
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
-from common.request_ids import REQUEST_IDS
 
 MAX_CALLS_IN_FLIGHT = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""

@@ -19,7 +19,8 @@ A length in front instead of a streaming unpacker: the limit is checked before a
 read, a broken body cannot confuse the next one, and the body reaches msgspec as one piece, which
 decodes it straight into the struct that the method names. `params` and `result` stay raw
 (`msgspec.Raw`) until the method or the waiting call has told their type. The request ids say for
-which HTTP requests the call is made (`common.request_ids`), so that a shard's log can name them.
+which HTTP requests the call is made (`common.process.request_ids`), so that a shard's log can name
+them.
 
 Megabytes (the items of a bulk) travel as an attachment: they are neither copied into a message nor
 out of one, and since other frames may stand between its pieces, a search need not wait until they
@@ -82,7 +83,7 @@ class FrameError(Exception):
     """
 
 
-class Request(Struct, frozen=True, array_like=True, gc=False):
+class RequestFrame(Struct, frozen=True, array_like=True, gc=False):
     """`[0, msgid, method, params, request_ids]`."""
 
     kind: Literal[0]
@@ -92,7 +93,7 @@ class Request(Struct, frozen=True, array_like=True, gc=False):
     request_ids: tuple[str, ...]
 
 
-class Response(Struct, frozen=True, array_like=True, gc=False):
+class ResponseFrame(Struct, frozen=True, array_like=True, gc=False):
     """`[1, msgid, error, result]`."""
 
     kind: Literal[1]
@@ -102,9 +103,9 @@ class Response(Struct, frozen=True, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_request = msgspec.msgpack.Decoder(Request).decode
+_decode_request = msgspec.msgpack.Decoder(RequestFrame).decode
 _decode_challenge = msgspec.msgpack.Decoder(tuple[Literal[2], bytes]).decode
-_decode_response = msgspec.msgpack.Decoder(Response).decode
+_decode_response = msgspec.msgpack.Decoder(ResponseFrame).decode
 
 
 def encode_request(
@@ -136,7 +137,7 @@ def decode_challenge(body: memoryview) -> bytes:
         raise FrameError(f"undecodable challenge: {error}") from error
 
 
-def decode_request(body: memoryview) -> Request:
+def decode_request(body: memoryview) -> RequestFrame:
     """Read a request; its params stay raw.
 
     Raises:
@@ -148,7 +149,7 @@ def decode_request(body: memoryview) -> Request:
         raise FrameError(f"undecodable request: {error}") from error
 
 
-def decode_response(body: memoryview) -> Response:
+def decode_response(body: memoryview) -> ResponseFrame:
     """Read a response; its result stays raw.
 
     Raises:

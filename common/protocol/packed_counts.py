@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.byte_words import load_u32
-from common.kernels import kernel
+from common.kernels.byte_words import load_u32
+from common.kernels.decorator import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

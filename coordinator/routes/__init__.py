@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from coordinator.http.routing import Route
 from coordinator.routes import indexes, items, operations, pages, search
-from coordinator.routing import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
     *search.ROUTES,

@@ -13,52 +13,52 @@ from common.protocol.messages import (
     IndexStatisticsResponse,
     ProcessStatistics,
 )
-from coordinator.fan_out import gather
-from coordinator.middleware import check_index_name
-from coordinator.raw_parameters import decode_json, decode_object, query_parameters
-from coordinator.responses import Answer, json_answer
+from coordinator.cluster.fan_out import gather
+from coordinator.http.middleware import check_index_name
+from coordinator.http.responses import Response, json_answer
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.raw import decode_json, decode_object, query_parameters
 from coordinator.routes.items import refuse_unknown
-from coordinator.routing import Body, Route
-from coordinator.security import Action
 
 if TYPE_CHECKING:
-    from coordinator.catalog import CatalogState, Index
-    from coordinator.exchange import Exchange
-    from coordinator.services import Services
+    from coordinator.cluster.catalog import CatalogState, Index
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
 
 
-async def configure(services: Services, exchange: Exchange) -> Answer:
+async def configure(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/configuration`: creates the index, or changes it live."""
     # An empty body is an empty configuration, as it is for a search.
-    document = decode_json(exchange.body, services.settings.limits) if exchange.body else {}
+    document = decode_json(request.body, services.settings.limits) if request.body else {}
     # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms as
     # its deadline, not that of a search.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    _, warnings = await services.ingest.configure(exchange.arguments[0], document, deadline)
+    _, warnings = await services.ingest.configure(request.arguments[0], document, deadline)
     return json_answer({"status": "configuration accepted", "warnings": warnings})
 
 
-async def configuration(services: Services, exchange: Exchange) -> Answer:
+async def configuration(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/configuration`: the document as posted, or with all defaults."""
-    raw = query_parameters(exchange.query_string)
+    raw = query_parameters(request.query_string)
     wants_effective = raw.pop("effective", "false")
     refuse_unknown(raw, ("effective",))
     if wants_effective not in ("true", "false"):
         raise InvalidRequest(
             "effective must be true or false", code="invalid_effective", param="effective"
         )
-    index = exchange.index
+    index = request.index
     if wants_effective == "true":
         return json_answer(effective(index.configuration))
     return json_answer(index.document)
 
 
-async def delete_index(services: Services, exchange: Exchange) -> Answer:
+async def delete_index(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}` and `POST /{index}/reset`: index and data are gone."""
-    index = exchange.index
-    if exchange.arguments[0] != index.name:
+    index = request.index
+    if request.arguments[0] != index.name:
         raise InvalidRequest(
-            f"{exchange.arguments[0]!r} is an alias of {index.name!r}; delete that index, or "
+            f"{request.arguments[0]!r} is an alias of {index.name!r}; delete that index, or "
             "remove the alias with POST /_aliases",
             code="invalid_index_name",
             param="index",
@@ -68,7 +68,7 @@ async def delete_index(services: Services, exchange: Exchange) -> Answer:
     return json_answer({"status": "deleted", "index": index.name})
 
 
-async def index_status(services: Services, exchange: Exchange) -> Answer:
+async def index_status(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/status`."""
     return json_answer({"status": "ok"})
 
@@ -87,9 +87,9 @@ async def index_statistics(
     )
 
 
-async def statistics(services: Services, exchange: Exchange) -> Answer:
+async def statistics(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/stats`: items, bytes, fields, and each shard's segments."""
-    index = exchange.index
+    index = request.index
     parts = await index_statistics(services, index)
     present = [part for part in parts if part is not None]
     fields: dict[str, dict[str, Any]] = {}
@@ -146,7 +146,7 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
     return list(await asyncio.gather(*(ask(shard) for shard in services.cluster.shards)))
 
 
-async def list_indexes(services: Services, exchange: Exchange) -> Answer:
+async def list_indexes(services: Services, request: Request) -> Response:
     """Answer `GET /_indexes`: those that the caller may use, with their sizes."""
     shards = await process_statistics(services)
     parts: dict[int, list[IndexStatisticsResponse]] = {}
@@ -155,7 +155,7 @@ async def list_indexes(services: Services, exchange: Exchange) -> Answer:
             parts.setdefault(number, []).append(index_part)
     rows = []
     for name, index in sorted(services.catalog.indexes.items()):
-        if not exchange.caller.may_use(name):
+        if not request.caller.may_use(name):
             continue
         present = parts.get(index.number, [])
         rows.append(
@@ -179,18 +179,18 @@ async def list_indexes(services: Services, exchange: Exchange) -> Answer:
 # --- aliases
 
 
-async def list_aliases(services: Services, exchange: Exchange) -> Answer:
+async def list_aliases(services: Services, request: Request) -> Response:
     """Answer `GET /_aliases`."""
     return json_answer({"aliases": dict(sorted(services.catalog.aliases.items()))})
 
 
-async def change_aliases(services: Services, exchange: Exchange) -> Answer:
+async def change_aliases(services: Services, request: Request) -> Response:
     """Answer `POST /_aliases`: all changes at once, or none.
 
     {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes.
     """
     limits = services.settings.limits
-    raw = decode_object(exchange.body, limits)
+    raw = decode_object(request.body, limits)
     refuse_unknown(raw, ("aliases",))
     changes = raw.get("aliases")
     if not isinstance(changes, dict) or not 1 <= len(changes) <= limits.aliases_max:

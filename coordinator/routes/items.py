@@ -12,27 +12,27 @@ from aiohttp import hdrs
 
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound, Switched, Unavailable
-from common.json_scan import ItemError, canonical_id, scan_item
-from common.operations import Operation
+from common.json.scan import ItemError, canonical_id, scan_item
 from common.placement import ID_INTEGER_MAX, shard_of_id
 from common.placement import canonical_id as canonical_id_of
 from common.protocol.messages import GetRequest, GetResponse
-from coordinator.cursor import START, Cursor
-from coordinator.ingest import WriteResult, with_id
-from coordinator.parameter_table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.raw_parameters import decode_object, query_parameters
-from coordinator.requests import SearchParameters, parse_search
-from coordinator.responses import Answer, Stream, json_answer
+from common.protocol.operations import Operation
+from coordinator.http.responses import Response, Stream, json_answer
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.parse import SearchParameters, parse_search
+from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
+from coordinator.read.cursor import START, Cursor
 from coordinator.routes.search import narrowed
-from coordinator.routing import Body, Route
-from coordinator.security import Action
+from coordinator.write.ingest import WriteResult, with_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from common.limits import Limits
-    from coordinator.exchange import Exchange
-    from coordinator.services import Services
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
 
 EXPORT_PAGE: Final = 500
 """Items fetched at a time by an export, or by a change of all items that a filter finds."""
@@ -45,7 +45,7 @@ _ORDERING: Final = frozenset(("sort", "sort_field", "order"))
 _PROJECTING: Final = frozenset(("fields", "exclude_fields"))
 
 
-def write_answer(status: str, result: WriteResult, **more: Any) -> Answer:
+def write_answer(status: str, result: WriteResult, **more: Any) -> Response:
     """Return the answer to a write."""
     return json_answer(
         {
@@ -61,13 +61,13 @@ def write_answer(status: str, result: WriteResult, **more: Any) -> Answer:
     )
 
 
-def item_id(exchange: Exchange) -> bytes:
+def item_id(request: Request) -> bytes:
     """Return the canonical id that the path names.
 
     Raises:
         InvalidRequest: code invalid_id.
     """
-    canonical = canonical_id_of(exchange.arguments[1])
+    canonical = canonical_id_of(request.arguments[1])
     if canonical is None:
         raise InvalidRequest(
             "an id is an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
@@ -90,13 +90,13 @@ def entity_tag(document: bytes) -> str:
     return f'"{xxhash.xxh64_hexdigest(document)}"'
 
 
-def wanted_version(exchange: Exchange) -> bytes | None:
+def wanted_version(request: Request) -> bytes | None:
     """Return the hash that `If-Match` asks the stored item to have.
 
     Raises:
         InvalidRequest: code invalid_if_match; it is no ETag of ours.
     """
-    tag = exchange.headers.get(hdrs.IF_MATCH)
+    tag = request.headers.get(hdrs.IF_MATCH)
     if tag is None or tag.strip() == "*":
         return None
     text = tag.strip()
@@ -117,11 +117,11 @@ def _deadline(services: Services) -> Deadline:
 # --- one item
 
 
-async def get_item(services: Services, exchange: Exchange) -> Answer:
+async def get_item(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/items/{id}` with the stored bytes."""
-    canonical = item_id(exchange)
+    canonical = item_id(request)
     cluster = services.cluster
-    index = exchange.index
+    index = request.index
     with cluster.reading(index.number) as horizon:
         shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
         response: GetResponse = await shard.call(
@@ -138,41 +138,41 @@ async def get_item(services: Services, exchange: Exchange) -> Answer:
         )
     tag = entity_tag(document)
     headers = b"ETag: %b\r\n" % tag.encode()
-    known = exchange.headers.get(hdrs.IF_NONE_MATCH)
+    known = request.headers.get(hdrs.IF_NONE_MATCH)
     if known is not None and (known.strip() == "*" or tag in known):
-        return Answer(b"", status=304, headers=headers)
-    return Answer(document, headers=headers)
+        return Response(b"", status=304, headers=headers)
+    return Response(document, headers=headers)
 
 
-async def update_item(services: Services, exchange: Exchange) -> Answer:
+async def update_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/update`: the body is the whole new item."""
     result = await services.ingest.replace_item(
-        exchange.index,
-        item_id(exchange),
-        exchange.body,
+        request.index,
+        item_id(request),
+        request.body,
         _deadline(services),
-        version=wanted_version(exchange),
+        version=wanted_version(request),
     )
     return write_answer("updated", result)
 
 
-async def merge_item(services: Services, exchange: Exchange) -> Answer:
+async def merge_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/partial`: the body has the fields to change."""
     result = await services.ingest.merge_item(
-        exchange.index,
-        item_id(exchange),
-        exchange.body,
+        request.index,
+        item_id(request),
+        request.body,
         _deadline(services),
-        version=wanted_version(exchange),
+        version=wanted_version(request),
     )
     return write_answer("updated", result)
 
 
-async def delete_item(services: Services, exchange: Exchange) -> Answer:
+async def delete_item(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}/items/{id}`."""
-    canonical = item_id(exchange)
+    canonical = item_id(request)
     result = await services.ingest.delete_item(
-        exchange.index, canonical, _deadline(services), version=wanted_version(exchange)
+        request.index, canonical, _deadline(services), version=wanted_version(request)
     )
     return write_answer("deleted", result, id=shown_id(canonical))
 
@@ -180,15 +180,15 @@ async def delete_item(services: Services, exchange: Exchange) -> Answer:
 # --- many items
 
 
-async def put_items(services: Services, exchange: Exchange) -> Answer:
+async def put_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items`: a JSON array, all or nothing."""
-    result = await services.ingest.put_items(exchange.index, exchange.body, _deadline(services))
+    result = await services.ingest.put_items(request.index, request.body, _deadline(services))
     return write_answer("indexed", result)
 
 
-async def load(services: Services, exchange: Exchange) -> Answer:
+async def load(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/index`: a body of any size, array or newline-delimited JSON."""
-    raw = query_parameters(exchange.query_string)
+    raw = query_parameters(request.query_string)
     on_error = raw.pop("on_error", "fail")
     if on_error not in ("fail", "skip"):
         raise InvalidRequest(
@@ -197,8 +197,8 @@ async def load(services: Services, exchange: Exchange) -> Answer:
     refuse_unknown(raw, ("on_error",))
     limits = services.settings.limits
     result = await services.ingest.bulk(
-        exchange.index,
-        exchange.body_chunks(limits, "bulk_body_bytes_max"),
+        request.index,
+        request.body_chunks(limits, "bulk_body_bytes_max"),
         skips_bad=on_error == "skip",
     )
     return write_answer("indexed", result)
@@ -219,15 +219,15 @@ def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
             )
 
 
-async def export(services: Services, exchange: Exchange) -> Stream:
+async def export(services: Services, request: Request) -> Stream:
     """Answer `GET /{index}/items`: all items that match, one JSON object a line."""
-    raw = query_parameters(exchange.query_string)
+    raw = query_parameters(request.query_string)
     known = _RESTRICTING | _ORDERING | _PROJECTING
     refuse_unknown(raw, sorted(known))
-    pages = matching_items(services, exchange, raw)
+    pages = matching_items(services, request, raw)
     # The first page decides between an error and a stream.
     first: list[bytes] = await anext(pages, [])
-    if exchange.method == "HEAD":
+    if request.method == "HEAD":
         await pages.aclose()
 
     async def lines() -> AsyncGenerator[bytes, None]:
@@ -251,19 +251,19 @@ def _one_line(item: bytes) -> bytes:
 
 
 def _whole_search(
-    services: Services, exchange: Exchange, raw: dict[str, Any], cursor: str
+    services: Services, request: Request, raw: dict[str, Any], cursor: str
 ) -> SearchParameters:
     """Return a search for all matching items, a page at a time, over one state of the index."""
     search = parse_search(
         {**raw, "facet_fields": [], "cursor": cursor},
-        exchange.index.configuration,
+        request.index.configuration,
         services.settings.limits,
     )
-    return msgspec.structs.replace(narrowed(search, exchange), per_page=EXPORT_PAGE)
+    return msgspec.structs.replace(narrowed(search, request), per_page=EXPORT_PAGE)
 
 
 async def matching_items(
-    services: Services, exchange: Exchange, raw: dict[str, Any]
+    services: Services, request: Request, raw: dict[str, Any]
 ) -> AsyncGenerator[list[bytes], None]:
     """Yield the items that match, page by page, all of one state of the index.
 
@@ -273,15 +273,15 @@ async def matching_items(
         Switched: it came before the first page.
         Unavailable: it came between pages in the order of their scores, which it may have changed.
     """
-    search = _whole_search(services, exchange, raw, START)
-    with services.cluster.reading(exchange.index.number) as horizon:  # the shards keep it meanwhile
+    search = _whole_search(services, request, raw, START)
+    with services.cluster.reading(request.index.number) as horizon:  # the shards keep it meanwhile
         while True:
             try:
-                result = await services.search.search(exchange.index, search, horizon)
+                result = await services.search.search(request.index, search, horizon)
             except Switched:
                 if search.cursor == START:
                     raise
-                search = await _go_on_switched(services, exchange, raw, search)
+                search = await _go_on_switched(services, request, raw, search)
                 continue
             if result.items:
                 yield result.items
@@ -291,10 +291,10 @@ async def matching_items(
 
 
 async def _go_on_switched(
-    services: Services, exchange: Exchange, raw: dict[str, Any], search: SearchParameters
+    services: Services, request: Request, raw: dict[str, Any], search: SearchParameters
 ) -> SearchParameters:
     """Return the search for the next page under the configuration that the index has now."""
-    index = exchange.index
+    index = request.index
     now = None
     if not search.query:
         await services.catalog.switched(index, search.timeout_ms / 1000)
@@ -307,29 +307,29 @@ async def _go_on_switched(
         )
     assert search.cursor is not None
     cursor = Cursor.decode(search.cursor, index.revision, len(search.sort)).under(now.revision)
-    exchange.index = now
-    return _whole_search(services, exchange, raw, cursor.encode())
+    request.index = now
+    return _whole_search(services, request, raw, cursor.encode())
 
 
 # --- changes by ids or filter
 
 
-async def delete_items(services: Services, exchange: Exchange) -> Answer:
+async def delete_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
-    raw = decode_object(exchange.body, services.settings.limits)
+    raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", *sorted(_RESTRICTING)))
     result = WriteResult()
-    async with aclosing(_chosen_ids(services, exchange, raw, result)) as groups:
+    async with aclosing(_chosen_ids(services, request, raw, result)) as groups:
         async for ids in groups:
             _add(
-                result, await services.ingest.delete_items(exchange.index, ids, _deadline(services))
+                result, await services.ingest.delete_items(request.index, ids, _deadline(services))
             )
     return write_answer("deleted", result)
 
 
-async def update_items(services: Services, exchange: Exchange) -> Answer:
+async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
-    raw = decode_object(exchange.body, services.settings.limits)
+    raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", "fields", *sorted(_RESTRICTING)))
     fields = raw.pop("fields", None)
     if not isinstance(fields, dict) or not fields or "id" in fields:
@@ -339,17 +339,17 @@ async def update_items(services: Services, exchange: Exchange) -> Answer:
             param="fields",
         )
     change = orjson.dumps(fields)
-    mistake = scan_item(change, exchange.index.configuration.facets, services.settings.limits)
+    mistake = scan_item(change, request.index.configuration.facets, services.settings.limits)
     if isinstance(mistake, ItemError):
         raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
     result = WriteResult()
-    async for canonical_ids in _chosen_ids(services, exchange, raw, result):
+    async for canonical_ids in _chosen_ids(services, request, raw, result):
         operations = [
             (Operation.MERGE, canonical, with_id(change, canonical)) for canonical in canonical_ids
         ]
         _add(
             result,
-            await services.ingest.write_operations(exchange.index, operations, _deadline(services)),
+            await services.ingest.write_operations(request.index, operations, _deadline(services)),
         )
     return write_answer("updated", result)
 
@@ -363,7 +363,7 @@ def _add(result: WriteResult, part: WriteResult) -> None:
 
 
 async def _chosen_ids(
-    services: Services, exchange: Exchange, raw: dict[str, Any], result: WriteResult
+    services: Services, request: Request, raw: dict[str, Any], result: WriteResult
 ) -> AsyncGenerator[list[bytes], None]:
     """Yield the canonical ids that a request names, or that its search finds, in groups.
 
@@ -379,11 +379,11 @@ async def _chosen_ids(
             code="invalid_body",
         )
     if ids is not None:
-        if exchange.caller.filter is not None:
+        if request.caller.filter is not None:
             raise Forbidden("a key with a filter changes items by filter, not by ids")
         yield _canonical_ids(ids, services.settings.limits)
         return
-    async with aclosing(matching_items(services, exchange, raw)) as pages:
+    async with aclosing(matching_items(services, request, raw)) as pages:
         async for items in pages:
             found = [canonical_id(item) for item in items]
             result.rejected += sum(canonical is None for canonical in found)

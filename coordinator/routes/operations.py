@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
 from common.errors import Conflict, InvalidRequest, Unavailable
-from coordinator import openapi, snapshots
-from coordinator.catalog import program_version
-from coordinator.metrics import Waiting
-from coordinator.middleware import check_index_name
-from coordinator.raw_parameters import decode_object
-from coordinator.responses import Answer, json_answer
-from coordinator.routes.indexes import process_statistics
-from coordinator.routes.items import refuse_unknown
-from coordinator.routes.pages import PAGE_HEADERS
-from coordinator.routing import Body, Route
-from coordinator.security import (
+from coordinator.cluster import snapshots
+from coordinator.cluster.catalog import program_version
+from coordinator.http import openapi
+from coordinator.http.metrics import Waiting
+from coordinator.http.middleware import check_index_name
+from coordinator.http.responses import Response, json_answer
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import (
     Action,
     add_key,
     is_loopback,
@@ -29,22 +26,26 @@ from coordinator.security import (
     shown_key,
     stored_keys,
 )
+from coordinator.parameters.raw import decode_object
+from coordinator.routes.indexes import process_statistics
+from coordinator.routes.items import refuse_unknown
+from coordinator.routes.pages import PAGE_HEADERS
 
 if TYPE_CHECKING:
-    from coordinator.exchange import Exchange
-    from coordinator.services import Services
-    from coordinator.snapshots import Snapshot
+    from coordinator.cluster.snapshots import Snapshot
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
 
 _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _PAGE_BYTES: Final = resource.getpagesize()
 
 
-async def status(services: Services, exchange: Exchange) -> Answer:
+async def status(services: Services, request: Request) -> Response:
     """Answer `GET /status`."""
     return json_answer({"status": "ok"})
 
 
-async def health(services: Services, exchange: Exchange) -> Answer:
+async def health(services: Services, request: Request) -> Response:
     """Answer `GET /_health`: this process is alive, whatever the shards do."""
     return json_answer(
         {
@@ -55,7 +56,7 @@ async def health(services: Services, exchange: Exchange) -> Answer:
     )
 
 
-async def ready(services: Services, exchange: Exchange) -> Answer:
+async def ready(services: Services, request: Request) -> Response:
     """Answer `GET /_ready`: 200 as soon as every shard serves."""
     cluster = services.cluster
     if not cluster.is_ready:
@@ -70,7 +71,7 @@ async def ready(services: Services, exchange: Exchange) -> Answer:
     )
 
 
-async def metrics(services: Services, exchange: Exchange) -> Answer:
+async def metrics(services: Services, request: Request) -> Response:
     """Answer `GET /_metrics` for Prometheus."""
     names = {index.number: index.name for index in services.catalog.indexes.values()}
     cluster = services.cluster
@@ -81,10 +82,10 @@ async def metrics(services: Services, exchange: Exchange) -> Answer:
         states=cluster.num_states_in_use,
     )
     text = services.metrics.exposition(shards, names, waiting, services.results)
-    return Answer(text, content_type=_METRICS_TYPE)
+    return Response(text, content_type=_METRICS_TYPE)
 
 
-async def statistics(services: Services, exchange: Exchange) -> Answer:
+async def statistics(services: Services, request: Request) -> Response:
     """Answer `GET /_stats`: what the dashboard's health page shows."""
     names = {index.number: index.name for index in services.catalog.indexes.values()}
     shards = []
@@ -134,9 +135,9 @@ def resident_bytes() -> int:
 # --- snapshots
 
 
-async def create_snapshot(services: Services, exchange: Exchange) -> Answer:
+async def create_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots`: a copy of all indexes as of this moment."""
-    document = decode_object(exchange.body, services.settings.limits)
+    document = decode_object(request.body, services.settings.limits)
     refuse_unknown(document, ("name",))
     name = snapshots.check_name(document.get("name"))
     settings = services.settings
@@ -154,18 +155,18 @@ async def create_snapshot(services: Services, exchange: Exchange) -> Answer:
     return json_answer({**_shown_snapshot(snapshot), "directory": str(folder)})
 
 
-async def list_snapshots(services: Services, exchange: Exchange) -> Answer:
+async def list_snapshots(services: Services, request: Request) -> Response:
     """Answer `GET /_snapshots`: those that are complete, oldest first."""
     folder = services.settings.snapshot_folder
     found = await asyncio.to_thread(snapshots.list_snapshots, folder)
     return json_answer({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
-async def restore_snapshot(services: Services, exchange: Exchange) -> Answer:
+async def restore_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots/{name}/restore`: indexes of a snapshot become new ones."""
-    name = snapshots.check_name(exchange.arguments[0])
+    name = snapshots.check_name(request.arguments[0])
     limits = services.settings.limits
-    document = decode_object(exchange.body, limits) if exchange.body else {}
+    document = decode_object(request.body, limits) if request.body else {}
     refuse_unknown(document, ("indexes", "rename"))
     wanted, renamed = document.get("indexes"), document.get("rename")
     renamed = {} if renamed is None else renamed
@@ -191,8 +192,8 @@ async def restore_snapshot(services: Services, exchange: Exchange) -> Answer:
     for one in plan:
         check_index_name(one.name, limits)
         for used in (one.name, one.former_name):
-            if not exchange.caller.may_use(used):
-                services.guard.check_index(exchange.caller, used)
+            if not request.caller.may_use(used):
+                services.guard.check_index(request.caller, used)
     if len({one.name for one in plan}) < len(plan):
         raise InvalidRequest(
             "two indexes would get the same name", code="invalid_body", param="rename"
@@ -212,9 +213,9 @@ def _is_names(names: object) -> bool:
     )
 
 
-async def delete_snapshot(services: Services, exchange: Exchange) -> Answer:
+async def delete_snapshot(services: Services, request: Request) -> Response:
     """Answer `DELETE /_snapshots/{name}`."""
-    name = snapshots.check_name(exchange.arguments[0])
+    name = snapshots.check_name(request.arguments[0])
     folder = services.settings.snapshot_folder
 
     async def remove() -> None:
@@ -245,25 +246,25 @@ def _shown_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 # --- keys
 
 
-async def list_keys(services: Services, exchange: Exchange) -> Answer:
+async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /_keys`: everything but the secrets."""
     keys = stored_keys(services.catalog)
     return json_answer({"keys": [shown_key(id_, key) for id_, key in sorted(keys.items())]})
 
 
-async def create_key(services: Services, exchange: Exchange) -> Answer:
+async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /_keys`: the only answer that ever has the key itself."""
     shown, token = await add_key(
         services.catalog,
-        decode_object(exchange.body, services.settings.limits),
+        decode_object(request.body, services.settings.limits),
         services.settings.limits,
     )
     return json_answer({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
 
 
-async def delete_key(services: Services, exchange: Exchange) -> Answer:
+async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /_keys/{id}`."""
-    id_ = exchange.arguments[0]
+    id_ = request.arguments[0]
     settings = services.settings
     is_last = set(stored_keys(services.catalog)) == {id_}
     if is_last and not settings.insecure and not is_loopback(settings.host):
@@ -279,23 +280,23 @@ async def delete_key(services: Services, exchange: Exchange) -> Answer:
 # --- documentation
 
 
-async def openapi_document(services: Services, exchange: Exchange) -> Answer:
+async def openapi_document(services: Services, request: Request) -> Response:
     """Answer `GET /_openapi.json`."""
-    return Answer(openapi.document_bytes(services.settings.limits))
+    return Response(services.interface.json)
 
 
-async def documentation(services: Services, exchange: Exchange) -> Answer:
+async def documentation(services: Services, request: Request) -> Response:
     """Answer `GET /_docs`: the same, to be read by people, without the internet."""
-    return Answer(
-        openapi.page_bytes(services.settings.limits),
+    return Response(
+        services.interface.page,
         content_type=b"text/html; charset=utf-8",
         headers=PAGE_HEADERS,
     )
 
 
-async def documentation_style(services: Services, exchange: Exchange) -> Answer:
+async def documentation_style(services: Services, request: Request) -> Response:
     """Answer `GET /_docs/style.css`."""
-    return Answer(openapi.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)
+    return Response(openapi.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)
 
 
 ROUTES: Final = (

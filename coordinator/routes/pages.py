@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from common.errors import NotFound
 from coordinator.clients import INSTANTSEARCH
 from coordinator.dashboard import ASSETS, PAGE
-from coordinator.responses import Answer
-from coordinator.routing import Route
+from coordinator.http.responses import Response
+from coordinator.http.routing import Route
 
 if TYPE_CHECKING:
-    from coordinator.exchange import Exchange
-    from coordinator.services import Services
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
 
 PAGE_HEADERS: Final = (
     b"Content-Security-Policy: default-src 'self'; img-src 'self' data:; object-src 'none'; "
@@ -31,37 +31,37 @@ _TAGS: Final = {name: _tag(content) for name, (_, content) in ASSETS.items()}
 _INSTANTSEARCH_TAG: Final = _tag(INSTANTSEARCH)
 
 
-async def root(services: Services, exchange: Exchange) -> Answer:
+async def root(services: Services, request: Request) -> Response:
     """Answer `GET /`: people who type the address want the dashboard."""
-    return Answer(b"", status=302, headers=b"Location: /dashboard\r\n")
+    return Response(b"", status=302, headers=b"Location: /dashboard\r\n")
 
 
-async def dashboard(services: Services, exchange: Exchange) -> Answer:
+async def dashboard(services: Services, request: Request) -> Response:
     """Answer `GET /dashboard` and `GET /dashboard/{index}`: the page finds its index itself."""
-    return Answer(PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
+    return Response(PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
-async def asset(services: Services, exchange: Exchange) -> Answer:
+async def asset(services: Services, request: Request) -> Response:
     """Answer `GET /dashboard/assets/<name>`."""
-    name = "/".join(exchange.arguments)
+    name = "/".join(request.arguments)
     found = ASSETS.get(name)
     if found is None:
         raise NotFound(f"there is no file {name[:100]!r}")
     content_type, content = found
-    return _file(exchange, content, content_type.encode(), _TAGS[name])
+    return _file(request, content, content_type.encode(), _TAGS[name])
 
 
-def _file(exchange: Exchange, content: bytes, content_type: bytes, tag: str) -> Answer:
+def _file(request: Request, content: bytes, content_type: bytes, tag: str) -> Response:
     """Return a file, or that the client has it already."""
     headers = PAGE_HEADERS + f"ETag: {tag}\r\n".encode()
-    if tag in exchange.headers.get("If-None-Match", ""):
-        return Answer(b"", status=304, headers=headers)
-    return Answer(content, content_type=content_type, headers=headers)
+    if tag in request.headers.get("If-None-Match", ""):
+        return Response(b"", status=304, headers=headers)
+    return Response(content, content_type=content_type, headers=headers)
 
 
-async def instantsearch(services: Services, exchange: Exchange) -> Answer:
+async def instantsearch(services: Services, request: Request) -> Response:
     """Answer `GET /_instantsearch.js`: a search client for InstantSearch, an ES module."""
-    return _file(exchange, INSTANTSEARCH, b"text/javascript; charset=utf-8", _INSTANTSEARCH_TAG)
+    return _file(request, INSTANTSEARCH, b"text/javascript; charset=utf-8", _INSTANTSEARCH_TAG)
 
 
 ROUTES: Final = (

@@ -10,61 +10,61 @@ import msgspec
 
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError
 from common.protocol.messages import FilterClause
-from coordinator.parameter_table import FACET_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.parameters import facet_wish
-from coordinator.raw_parameters import decode_object, query_parameters
-from coordinator.requests import (
+from coordinator.http.responses import (
+    Response,
+    facet_body,
+    search_body,
+    server_timing,
+)
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.parse import (
     FacetParameters,
     SearchParameters,
     parse_facet,
     parse_search,
     parse_searches,
 )
-from coordinator.responses import (
-    Answer,
-    facet_body,
-    search_body,
-    server_timing,
-)
-from coordinator.result_cache import ResultKey
-from coordinator.results import SearchResult, Timings
-from coordinator.routing import Body, Route
-from coordinator.security import Action
+from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
+from coordinator.parameters.typed import facet_wish
+from coordinator.read.result_cache import ResultKey
+from coordinator.read.results import SearchResult, Timings
 
 if TYPE_CHECKING:
     from common.limits import Limits
-    from coordinator.catalog import Index
-    from coordinator.exchange import Exchange
-    from coordinator.services import Services
+    from coordinator.cluster.catalog import Index
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
 
 P = TypeVar("P")
 
 
-def search_parameters(services: Services, exchange: Exchange) -> SearchParameters:
+def search_parameters(services: Services, request: Request) -> SearchParameters:
     """Return the parameters of a search request.
 
     Raises:
         InvalidRequest: as `requests.parse_search`.
     """
-    asked = (exchange.index, exchange.query_string, exchange.body)
+    asked = (request.index, request.query_string, request.body)
     parameters = services.parsed.search(*asked)
     if parameters is None:
         limits = services.settings.limits
-        raw = raw_parameters(exchange, limits)
-        parameters = parse_search(raw, exchange.index.configuration, limits)
+        raw = raw_parameters(request, limits)
+        parameters = parse_search(raw, request.index.configuration, limits)
         services.parsed.remember(*asked, parameters)
     return parameters
 
 
-def raw_parameters(exchange: Exchange, limits: Limits) -> dict[str, Any]:
+def raw_parameters(request: Request, limits: Limits) -> dict[str, Any]:
     """Join query string and body; where both name one, the body wins."""
-    raw = query_parameters(exchange.query_string) if exchange.query_string else {}
-    if exchange.body:
-        raw.update(decode_object(exchange.body, limits))
+    raw = query_parameters(request.query_string) if request.query_string else {}
+    if request.body:
+        raw.update(decode_object(request.body, limits))
     return raw
 
 
-def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
+def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
     """Return a search with the filter of the caller's key, and with the time that is left for it.
 
     With a filter, values without hits are not listed: they would tell what is outside of it.
@@ -72,14 +72,14 @@ def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
     Raises:
         DeadlineExceeded: no time is left.
     """
-    if exchange.waited_ms:
-        left_ms = search.timeout_ms - exchange.waited_ms
+    if request.waited_ms:
+        left_ms = search.timeout_ms - request.waited_ms
         if left_ms <= 0:
             raise DeadlineExceeded(
                 "the index is being switched to another configuration, longer than the deadline"
             )
         search = msgspec.structs.replace(search, timeout_ms=left_ms)
-    condition = exchange.caller.filter
+    condition = request.caller.filter
     if condition is None:
         return search
     return msgspec.structs.replace(
@@ -92,74 +92,74 @@ def narrowed(search: SearchParameters, exchange: Exchange) -> SearchParameters:
     )
 
 
-async def search(services: Services, exchange: Exchange) -> Answer:
+async def search(services: Services, request: Request) -> Response:
     """Answer `/{index}/search`."""
-    parameters = narrowed(search_parameters(services, exchange), exchange)
+    parameters = narrowed(search_parameters(services, request), request)
     if services.results.is_on:
-        result = await _remembered(services, exchange, parameters)
+        result = await _remembered(services, request, parameters)
     else:
-        result = await services.search.search(exchange.index, parameters)
-    total_us = exchange.micros
+        result = await services.search.search(request.index, parameters)
+    total_us = request.micros
     services.metrics.observe_search(result, total_us)
     if services.slow_queries.is_slow(total_us):
         services.metrics.num_slow += 1
-        raw = raw_parameters(exchange, services.settings.limits)
-        services.slow_queries.note(exchange.index.name, raw, exchange.request_id, total_us, result)
-    return Answer(
-        search_body(result, exchange.request_id, total_us, "timings" in parameters.show),
+        raw = raw_parameters(request, services.settings.limits)
+        services.slow_queries.note(request.index.name, raw, request.request_id, total_us, result)
+    return Response(
+        search_body(result, request.request_id, total_us, "timings" in parameters.show),
         headers=server_timing(result.timings, total_us),
     )
 
 
 async def _remembered(
-    services: Services, exchange: Exchange, parameters: SearchParameters
+    services: Services, request: Request, parameters: SearchParameters
 ) -> SearchResult:
     """Return the result of a search from the cache, or keep it there."""
-    index = exchange.index
-    request = (exchange.query_string, exchange.body, exchange.caller.filter)
+    index = request.index
+    asked = (request.query_string, request.body, request.caller.filter)
     with services.cluster.reading(index.number) as horizon:
-        key = ResultKey(index.number, index.revision, horizon, request)
+        key = ResultKey(index.number, index.revision, horizon, asked)
         known = services.results.get(key) if parameters.cursor is None else None
         if known is not None:
-            return msgspec.structs.replace(known, timings=Timings(exchange.micros, 0, 0, 0))
+            return msgspec.structs.replace(known, timings=Timings(request.micros, 0, 0, 0))
     result = await services.search.search(index, parameters)
     if parameters.cursor is None and result.shards.ok == result.shards.total:
         services.results.put(key._replace(horizon=result.seq), result)
     return result
 
 
-async def facet(services: Services, exchange: Exchange) -> Answer:
+async def facet(services: Services, request: Request) -> Response:
     """Answer `/{index}/facet`."""
     limits = services.settings.limits
     parameters: FacetParameters = parse_facet(
-        raw_parameters(exchange, limits), exchange.index.configuration, limits
+        raw_parameters(request, limits), request.index.configuration, limits
     )
-    parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, exchange))
-    if exchange.caller.filter is not None:
+    parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, request))
+    if request.caller.filter is not None:
         parameters = msgspec.structs.replace(
             parameters, facet=replace(parameters.facet, hide_zero=True)
         )
-    page = await services.search.facet(exchange.index, parameters)
-    total_us = exchange.micros
-    return Answer(
-        facet_body(page, exchange.request_id, total_us),
+    page = await services.search.facet(request.index, parameters)
+    total_us = request.micros
+    return Response(
+        facet_body(page, request.request_id, total_us),
         headers=server_timing(page.timings, total_us),
     )
 
 
-async def searches(services: Services, exchange: Exchange) -> Answer:
+async def searches(services: Services, request: Request) -> Response:
     """Answer `POST /_search`: all searches, or the first error, named by its position."""
     limits = services.settings.limits
     prepared: list[tuple[Index, SearchParameters]] = []
-    for i, named in enumerate(parse_searches(decode_object(exchange.body, limits), limits)):
+    for i, named in enumerate(parse_searches(decode_object(request.body, limits), limits)):
         try:
             index = services.catalog.index(named.index)
-            if not exchange.caller.may_use(index.name):
-                services.guard.check_index(exchange.caller, named.index)
+            if not request.caller.may_use(index.name):
+                services.guard.check_index(request.caller, named.index)
             parameters = parse_search(named.raw, index.configuration, limits)
         except ServiceError as error:
             raise _placed(error, i) from None
-        prepared.append((index, narrowed(parameters, exchange)))
+        prepared.append((index, narrowed(parameters, request)))
     results = await asyncio.gather(
         *(services.search.search(index, parameters) for index, parameters in prepared),
         return_exceptions=True,
@@ -170,17 +170,17 @@ async def searches(services: Services, exchange: Exchange) -> Answer:
             raise _placed(result, i)
         if isinstance(result, BaseException):
             raise result
-        bodies.append(_result_body(services, exchange, result, parameters))
-    return Answer(b'{"results":[%b]}' % b",".join(bodies))
+        bodies.append(_result_body(services, request, result, parameters))
+    return Response(b'{"results":[%b]}' % b",".join(bodies))
 
 
 def _result_body(
-    services: Services, exchange: Exchange, result: SearchResult, parameters: SearchParameters
+    services: Services, request: Request, result: SearchResult, parameters: SearchParameters
 ) -> bytes:
     """Return the JSON of one of several searches."""
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
-    return search_body(result, exchange.request_id, total_us, "timings" in parameters.show)
+    return search_body(result, request.request_id, total_us, "timings" in parameters.show)
 
 
 def _placed(error: ServiceError, position: int) -> ServiceError:

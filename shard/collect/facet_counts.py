@@ -27,13 +27,13 @@ import numpy as np
 
 from common.protocol.messages import FacetCounts, FacetRequest
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
-from shard.index.facets import FacetColumn, count_codes, count_codes_noting, facet_column
+from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.collect.matches import Matches
-    from shard.snapshot import SegmentView, Snapshot
+    from shard.query.matches import Matches
+    from shard.segment.snapshot import SegmentView, Snapshot
 
 _WALKED_PER_NOTED: Final = 2
 """Values that are walked in the time in which one code is noted."""

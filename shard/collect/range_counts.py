@@ -22,18 +22,18 @@ import numpy as np
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeCounts, RangeRequest
 from common.query import Range
-from shard.index.doc_sets import count_docs
-from shard.index.numbers import number_column
-from shard.index.sort_columns import TextColumn, text_column
-from shard.memo import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_MEMO
 from shard.query.filters import resolve
+from shard.segment.doc_sets import count_docs
+from shard.segment.number_columns import number_column
+from shard.segment.sort_columns import TextColumn, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.collect.matches import Matches
-    from shard.index.segment import Segment
-    from shard.snapshot import Snapshot
+    from shard.query.matches import Matches
+    from shard.segment.segment import Segment
+    from shard.segment.snapshot import Snapshot
 
 _Counts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""

@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from common.heaps import replace_least
-from common.kernels import kernel
-from shard.collect.matches import Matches
-from shard.index.sort_columns import (
+from common.kernels.decorator import kernel
+from common.kernels.heaps import replace_least
+from shard.query.bm25f import SCORE_UNIT
+from shard.query.matches import Matches
+from shard.segment.sort_columns import (
     MISSING_KEY,
     Permutation,
     SortColumn,
@@ -39,13 +40,12 @@ from shard.index.sort_columns import (
     rank_texts,
     sort_column,
 )
-from shard.query.bm25f import SCORE_UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import SearchRequest, SortKey
-    from shard.snapshot import SegmentView, Snapshot
+    from shard.segment.snapshot import SegmentView, Snapshot
 
 _HEAP_MAX = 128
 """Up to this k the k-th smallest key is found with a heap: one pass, hardly a branch missed."""

@@ -1,7 +1,7 @@
 """Evaluate queries over one segment: text (text_search) and filters (filters).
 
 The text part in five functions, of `statistics`, `text_search`, `explanation`, `expansion` (marks
-in documents: `shard.highlight`); `view` is a `SegmentView`
+in documents: `shard.read.highlight`); `view` is a `SegmentView`
 (`.segment`, `.deleted`), `languages` a `common.analysis.languages.Languages` (built once per
 configuration: `Languages(default, by_path)`), `prepared` a `shard.query.prepared.PreparedQuery`
 (built once per search):

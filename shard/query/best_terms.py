@@ -14,8 +14,8 @@ One term, a deep page. Of thousands of hits some are in every block; then the gr
 are chosen among, whose bounds are made for several terms: of a word that 150,000 documents have,
 35,000 are scored for the 5,000 best.
 
-Several terms. Those that have a bitset (`shard/index/dense_lists.py`) need not be read to know
-which documents have all; each has a bound for every 16 documents:
+Several terms. Those that have a bitset (`shard/segment/bitset_postings.py`) need not be read to
+know which documents have all; each has a bound for every 16 documents:
 
     bits of green ∧ bits of mile ─▶ 10,000 documents
       ─▶ upper[doc] = Σ bound[term, doc / 16], and the scores of lists that were read
@@ -38,11 +38,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.byte_words import count_ones
-from common.kernels import arguments, kernel
-from shard.index.dense_lists import DenseLists, find_dense, find_members
-from shard.index.doc_sets import count_docs, list_all_docs
-from shard.index.postings import BLOCK_ENTRIES, decode_docs, locate_block
+from common.kernels.byte_words import count_ones
+from common.kernels.decorator import arguments, kernel
 from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, clear_bits, mark_bits, saturate
 from shard.query.bounds import (
     CODES,
@@ -76,6 +73,9 @@ from shard.query.term_lists import (
     scan,
     scan_scratch,
 )
+from shard.segment.bitset_postings import DenseLists, find_dense, find_members
+from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.postings import BLOCK_ENTRIES, decode_docs, locate_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -37,9 +37,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import Rows, arguments, kernel
-from shard.index.field_lengths import DECODED_LENGTHS, FieldLengths
-from shard.index.postings import (
+from common.kernels.decorator import Rows, arguments, kernel
+from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
+from shard.segment.postings import (
     BLOCK_ENTRIES,
     Entries,
     PostingLists,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import FieldWeight
-    from shard.index.text_index import TextIndex
+    from shard.segment.text_index import TextIndex
 
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)

@@ -12,7 +12,7 @@ average lengths of fields move, `drift` tells by what factor a t, and so a score
 When that is more than `_DRIFT_MAX`, or another k1 is asked for, they are made anew.
 
 Those of blocks are made when a term is first asked for (10 ns an entry); those of groups take
-longer, so they are wished for (`shard/wishes.py`).
+longer, so they are wished for (`shard/caches/background_tasks.py`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import Rows, arguments, kernel
-from shard.index.dense_lists import find_dense
-from shard.index.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
+from common.kernels.decorator import Rows, arguments, kernel
+from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldGains, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import TermLists, Terms
-from shard.wishes import WISHES
+from shard.segment.bitset_postings import find_dense
+from shard.segment.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.index.segment import Segment
+    from shard.segment.segment import Segment
 
 GROUP_SHIFT: Final = 4
 """From a document to its group: a group is 16 bits of a bitset."""
@@ -174,7 +174,7 @@ def wish_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
     if place >= 0 and not kept.of_groups.is_known[place]:
         choice = lists.fields.choice
         key = (lists.segment.uid, "bounds", choice, term)
-        WISHES.add(key, lists.segment, partial(_make_group_bounds, choice, term, place))
+        BACKGROUND_TASKS.add(key, lists.segment, partial(_make_group_bounds, choice, term, place))
 
 
 def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:

@@ -10,7 +10,7 @@
 Exhaustive: every term of the vocabulary that matches is there, each in its best kind; so the result
 over all segments and shards together does not depend on how items are spread.
 
-Where the terms of kind PREFIX have a prefix list (shard/index/prefix_lists.py), reading that list
+Where the terms of kind PREFIX have a prefix list (shard/segment/prefix_lists.py), reading that list
 is as good as reading theirs: `Expansion.joined`. The list is of all terms that begin so, also those
 that match in a better kind; a document with one of these is of a better tier, in which prefixes do
 not count (see bm25f).
@@ -33,14 +33,14 @@ import xxhash
 
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from shard.index.text_index import text_index
+from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.index.segment import Segment
-    from shard.index.text_index import TextIndex
-    from shard.index.vocabulary import Vocabulary
+    from shard.segment.segment import Segment
+    from shard.segment.text_index import TextIndex
+    from shard.segment.vocabulary import Vocabulary
 
 EXPANSIONS_MAX: Final = 4_096
 EXPANSIONS_BYTES_MAX: Final = 4 << 20

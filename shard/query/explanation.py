@@ -21,10 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from common.kernels import kernel
+from common.kernels.decorator import kernel
 from common.query import MatchKind, Phrase, Word
-from shard.index.field_lengths import DECODED_LENGTHS
-from shard.index.postings import (
+from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
+from shard.query.phrase import find_phrase
+from shard.query.prepared import PreparedQuery
+from shard.query.text_search import Evaluation
+from shard.segment.field_lengths import DECODED_LENGTHS
+from shard.segment.postings import (
     PostingLists,
     count_blocks,
     decode_block,
@@ -32,17 +36,13 @@ from shard.index.postings import (
     new_block,
     next_block,
 )
-from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
-from shard.query.phrase import find_phrase
-from shard.query.prepared import PreparedQuery
-from shard.query.text_search import Evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from common.protocol.messages import ScoredClause
-    from shard.index.field_registry import FieldRegistry
-    from shard.snapshot import SegmentView
+    from shard.segment.field_registry import FieldRegistry
+    from shard.segment.snapshot import SegmentView
 
 OCCURRENCES_MAX: Final = 100
 """Listed per word; a prefix can match hundreds of terms of a long text."""

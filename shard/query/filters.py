@@ -45,7 +45,8 @@ from common.query import (
     StartsWith,
 )
 from common.values import number_text
-from shard.index.doc_sets import (
+from shard.caches.lru_cache import FILTER_MEMO
+from shard.segment.doc_sets import (
     bitset_of,
     complement,
     count_docs,
@@ -53,16 +54,15 @@ from shard.index.doc_sets import (
     full_bitset,
     list_docs,
 )
-from shard.index.facets import FacetColumn, facet_column
-from shard.index.numbers import NumberColumn, number_column
-from shard.index.presence import Aspect, presence_of
-from shard.index.sort_columns import TextColumn, needs_documents, plain_number, text_column
-from shard.memo import FILTER_MEMO
+from shard.segment.facet_columns import FacetColumn, facet_column
+from shard.segment.number_columns import NumberColumn, number_column
+from shard.segment.presence import Aspect, presence_of
+from shard.segment.sort_columns import TextColumn, needs_documents, plain_number, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.snapshot import SegmentView, Snapshot
+    from shard.segment.snapshot import SegmentView, Snapshot
 
 KEYS_FAST_MAX: Final = 20_000
 """Documents up to which looking at every key of a segment takes no more than some milliseconds."""

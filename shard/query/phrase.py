@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import arguments, kernel
-from shard.index.positions import Positions, decode_varint, skip_varints
-from shard.index.postings import (
+from common.kernels.decorator import arguments, kernel
+from shard.query.bm25f import NO_DOCS, NO_FIELDS
+from shard.segment.positions import Positions, decode_varint, skip_varints
+from shard.segment.postings import (
     BLOCK_ENTRIES,
     Entries,
     PostingLists,
@@ -33,14 +34,13 @@ from shard.index.postings import (
     new_block,
     next_block,
 )
-from shard.query.bm25f import NO_DOCS, NO_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from shard.index.text_index import TextIndex
+    from shard.segment.text_index import TextIndex
 
 _ONE: Final = np.uint64(1)
 _S32: Final = np.uint64(32)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from common.analysis.languages import Languages
     from common.protocol.messages import ScoredClause, TextQuery
-    from shard.index.field_registry import FieldRegistry
+    from shard.segment.field_registry import FieldRegistry
 
 
 class ProximityPairs(NamedTuple):

@@ -32,9 +32,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import arguments, kernel
-from shard.index.positions import POSITION_GAP, Positions, decode_varint, skip_varints
-from shard.index.postings import (
+from common.kernels.decorator import arguments, kernel
+from shard.query.bm25f import ScoredLists
+from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
+from shard.segment.positions import POSITION_GAP, Positions, decode_varint, skip_varints
+from shard.segment.postings import (
     PostingLists,
     block_offset,
     count_blocks,
@@ -45,17 +47,15 @@ from shard.index.postings import (
     skip_to,
     sum_freqs,
 )
-from shard.index.prefix_lists import PrefixRanges
-from shard.query.bm25f import ScoredLists
-from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
+from shard.segment.prefix_lists import PrefixRanges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from shard.index.text_index import TextIndex
     from shard.query.expansion import Expansion
+    from shard.segment.text_index import TextIndex
 
 WINDOW: Final = 8
 """Words further apart than this are not near; must be less than the gap between values."""

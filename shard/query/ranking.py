@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from common.heaps import replace_least
-from common.kernels import kernel
+from common.kernels.decorator import kernel
+from common.kernels.heaps import replace_least
 
 GREATEST: Final = np.iinfo(np.int64).max
 """No score is greater."""

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.analysis.languages import Languages
-from common.kernels import kernel
+from common.kernels.decorator import kernel
 from common.query import MatchKind, Word
-from shard.index.field_lengths import DECODED_LENGTHS, FieldLengths
-from shard.index.postings import (
+from shard.query.bm25f import NO_BITS, NO_DOCS
+from shard.query.expansion import Expansion, count_by_kind, expand_word
+from shard.query.phrase import find_phrase
+from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
+from shard.segment.postings import (
     BLOCK_ENTRIES,
     PostingLists,
     count_blocks,
@@ -26,15 +29,12 @@ from shard.index.postings import (
     locate_block,
     next_block,
 )
-from shard.index.text_index import TextIndex, text_index
-from shard.query.bm25f import NO_BITS, NO_DOCS
-from shard.query.expansion import Expansion, count_by_kind, expand_word
-from shard.query.phrase import find_phrase
+from shard.segment.text_index import TextIndex, text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.snapshot import SegmentView
+    from shard.segment.snapshot import SegmentView
 
 _FORMS_MAX: Final = 4_096
 """Counts of documents with some form of a word kept per segment."""

@@ -7,8 +7,8 @@ They are read like this, rarest term first:
     mile  (52,000)   documents only, those with a bit ─▶ field, frequency, score of these
     green            blocks that hold one of them ─▶ field, frequency, score of these
 
-Of a list that has a bitset (`shard/index/dense_lists.py`) only the entries of documents that have
-all terms are read, and none to know which these are:
+Of a list that has a bitset (`shard/segment/bitset_postings.py`) only the entries of documents that
+have all terms are read, and none to know which these are:
 
     green (19,000)   documents only, those with a bit of mile ─▶ field, frequency, score of these
     mile             field, frequency, score of these
@@ -29,28 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import arguments, kernel
-from shard.index.dense_lists import (
-    DenseLists,
-    add_members,
-    find_dense,
-    find_entries,
-    find_members,
-    pick_members,
-)
-from shard.index.doc_sets import count_docs, list_all_docs
-from shard.index.postings import (
-    BLOCK_ENTRIES,
-    Packing,
-    block_offset,
-    count_blocks,
-    decode_docs,
-    decode_entry,
-    locate_block,
-    next_block,
-    open_block,
-)
-from shard.index.text_index import text_index
+from common.kernels.decorator import arguments, kernel
 from shard.query.bm25f import (
     FieldGains,
     ScoredLists,
@@ -62,11 +41,32 @@ from shard.query.bm25f import (
     saturate,
 )
 from shard.query.expansion import ALL_LANGUAGES
+from shard.segment.bitset_postings import (
+    DenseLists,
+    add_members,
+    find_dense,
+    find_entries,
+    find_members,
+    pick_members,
+)
+from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.postings import (
+    BLOCK_ENTRIES,
+    Packing,
+    block_offset,
+    count_blocks,
+    decode_docs,
+    decode_entry,
+    locate_block,
+    next_block,
+    open_block,
+)
+from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.index.segment import Segment
+    from shard.segment.segment import Segment
 
 _PIECE_DOCS: Final = 512
 

@@ -24,11 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels import arguments, kernel
+from common.kernels.decorator import arguments, kernel
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
-from shard.collect.matches import Matches
-from shard.index.doc_sets import count_docs, list_all_docs, list_docs
-from shard.index.text_index import TextIndex, text_index
 from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import (
     FREQ_UNIT,
@@ -49,17 +46,20 @@ from shard.query.bm25f import (
     take_scores,
 )
 from shard.query.expansion import Expansion, expand_word, language_bits
+from shard.query.matches import Matches
 from shard.query.phrase import find_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Nearness, make_nearness, rank_near, reward
 from shard.query.term_lists import TermLists, Terms
+from shard.segment.doc_sets import count_docs, list_all_docs, list_docs
+from shard.segment.text_index import TextIndex, text_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import FieldWeight, ScoredClause
-    from shard.index.segment import Segment
-    from shard.snapshot import SegmentView
+    from shard.segment.segment import Segment
+    from shard.segment.snapshot import SegmentView
 
 _GAINS_MAX: Final = 64
 """Tables of gains kept per segment."""

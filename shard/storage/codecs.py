@@ -35,7 +35,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from common.errors import InternalError
-from common.kernels import kernel
+from common.kernels.decorator import kernel
 from common.placement import xxh64
 
 VALUE_VERSION = 1

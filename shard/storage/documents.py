@@ -35,6 +35,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from common.errors import InternalError
+from shard.caches.recent_items import RECENT_ITEMS
 from shard.storage.codecs import (
     CODEC_RAW,
     DICTIONARIES_MAX,
@@ -52,7 +53,6 @@ from shard.storage.codecs import (
     number_key,
 )
 from shard.storage.environment import Environment, SubDatabase, Transaction
-from shard.storage.recent_items import RECENT_ITEMS
 
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from coordinator import kernel_cache
+from common.kernels.build import builder as kernel_cache
 from tests.service import ROOT, Client, Reply, Service
 
 Services = Callable[[int], Service]
@@ -85,7 +85,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile kernels before the first test, whose time is limited, as an installation does."""
     needs_service = any("services" in getattr(item, "fixturenames", ()) for item in session.items)
     if needs_service and not session.config.option.collectonly and not kernel_cache.is_warm():
-        subprocess.run([sys.executable, "-m", "coordinator.kernel_cache"], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "common.kernels.build.builder"], cwd=ROOT, check=True)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.kernel_cache import image_path
+from common.kernels.cache import image_path
 from tests.cluster.conftest import Services
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from common.request_ids import REQUEST_IDS_MAX
+from common.process.request_ids import REQUEST_IDS_MAX
 from tests.service import Client, Service
 
 NUM_ITEMS = 4_000

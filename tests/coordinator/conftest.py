@@ -10,12 +10,12 @@ import pytest
 import pytest_asyncio
 
 from common.deadline import Deadline
-from coordinator import shard_client
-from coordinator.catalog import Catalog, Index
-from coordinator.cluster import Cluster
-from coordinator.ingest import Ingest
+from coordinator.cluster import shard_client
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.shard_client import ShardState, locate_in
 from coordinator.settings import Settings
-from coordinator.shard_client import ShardState, locate_in
+from coordinator.write.ingest import Ingest
 from tests.coordinator.model_shard import SECRET, ModelShard
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from common.data_directory import Endpoint, shard_folder, write_endpoint
 from common.errors import ServiceError
-from common.json_scan import canonical_id
-from common.operations import Operation, Outcome
+from common.json.scan import canonical_id
 from common.protocol.connection import Handler, RpcServer, authenticator
 from common.protocol.messages import (
     ApplyRequest,
@@ -27,6 +26,7 @@ from common.protocol.messages import (
     PrepareConfiguration,
     Welcome,
 )
+from common.protocol.operations import Operation, Outcome
 
 SECRET = "secret"
 

@@ -16,9 +16,13 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from coordinator import cli, maintenance
+from coordinator.cli import commands as cli
+from coordinator.process import maintenance
 
-_PROGRAMS = {name: importlib.import_module(name) for name in ("shard.reshard", "shard.check")}
+_PROGRAMS = {
+    name: importlib.import_module(name)
+    for name in ("shard.maintenance.reshard", "shard.maintenance.check")
+}
 
 
 def _become(main: object, arguments: list[str]) -> NoReturn:

@@ -97,7 +97,7 @@ class ShardMaker:
         with theirs, log.open("ab") as output:
             number = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shard.fork_server", str(number), "-" * 400],
+                [sys.executable, "-m", "shard.process.fork_server", str(number), "-" * 400],
                 cwd=ROOT,
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,

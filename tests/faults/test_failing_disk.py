@@ -30,7 +30,6 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
-from common.operations import Operation
 from common.protocol.connection import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -47,10 +46,11 @@ from common.protocol.messages import (
     SearchRequest,
     SearchResponse,
 )
+from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
-from shard.check import check_index
-from shard.partition import Partition
-from shard.server import EXIT_STORAGE_FAILED
+from shard.maintenance.check import check_index
+from shard.partition.partition import Partition
+from shard.process.server import EXIT_STORAGE_FAILED
 from tests.common.protocol.packed_model import unpack
 from tests.faults.failing_disk import COMPILER, FailingDisk, ShardMaker
 

@@ -32,20 +32,20 @@ import orjson
 import pytest
 
 from common import data_directory
-from common.operations import Operation
 from common.protocol.messages import (
     ApplyRequest,
     FacetRequest,
     SearchRequest,
     SearchResponse,
 )
+from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
 from common.values import facet_key
-from coordinator.catalog import Catalog, Index
-from coordinator.snapshots import list_snapshots, verify
-from shard import searcher
-from shard.check import check_index
-from shard.indexes import Indexes, OpenIndex
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.snapshots import list_snapshots, verify
+from shard.maintenance.check import check_index
+from shard.partition.indexes import Indexes, OpenIndex
+from shard.read import searcher
 from tests.common.protocol.packed_model import unpack
 from tests.faults.disk_states import Chance, History, Tree
 from tests.faults.disk_trace import IGNORED_NAMES, Change, Trace, join

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from coordinator import shard_client
-from coordinator.app import HttpApp, create_app
-from coordinator.catalog import Catalog
-from coordinator.cluster import Cluster
-from coordinator.ingest import Ingest
-from coordinator.metrics import Metrics, SlowQueries
-from coordinator.result_cache import ResultCache
-from coordinator.security import Guard
-from coordinator.services import Services
+from coordinator.cluster import shard_client
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.shard_client import locate_in
+from coordinator.http.app import HttpApp, create_app
+from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security import Guard
+from coordinator.http.services import Services
+from coordinator.read.result_cache import ResultCache
+from coordinator.routes import ROUTES
 from coordinator.settings import Settings
-from coordinator.shard_client import locate_in
+from coordinator.write.ingest import Ingest
 from tests.coordinator.model_shard import SECRET, ModelShard
 from tests.http.catalogue import get, post
 from tests.http.fakes import CONFIGURATION, FakeSearch
@@ -72,6 +74,8 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         search = FakeSearch()
         services: Any = Services(
             settings=settings,
+            routes=ROUTES,
+            interface=InterfaceDocument(ROUTES, settings.limits),
             catalog=catalog,
             cluster=cluster,
             ingest=Ingest(cluster, catalog, settings),

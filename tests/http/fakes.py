@@ -10,21 +10,23 @@ from typing import Any
 
 from common.configuration import parse_configuration
 from common.errors import ServiceError
-from coordinator.app import HttpApp, create_app
-from coordinator.catalog import Catalog, CatalogState
-from coordinator.facet_values import Bucket
-from coordinator.metrics import Metrics, SlowQueries
-from coordinator.requests import FacetParameters, SearchParameters
-from coordinator.result_cache import ResultCache
-from coordinator.results import (
+from coordinator.cluster.catalog import Catalog, CatalogState
+from coordinator.http.app import HttpApp, create_app
+from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security import Guard
+from coordinator.http.services import Services
+from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.read.facet_values import Bucket
+from coordinator.read.result_cache import ResultCache
+from coordinator.read.results import (
     FacetPage,
     FacetResult,
     SearchResult,
     ShardSummary,
     Timings,
 )
-from coordinator.security import Guard
-from coordinator.services import Services
+from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 
 CONFIGURATION: dict[str, Any] = {
@@ -125,6 +127,8 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
     fakes: Any = SimpleNamespace(search=FakeSearch(), cluster=FakeCluster(), ingest=None)
     return Services(
         settings=settings,
+        routes=ROUTES,
+        interface=InterfaceDocument(ROUTES, settings.limits),
         catalog=catalog,
         cluster=fakes.cluster,
         ingest=fakes.ingest,

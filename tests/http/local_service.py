@@ -13,14 +13,14 @@ from pathlib import Path
 
 from common import data_directory
 from common.shard_settings import ShardSettings
-from coordinator.app import create_app
-from coordinator.catalog import Catalog
-from coordinator.cluster import Cluster
-from coordinator.process import make_services
-from coordinator.services import Services
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.http.app import create_app
+from coordinator.http.services import Services
+from coordinator.process.coordinator import make_services
 from coordinator.settings import Settings
-from shard.indexes import Indexes
-from shard.server import Identity, _make_server
+from shard.partition.indexes import Indexes
+from shard.process.server import Identity, _make_server
 from tests.service import Client
 
 NUM_SHARDS = 2

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import FilterClause
-from coordinator.filter_parser import parse_filter
-from coordinator.security import UnsafeAddress
+from coordinator.http.security import UnsafeAddress
+from coordinator.parameters.filter_parser import parse_filter
 from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
 
@@ -93,7 +93,7 @@ async def test_expired_key_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch)
     short = await make_key(web, admin, actions=["search"], expires_in_seconds=60)
     assert (await web.send(request("GET", "/status", None, f"X-API-Key: {short}"))).status == 200
     now = time.time()
-    monkeypatch.setattr("coordinator.security.time.time", lambda: now + 61)
+    monkeypatch.setattr("coordinator.http.security.time.time", lambda: now + 61)
 
     reply = await web.send(request("GET", "/films/search", None, f"X-API-Key: {short}"))
 

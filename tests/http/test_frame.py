@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from common.errors import Switched, Unavailable
-from common.request_ids import REQUEST_IDS
-from coordinator import app, middleware
-from coordinator.cursor import Cursor
+from common.process.request_ids import REQUEST_IDS
+from coordinator.http import app, middleware
+from coordinator.read.cursor import Cursor
 from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
 

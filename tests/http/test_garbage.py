@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shard.snapshot import Snapshot
+from shard.segment.snapshot import Snapshot
 from tests.http.local_service import local_service
 from tests.http.mixed_load import MixedLoad
 from tests.service import ROOT

@@ -205,9 +205,9 @@ EDGES = {
 }  # fmt: skip
 
 HELD_ELSEWHERE = {
-    "query_words_max": "coordinator/test_query_parser.py::test_too_many_words_are_refused",
-    "cursor_states_max": "coordinator/test_leases.py::test_states_are_limited",
-    "cursor_lease_ms": "coordinator/test_leases.py::test_lease_ends_by_itself",
+    "query_words_max": "coordinator/read/test_query_parser.py::test_too_many_words_are_refused",
+    "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
+    "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
     "indexes_max": "http/test_limits.py::test_number_of_indexes",
     "keys_max": "http/test_limits.py::test_number_of_keys",
     "snapshots_max": "http/test_limits.py::test_number_of_snapshots",

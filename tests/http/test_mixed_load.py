@@ -2,15 +2,15 @@
 
 What is compared is the slope of a line through many samples, not the first and the last one. The
 slope is Theil and Sen's (the median of the slopes of all pairs), which no single sample can bend.
-What is resident moves by megabytes also at rest; what is in use (`common.memory.allocated`) by a
-tenth of that, so it shows a leak first: a state kept of each group is 70 MB of it in the short
+What is resident moves by megabytes also at rest; what is in use (`common.process.memory.allocated`)
+by a tenth of that, so it shows a leak first: a state kept of each group is 70 MB of it in the short
 form, a request kept 4 MB. A text kept of each request is seen in the long form only.
 
 A sample is taken at rest: merges are done, what is dead is purged, and the allocator has given back
-what it had for them (`shard/merger.py`, step 5). Under load a shard takes up to half as much again,
-by chance. What grows at first, also at rest, is bounded: logs of groups that are folded when there
-are enough of them, threads of pools and what each of them counts in, and the arenas of the
-allocator, until they have seen the worst that comes at once. After two dozen rounds they have.
+what it had for them (`shard/partition/merger.py`, step 5). Under load a shard takes up to half as
+much again, by chance. What grows at first, also at rest, is bounded: logs of groups that are folded
+when there are enough of them, threads of pools and what each of them counts in, and the arenas of
+the allocator, until they have seen the worst that comes at once. After two dozen rounds they have.
 """
 
 from __future__ import annotations

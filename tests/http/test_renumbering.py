@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shard import rebuild
+from shard.partition import rebuild
 from tests.http.local_service import local_service
 from tests.service import Client
 

@@ -14,12 +14,12 @@ from pyroaring import FrozenBitMap
 
 from common.configuration import IndexConfiguration
 from common.values import Shape, facet_key
-from shard.index.columns import build_columns
-from shard.index.extraction import Extraction, extract
-from shard.index.facet_dictionary import FacetDictionary
-from shard.index.field_registry import FieldRegistry
-from shard.index.segment import Segment
-from shard.snapshot import SegmentView, Snapshot
+from shard.segment.columns import build_columns
+from shard.segment.extraction import Extraction, extract
+from shard.segment.facet_dictionary import FacetDictionary
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView, Snapshot
 
 Item = dict[str, Any]
 

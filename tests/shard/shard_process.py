@@ -15,7 +15,6 @@ import numpy as np
 import orjson
 
 from common import data_directory
-from common.operations import Operation
 from common.protocol.connection import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -31,6 +30,7 @@ from common.protocol.messages import (
     SearchResponse,
     Welcome,
 )
+from common.protocol.operations import Operation
 
 START_SECONDS = 150
 SECRET = "s3cret"

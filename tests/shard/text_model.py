@@ -12,13 +12,14 @@ from unittest import mock
 import numpy as np
 
 from common.analysis.analyzer import Analyzer
-from shard.index import dense_lists, prefix_lists
-from shard.index.extraction import Extraction, extract
-from shard.index.field_registry import FieldRegistry
-from shard.index.positions import POSITION_GAP
-from shard.index.segment import Segment
-from shard.index.text_index import build_text
 from shard.query.text_search import TextMatch
+from shard.segment import bitset_postings as dense_lists
+from shard.segment import prefix_lists
+from shard.segment.extraction import Extraction, extract
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.positions import POSITION_GAP
+from shard.segment.segment import Segment
+from shard.segment.text_index import build_text
 
 ANALYZER = Analyzer()
 Item = Mapping[str, Any]

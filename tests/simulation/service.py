@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import coordinator.process
+import coordinator.process.coordinator
 import coordinator.routes.search
-import shard.server
+import shard.process.server
 from common import data_directory
 from common.shard_settings import ShardSettings
 from coordinator.settings import Settings
@@ -129,21 +129,21 @@ class Machine:
         return process, loop
 
     def _start_shard(self, number: int) -> Process:
-        identity = shard.server.Identity(
+        identity = shard.process.server.Identity(
             self.data, number, self.num_shards, "127.0.0.1", 0, parent_pipe=None
         )
         folder = data_directory.shard_folder(self.data, number)
         folder.mkdir(mode=0o700, exist_ok=True)
         settings = self._shard_settings
         return self._watched(
-            f"shard {number}", lambda: shard.server._serve(identity, settings, folder)
+            f"shard {number}", lambda: shard.process.server._serve(identity, settings, folder)
         )
 
     def _start_coordinator(self) -> Process:
         lock = os.open(self.data, os.O_RDONLY)
         self._stack.callback(os.close, lock)
         return self._watched(
-            "coordinator", lambda: coordinator.process._run(self.settings, lock, None)
+            "coordinator", lambda: coordinator.process.coordinator._run(self.settings, lock, None)
         )
 
     def _watched(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:
@@ -161,7 +161,7 @@ class Machine:
         while True:
             process = self.coordinator if slot < 0 else self.shards[slot]
             world.pause(partial(_has_gone, process))
-            if process.status not in (None, 0, shard.server.EXIT_STORAGE_FAILED):
+            if process.status not in (None, 0, shard.process.server.EXIT_STORAGE_FAILED):
                 raise AssertionError(f"{process.name} ended with status {process.status}")
             self._close_environments(process)
             world.pause(at=world.now + world.random.uniform(0, START_SECONDS_MAX))

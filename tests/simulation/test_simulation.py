@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.write_queue import WriteQueue
+from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
 from tests.simulation.simulation import SimulationFailed, simulate
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.messages import SearchRequest, SortKey, TextQuery
+from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.collect import top_k
-from shard.collect.matches import Matches
 from shard.collect.top_k import Hits, select_hits, sort_values
-from shard.index.sort_columns import PERMUTATION_USES_MIN, sort_column
-from shard.wishes import WISHES
+from shard.query.matches import Matches
+from shard.segment.sort_columns import PERMUTATION_USES_MIN, sort_column
 from tests.shard.columns_model import Item, World, sort_value, worlds
 
 QUERY = TextQuery((), 0, False, (), (), 1.2, 0.75, 0.0)
@@ -198,7 +198,7 @@ def test_large_segments_give_the_same_with_and_without_their_permutation() -> No
                         world.snapshot, all_matches(world, None), request(keys), num_hits
                     )
                     assert records(hits) == expected[:num_hits]
-                WISHES.grant_all()
+                BACKGROUND_TASKS.grant_all()
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
@@ -235,7 +235,7 @@ def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
     world.snapshot.registry.register(field)
     for _ in range(PERMUTATION_USES_MIN):
         select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
-    WISHES.grant_all()
+    BACKGROUND_TASKS.grant_all()
     expected = [row[1] for row in expected_order(world, (key,), None, False)]
     monkeypatch.setattr(top_k, "_kth_smallest_heap", None)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
@@ -248,8 +248,8 @@ def test_a_permutation_is_made_behind_the_searches_that_wish_for_it() -> None:
     column = sort_column(world.snapshot, view, world.snapshot.registry.register("price"))
     for _ in range(PERMUTATION_USES_MIN):
         assert column.permutation() is None
-    assert len(WISHES) == 1
-    WISHES.grant_all()
+    assert len(BACKGROUND_TASKS) == 1
+    BACKGROUND_TASKS.grant_all()
     permutation = column.permutation()
     assert permutation is not None
     prices = column.values(permutation.docs)

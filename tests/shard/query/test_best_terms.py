@@ -8,15 +8,15 @@ import pytest
 from common.analysis.languages import Languages
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Word
-from shard.index.field_registry import FieldRegistry
-from shard.index.segment import Segment
+from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term
 from shard.query.bm25f import NO_BITS
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
 from shard.query.text_search import Evaluation, match_text
-from shard.snapshot import SegmentView
-from shard.wishes import WISHES
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView
 from tests.shard.text_model import make_segment, scores_of
 
 NUM_DOCS = 8_000
@@ -72,7 +72,7 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
         query = make_query("sea", averages)
         everything = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, None)
         match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
-        WISHES.grant_all()
+        BACKGROUND_TASKS.grant_all()
         best = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
         assert best.found.count == everything.found.count
         assert best.found.docs.tolist() == everything.found.docs.tolist()
@@ -155,7 +155,7 @@ def test_the_best_of_several_terms_are_those_of_all(
             ranked = best.ranked.docs.tolist()
             assert [scores[doc] for doc in ranked] == scores_of(best)
             assert {doc for doc, score in scores.items() if score >= worst} <= set(ranked)
-            WISHES.grant_all()
+            BACKGROUND_TASKS.grant_all()
 
 
 @pytest.mark.parametrize(("text", "k"), [("tide sea", 3), ("sea", DEEP_HITS_MIN)])
@@ -165,7 +165,7 @@ def test_bounds_say_which_documents_are_scored(
     prepared = PreparedQuery(make_query(text), registry, LANGUAGES)
     evaluation = Evaluation(common, prepared)
     evaluation.best(NO_BITS, k)
-    WISHES.grant_all()
+    BACKGROUND_TASKS.grant_all()
     bounds = common.caches["bounds"][evaluation.fields.choice].of_groups
     assert bounds.is_known.any()
     found = evaluation.best(NO_BITS, k)

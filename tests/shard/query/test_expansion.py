@@ -9,10 +9,10 @@ import pytest
 
 from common.analysis.languages import Languages
 from common.query import Word
-from shard.index.field_registry import FieldRegistry
-from shard.index.segment import Segment
 from shard.query import expansion
 from shard.query.expansion import expand_word
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
 from tests.shard.text_model import make_segment
 
 LANGUAGES = Languages()

@@ -25,7 +25,7 @@ from common.query import (
     StartsWith,
 )
 from common.values import Shape, facet_key
-from shard.memo import Memo
+from shard.caches.lru_cache import LruCache
 from shard.query import filters
 from shard.query.filters import fold_key, is_slow, resolve
 from tests.shard.columns_model import (
@@ -169,7 +169,7 @@ def test_only_texts_that_are_not_columns_yet_are_slow(
     assert not is_slow(world.snapshot, view, condition)
 
 
-def _remembered(memo: Memo) -> int:
+def _remembered(memo: LruCache) -> int:
     """Return the bytes of all arrays that a memo really holds."""
     return sum(kept.nbytes for kept, *_ in memo._entries.values())
 
@@ -178,7 +178,7 @@ def test_filters_of_few_documents_are_remembered_in_few_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And give the same bitset again, whichever way they were kept."""
-    memo = Memo(1 << 20)
+    memo = LruCache(1 << 20)
     monkeypatch.setattr(filters, "FILTER_MEMO", memo)
     world = World([{"tags": [f"rare-{i}", f"half-{i % 2}"]} for i in range(2_000)])
     (view,) = world.snapshot.views
@@ -198,7 +198,7 @@ def test_filters_of_few_documents_are_remembered_in_few_bytes(
 def test_memory_of_filters_is_bounded_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    memo = Memo(64 * 1024)
+    memo = LruCache(64 * 1024)
     monkeypatch.setattr(filters, "FILTER_MEMO", memo)
     world = World([{"tags": [f"rare-{i}", f"part-{i % 7}"], "year": i} for i in range(3_000)])
     (view,) = world.snapshot.views

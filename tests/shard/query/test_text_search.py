@@ -18,16 +18,17 @@ from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import Clause, MatchKind, Phrase, Word
 from common.scoring import clause_weights
-from shard.index import dense_lists, prefix_lists
-from shard.index.field_lengths import DECODED_LENGTHS, encode_length
-from shard.index.field_registry import FieldRegistry
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.explanation import explain_score
 from shard.query.prepared import PreparedQuery, proximity_pairs, tier_step, tiers_of
 from shard.query.proximity import CHAIN_MAX, WINDOW
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
-from shard.snapshot import SegmentView, full_mask
+from shard.segment import bitset_postings as dense_lists
+from shard.segment import prefix_lists
+from shard.segment.field_lengths import DECODED_LENGTHS, encode_length
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.snapshot import SegmentView, full_mask
 from tests.shard.text_model import Lists, list_places, make_segment, osa_distance, scores_of
 
 K1 = 0.9

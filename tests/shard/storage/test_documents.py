@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.errors import InternalError
+from shard.caches.recent_items import RecentItems
 from shard.storage import documents
 from shard.storage.codecs import as_bytes_array, number_key
 from shard.storage.documents import READ_AT_ONCE_MAX, DocumentStore, train_dictionary
 from shard.storage.environment import Environment, SubDatabase
-from shard.storage.recent_items import RecentItems
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shard.index.segment import Segment
+from shard.segment.segment import Segment
 from shard.storage.residency import (
     LOOK_SECONDS_MAX,
     LOOK_SECONDS_MIN,

@@ -1,0 +1,1 @@
+"""Reading JSON without Python objects: item boundaries, strings, numbers."""

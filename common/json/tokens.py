@@ -1,0 +1,478 @@
+r"""The leaves of JSON reading, as kernels: strings, escapes, numbers.
+
+Who calls them: `common.json.scan`, which trusts nothing, and `shard.segment.extraction`, which
+reads only what was scanned before. A position is an index into a byte array.
+
+The checking leaves (`scan_…`) return the position behind what they read, or `FAULT` after writing
+why and where to `found`. Running into the end of the bytes is the fault `INCOMPLETE`: with more
+bytes it may become valid, which is how a streamed body is scanned.
+
+Strings take eight bytes a step as long as all eight are plain: the test words below have the high
+bit of a byte set where it is a quote, a backslash, a control character or not ASCII. (Subtracting
+borrows upwards only, so the lowest set bit is always right, and that is the only one used.)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from common.kernels.byte_words import load_u64, trailing_zeros
+from common.kernels.decorator import kernel
+
+FAULT: Final = -1
+
+# Why scanning stopped; `common.json.scan` has the words for each.
+INCOMPLETE: Final = 1
+BAD_VALUE: Final = 2
+BAD_KEY: Final = 3
+NO_COLON: Final = 4
+NO_COMMA_IN_OBJECT: Final = 5
+NO_COMMA_IN_ARRAY: Final = 6
+BAD_ESCAPE: Final = 7
+CONTROL_CHARACTER: Final = 8
+BAD_UTF8: Final = 9
+BAD_NUMBER: Final = 10
+LONE_SURROGATE: Final = 11
+TRAILING_CONTENT: Final = 12
+FAR_TOO_DEEP: Final = 13
+# Well-formed, but refused; scanning goes on behind the item.
+NOT_AN_OBJECT: Final = 20
+TOO_DEEP: Final = 21
+TOO_MANY_FIELDS: Final = 22
+KEY_TOO_LONG: Final = 23
+NUMBER_OUT_OF_RANGE: Final = 24
+INVALID_ID: Final = 25
+TOO_MANY_VALUES: Final = 26
+ITEM_TOO_LONG: Final = 27
+
+# Places of `found`, int64: what a scan reports beside the position.
+REASON: Final = 0
+AT: Final = 1
+REFUSED: Final = 2
+REFUSED_AT: Final = 3
+ID_KIND: Final = 4
+ID_START: Final = 5
+ID_END: Final = 6
+NUM_FOUND: Final = 7
+
+_ONES: Final = np.uint64(0x0101010101010101)
+_HIGHS: Final = np.uint64(0x8080808080808080)
+_SPACES: Final = np.uint64(0x2020202020202020)
+_QUOTES: Final = np.uint64(0x2222222222222222)
+_BACKSLASHES: Final = np.uint64(0x5C5C5C5C5C5C5C5C)
+
+_INTEGER_MAX: Final = np.frombuffer(b"18446744073709551615", np.uint8)
+_INTEGER_MIN: Final = np.frombuffer(b"9223372036854775808", np.uint8)
+_INFINITE: Final = np.frombuffer(str(2**1024 - 2**970).encode(), np.uint8)
+"""Half way between the largest double and the next power of two: from here on, infinity."""
+
+
+@kernel("void(int64[::1], int64, int64)", inline=True, allocates=False)
+def stop(found: Any, reason: Any, position: Any) -> Any:
+    """Note why and where a scan cannot go on."""
+    found[REASON] = reason
+    found[AT] = position
+
+
+@kernel("void(int64[::1], int64, int64)", inline=True, allocates=False)
+def refuse(found: Any, reason: Any, position: Any) -> Any:
+    """Note why the item will be refused, if nothing was noted before; the scan goes on."""
+    if found[REFUSED] == 0:
+        found[REFUSED] = reason
+        found[REFUSED_AT] = position
+
+
+# --- reading what was scanned before --------------------------------------------------------------
+
+
+@kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
+def find_quote_or_backslash(payload: Any, position: Any) -> Any:
+    """Return the first position from `position` on that holds a quote or a backslash."""
+    last = len(payload) - 8
+    while position <= last:
+        word = load_u64(payload, position)
+        quotes = word ^ _QUOTES
+        backslashes = word ^ _BACKSLASHES
+        marks = ((quotes - _ONES) & ~quotes) | ((backslashes - _ONES) & ~backslashes)
+        marks &= _HIGHS
+        if marks != 0:
+            return position + (trailing_zeros(marks) >> 3)
+        position += 8
+    while payload[position] != 0x22 and payload[position] != 0x5C:
+        position += 1
+    return position
+
+
+@kernel("int64(uint8[::1], int64)", allocates=False)
+def find_closing_quote(payload: Any, position: Any) -> Any:
+    """Return the position of the quote that ends the string whose inside `position` is in."""
+    position = find_quote_or_backslash(payload, position)
+    while payload[position] == 0x5C:
+        position = find_quote_or_backslash(payload, position + 2)
+    return position
+
+
+@kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
+def hex4(payload: Any, position: Any) -> Any:
+    """Return the number that four hexadecimal digits stand for."""
+    number: Any = 0
+    for digit in range(4):
+        byte = np.int64(payload[position + digit])
+        # '0'-'9' are 0x30-0x39; 'A'-'F' and 'a'-'f' have 1-6 in their low four bits.
+        number = number * 16 + (byte & 15) + (9 if byte >= 0x40 else 0)
+    return number
+
+
+@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64)", allocates=False)
+def unescape(payload: Any, start: Any, end: Any, out: Any, out_start: Any) -> Any:
+    """Write the UTF-8 text of the valid JSON string inside ``payload[start:end]`` to `out`.
+
+    Returns:
+        Where the text ends in `out`; it is never longer than the string.
+    """
+    position = start
+    target = out_start
+    while position < end:
+        byte = payload[position]
+        if byte != 0x5C:
+            out[target] = byte
+            position += 1
+            target += 1
+            continue
+        byte = payload[position + 1]
+        position += 2
+        if byte != 0x75:
+            if byte == 0x62:
+                byte = 0x08
+            elif byte == 0x66:
+                byte = 0x0C
+            elif byte == 0x6E:
+                byte = 0x0A
+            elif byte == 0x72:
+                byte = 0x0D
+            elif byte == 0x74:
+                byte = 0x09
+            out[target] = byte
+            target += 1
+            continue
+        point = hex4(payload, position)
+        position += 4
+        if 0xD800 <= point < 0xDC00:
+            point = 0x10000 + ((point - 0xD800) << 10) + hex4(payload, position + 2) - 0xDC00
+            position += 6
+        if point < 0x80:
+            out[target] = point
+            target += 1
+        elif point < 0x800:
+            out[target] = 0xC0 | (point >> 6)
+            out[target + 1] = 0x80 | (point & 0x3F)
+            target += 2
+        elif point < 0x10000:
+            out[target] = 0xE0 | (point >> 12)
+            out[target + 1] = 0x80 | ((point >> 6) & 0x3F)
+            out[target + 2] = 0x80 | (point & 0x3F)
+            target += 3
+        else:
+            out[target] = 0xF0 | (point >> 18)
+            out[target + 1] = 0x80 | ((point >> 12) & 0x3F)
+            out[target + 2] = 0x80 | ((point >> 6) & 0x3F)
+            out[target + 3] = 0x80 | (point & 0x3F)
+            target += 4
+    return target
+
+
+@kernel("int64(uint8[::1], int64, int64)", allocates=False)
+def text_length(payload: Any, start: Any, end: Any) -> Any:
+    """Return how many bytes the text of the valid JSON string in ``payload[start:end]`` has."""
+    length = end - start
+    position = start
+    while position < end:
+        if payload[position] != 0x5C:
+            position += 1
+        elif payload[position + 1] != 0x75:
+            length -= 1
+            position += 2
+        else:
+            point = hex4(payload, position + 2)
+            # Half a surrogate pair gives 2 of the 4 bytes of its character.
+            is_surrogate = 0xD800 <= point < 0xE000
+            length -= 5 if point < 0x80 else (4 if point < 0x800 or is_surrogate else 3)
+            position += 6
+    return length
+
+
+# --- checking strings -----------------------------------------------------------------------------
+
+
+@kernel("boolean(uint8)", inline=True, allocates=False)
+def _is_hex(byte: Any) -> Any:
+    return 0x30 <= byte <= 0x39 or 0x41 <= byte <= 0x46 or 0x61 <= byte <= 0x66
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
+def _scan_hex4(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+    for digit in range(position, position + 4):
+        if digit >= end:
+            stop(found, INCOMPLETE, end)
+            return FAULT
+        if not _is_hex(buffer[digit]):
+            stop(found, BAD_ESCAPE, digit)
+            return FAULT
+    return position + 4
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1])", allocates=False)
+def _scan_escape(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+    """Scan one escape whose backslash is at `position`; a surrogate must be the first of a pair."""
+    if position + 1 >= end:
+        stop(found, INCOMPLETE, end)
+        return FAULT
+    byte = buffer[position + 1]
+    if byte != 0x75:
+        is_known = (
+            byte == 0x22
+            or byte == 0x5C
+            or byte == 0x2F
+            or byte == 0x62
+            or byte == 0x66
+            or byte == 0x6E
+            or byte == 0x72
+            or byte == 0x74
+        )
+        if not is_known:
+            stop(found, BAD_ESCAPE, position + 1)
+            return FAULT
+        return position + 2
+    after = _scan_hex4(buffer, position + 2, end, found)
+    if after < 0:
+        return FAULT
+    point = hex4(buffer, position + 2)
+    if point < 0xD800 or point > 0xDFFF:
+        return after
+    if point >= 0xDC00:
+        stop(found, LONE_SURROGATE, position)
+        return FAULT
+    for offset in range(2):
+        if after + offset >= end:
+            stop(found, INCOMPLETE, end)
+            return FAULT
+        if buffer[after + offset] != (0x5C if offset == 0 else 0x75):
+            stop(found, LONE_SURROGATE, position)
+            return FAULT
+    behind = _scan_hex4(buffer, after + 2, end, found)
+    if behind < 0:
+        return FAULT
+    point = hex4(buffer, after + 2)
+    if point < 0xDC00 or point > 0xDFFF:
+        stop(found, LONE_SURROGATE, position)
+        return FAULT
+    return behind
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1])", allocates=False)
+def _scan_utf8(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+    """Scan one character of two to four bytes: shortest form, no surrogate, up to U+10FFFF."""
+    lead = buffer[position]
+    lowest = 0x80
+    highest = 0xBF
+    if 0xC2 <= lead <= 0xDF:
+        length = 2
+    elif 0xE0 <= lead <= 0xEF:
+        length = 3
+        if lead == 0xE0:
+            lowest = 0xA0
+        elif lead == 0xED:
+            highest = 0x9F
+    elif 0xF0 <= lead <= 0xF4:
+        length = 4
+        if lead == 0xF0:
+            lowest = 0x90
+        elif lead == 0xF4:
+            highest = 0x8F
+    else:
+        stop(found, BAD_UTF8, position)
+        return FAULT
+    for offset in range(1, length):
+        if position + offset >= end:
+            stop(found, INCOMPLETE, end)
+            return FAULT
+        byte = buffer[position + offset]
+        if byte < lowest or byte > highest:
+            stop(found, BAD_UTF8, position)
+            return FAULT
+        lowest = 0x80
+        highest = 0xBF
+    return position + length
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
+def scan_string(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+    """Scan a string from behind its opening quote; return the position behind the closing one."""
+    last = end - 8
+    while True:
+        while position <= last:
+            word = load_u64(buffer, position)
+            quotes = word ^ _QUOTES
+            backslashes = word ^ _BACKSLASHES
+            marks = (
+                ((quotes - _ONES) & ~quotes)
+                | ((backslashes - _ONES) & ~backslashes)
+                | ((word - _SPACES) & ~word)
+                | word
+            ) & _HIGHS
+            if marks != 0:
+                position += trailing_zeros(marks) >> 3
+                break
+            position += 8
+        if position >= end:
+            stop(found, INCOMPLETE, end)
+            return FAULT
+        byte = buffer[position]
+        if byte == 0x22:
+            return position + 1
+        if byte == 0x5C:
+            position = _scan_escape(buffer, position, end, found)
+            if position < 0:
+                return FAULT
+        elif byte < 0x20:
+            stop(found, CONTROL_CHARACTER, position)
+            return FAULT
+        elif byte < 0x80:
+            position += 1
+        else:
+            position = _scan_utf8(buffer, position, end, found)
+            if position < 0:
+                return FAULT
+            # Texts that are not ASCII rarely have eight plain bytes in a row: stay here.
+            while position < end and buffer[position] >= 0x80:
+                position = _scan_utf8(buffer, position, end, found)
+                if position < 0:
+                    return FAULT
+
+
+# --- checking numbers -----------------------------------------------------------------------------
+
+
+@kernel("boolean(uint8[::1], int64, int64)", allocates=False)
+def _is_integer_in_range(buffer: Any, start: Any, end: Any) -> Any:
+    """Return whether an integer token lies in -2^63 … 2^64-1."""
+    limit = _INTEGER_MAX
+    if buffer[start] == 0x2D:
+        start += 1
+        limit = _INTEGER_MIN
+    if end - start != len(limit):
+        return end - start < len(limit)
+    for digit in range(len(limit)):
+        if buffer[start + digit] != limit[digit]:
+            return buffer[start + digit] < limit[digit]
+    return True
+
+
+@kernel("boolean(uint8[::1], int64, int64)", allocates=False)
+def _is_finite(buffer: Any, start: Any, end: Any) -> Any:
+    """Return whether a float token rounds to a finite double.
+
+    Only the size of its first significant digit matters, but where that is 10^308: there the digits
+    are compared with those of the smallest number that rounds to infinity.
+    """
+    if buffer[start] == 0x2D:
+        start += 1
+    first = -1  # of the significant digits
+    num_whole = 0  # significant digits (and zeros between) before the point
+    num_zeros = 0  # zeros between the point and the first significant digit
+    in_fraction = False
+    exponent: Any = 0
+    digits_end = end
+    position = start
+    while position < end:
+        byte = buffer[position]
+        if byte == 0x2E:
+            in_fraction = True
+        elif byte > 0x39:
+            digits_end = position
+            is_small = buffer[position + 1] == 0x2D
+            position += 2 if is_small or buffer[position + 1] == 0x2B else 1
+            while position < end:
+                exponent = min(exponent * 10 + np.int64(buffer[position]) - 0x30, 1_000_000_000)
+                position += 1
+            if is_small:
+                exponent = -exponent
+        else:
+            if first < 0 and byte != 0x30:
+                first = position
+            if first < 0:
+                num_zeros += 1 if in_fraction else 0
+            elif not in_fraction:
+                num_whole += 1
+        position += 1
+    if first < 0:
+        return True
+    size = exponent + (num_whole - 1 if num_whole > 0 else -num_zeros - 1)
+    if size != len(_INFINITE) - 1:
+        return size < len(_INFINITE) - 1
+    position = first
+    for digit in range(len(_INFINITE)):
+        if position < digits_end and buffer[position] == 0x2E:
+            position += 1
+        byte = buffer[position] if position < digits_end else np.uint8(0x30)
+        if byte != _INFINITE[digit]:
+            return byte < _INFINITE[digit]
+        position += 1
+    return False
+
+
+@kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
+def _skip_digits(buffer: Any, position: Any, end: Any) -> Any:
+    while position < end and 0x30 <= buffer[position] <= 0x39:
+        position += 1
+    return position
+
+
+@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
+def scan_number(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+    """Scan a number that begins at `position` with a digit or a minus; its range is checked too.
+
+    A number that ends with the bytes is incomplete: inside an item, something must follow.
+    """
+    start = position
+    if buffer[position] == 0x2D:
+        position += 1
+    if position < end and buffer[position] == 0x30:
+        position += 1
+    else:
+        after = _skip_digits(buffer, position, end)
+        if after == position and after < end:
+            stop(found, BAD_NUMBER, position)
+            return FAULT
+        position = after
+    is_integer = True
+    may_be_infinite = position - start > 300
+    if position < end and buffer[position] == 0x2E:
+        is_integer = False
+        after = _skip_digits(buffer, position + 1, end)
+        if after == position + 1 and after < end:
+            stop(found, BAD_NUMBER, after)
+            return FAULT
+        position = after
+    if position < end and (buffer[position] | 0x20) == 0x65:
+        is_integer = False
+        position += 1
+        if position < end and (buffer[position] == 0x2B or buffer[position] == 0x2D):
+            position += 1
+        after = _skip_digits(buffer, position, end)
+        if after == position and after < end:
+            stop(found, BAD_NUMBER, after)
+            return FAULT
+        may_be_infinite = may_be_infinite or after - position > 2
+        position = after
+    if position >= end:
+        stop(found, INCOMPLETE, end)
+        return FAULT
+    if is_integer:
+        if position - start > 18 and not _is_integer_in_range(buffer, start, position):
+            refuse(found, NUMBER_OUT_OF_RANGE, start)
+    elif may_be_infinite and not _is_finite(buffer, start, position):
+        refuse(found, NUMBER_OUT_OF_RANGE, start)
+    return position

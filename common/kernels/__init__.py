@@ -1,0 +1,1 @@
+"""Kernels: functions that numba compiles to machine code ahead of serving."""

@@ -1,0 +1,1 @@
+"""Building kernels: from numba to machine code that every process maps."""

@@ -1,0 +1,93 @@
+"""Many bytes of an array at a time: the leaves of kernels that read JSON, hash or copy short rows.
+
+numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics; where
+kernels come compiled there is nothing to call. Words are little-endian, like every machine that
+facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from common.kernels.decorator import needs_numba
+
+if TYPE_CHECKING or not needs_numba:
+
+    def load_u64(array: Any, position: int) -> Any:
+        """Return the eight bytes from `position` as uint64."""
+
+    def load_u32(array: Any, position: int) -> Any:
+        """Return the four bytes from `position` as uint32."""
+
+    def copy_32(source: Any, position: Any, target: Any, at: Any) -> None:
+        """Copy 32 bytes from an element of one array to an element of another, as one word."""
+
+    def trailing_zeros(word: Any) -> int:
+        """Return the number of zero bits below the lowest set bit (64 for 0)."""
+        return 64
+
+    def count_ones(word: Any) -> int:
+        """Return the number of set bits of a uint64."""
+        return 0
+
+else:
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    def _loader(num_bits, result_type):
+        def load(typingctx, array, position):
+            signature = result_type(array, position)
+
+            def generate(context, builder, signature, arguments):
+                array_type = signature.args[0]
+                struct = context.make_array(array_type)(context, builder, arguments[0])
+                start = builder.gep(struct.data, [arguments[1]])
+                pointer = builder.bitcast(start, ir.IntType(num_bits).as_pointer())
+                return builder.load(pointer, align=1)
+
+            return signature, generate
+
+        return intrinsic(load)
+
+    load_u64 = _loader(64, types.uint64)
+    load_u32 = _loader(32, types.uint32)
+
+    @intrinsic
+    def copy_32(typingctx, source, position, target, at):
+        """Copy 32 bytes from an element of one array to an element of another, as one word."""
+
+        def generate(context, builder, signature, arguments):
+            def pointer(array, element):
+                struct = context.make_array(signature.args[array])(
+                    context, builder, arguments[array]
+                )
+                start = builder.gep(struct.data, [arguments[element]])
+                return builder.bitcast(start, ir.VectorType(ir.IntType(64), 4).as_pointer())
+
+            word = builder.load(pointer(0, 1), align=1)
+            builder.store(word, pointer(2, 3), align=1)
+            return context.get_dummy_value()
+
+        return types.void(source, position, target, at), generate
+
+    @intrinsic
+    def trailing_zeros(typingctx, word):
+        """Return the number of zero bits below the lowest set bit (64 for 0)."""
+
+        def generate(context, builder, signature, arguments):
+            return builder.cttz(arguments[0], cgutils.false_bit)
+
+        return types.int64(types.uint64), generate
+
+    @intrinsic
+    def count_ones(typingctx, word):
+        """Return the number of set bits of a uint64."""
+
+        def generate(context, builder, signature, arguments):
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.uint64), generate
+
+
+__all__ = ["copy_32", "count_ones", "load_u32", "load_u64", "trailing_zeros"]

@@ -1,0 +1,35 @@
+"""The best of many: a min-heap of the k greatest keys so far.
+
+Whoever selects the k best of n fills a heap with k least keys, offers it one key after the other,
+and finds the k-th greatest at its top. Hardly one of many keys gets past the top, so a pass costs
+about 1 ns a key. (Williams: Algorithm 232, heapsort, CACM 1964.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.kernels.decorator import kernel
+
+
+@kernel("void(int64[::1], int64, int64)", inline=True, allocates=False)
+def replace_least(heap: Any, size: Any, key: Any) -> Any:
+    """Put a key in the place of the least one.
+
+    Args:
+        heap: its first `size` keys are a min-heap: none is less than the one at half its place.
+        size: at least 1.
+        key: at least the least.
+    """
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= key:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = key

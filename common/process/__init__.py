@@ -1,0 +1,1 @@
+"""What every process of the service needs of its operating system."""

@@ -1,0 +1,333 @@
+"""The shards together: are they all there, what is the newest write, what may a search see.
+
+Write sequence. Every group of writes gets one number, `seq`, from one counter over all indexes. At
+start it is restored from the shards' maxima, so the service does not write until each shard has
+said its own.
+
+Horizon. A search carries the horizon of its index: the newest seq up to which every group has
+been settled, that is, answered (or failed for good) by every shard that got a part of it. Shards
+show exactly the groups up to the horizon, so a write to three shards is seen on all three or on
+none. The horizon moves before the write is acknowledged: an acknowledged write is visible.
+
+It never passes what some shard has on disk. A group that no shard has confirmed is in doubt until
+one of its shards is back and says what it has; if none has it, the horizon does not move. So a
+number that an answer has named (`meta.seq`) is never given to another group, not by a coordinator
+that started anew either.
+
+Reads in progress. A search asks shards more than once (statistics, then hits, then documents), and
+all of it must see one state. `begin_read` notes the horizon that a request uses, and shards are
+told (`ApplyRequest.horizon`) only the oldest one in use, so they keep what is still named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+from types import TracebackType
+
+from common import data_directory
+from common.errors import ServiceError, Unavailable
+from common.process.logs import Log
+from common.protocol.messages import Catalog as CatalogMessage
+from common.protocol.messages import Welcome
+from common.settings import SettingError
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
+from coordinator.settings import Settings
+
+_log = Log("cluster")
+
+
+class _Horizon:
+    """What searches of one index may see, and which older states are still in use."""
+
+    __slots__ = ("readers", "seq")
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+        self.readers: dict[int, int] = {}  # horizon → requests that use it
+
+
+class Reading:
+    """What `Cluster.reading` returns; a generator would take as long as all that it holds."""
+
+    __slots__ = ("_cluster", "_index", "_seq")
+
+    def __init__(self, cluster: Cluster, index: int) -> None:
+        self._cluster = cluster
+        self._index = index
+        self._seq = 0
+
+    def __enter__(self) -> int:
+        self._seq = self._cluster.begin_read(self._index)
+        return self._seq
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._cluster.end_read(self._index, self._seq)
+
+
+class Cluster:
+    """All shards of the service.
+
+    Args:
+        shards: makes the clients, given the function that brings a shard up to date.
+        catalog: what the shards are told.
+        shard_timeout_ms: within which a shard must answer a read.
+        configure_timeout_ms: within which a shard must have opened all indexes.
+
+    Attributes:
+        shards: by ordinal.
+        seq: the newest write sequence that was given out.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        locators: tuple[Locate, ...],
+        secret: str,
+        *,
+        shard_timeout_ms: int = 5_000,
+        configure_timeout_ms: int = 3_600_000,
+        silent_shard_seconds: float = 10.0,
+    ) -> None:
+        self.catalog = catalog
+        self.shard_timeout_ms = shard_timeout_ms
+        self.configure_timeout_ms = configure_timeout_ms
+        self.shards = tuple(
+            ShardClient(
+                shard,
+                len(locators),
+                secret,
+                locate,
+                self._bring_up_to_date,
+                silent_seconds=silent_shard_seconds,
+                on_state=self._note_state,
+            )
+            for shard, locate in enumerate(locators)
+        )
+        self.seq = 0
+        self._base_seq = 0
+        self._has_started = False
+        self._horizons: dict[int, _Horizon] = {}
+        self._doubts: dict[tuple[int, int], int] = {}  # index, shard → newest group in doubt
+        self._ready = asyncio.Event()
+        self._push_lock = asyncio.Lock()
+        self._listeners: list[Callable[[ShardClient], None]] = []
+
+    @classmethod
+    def from_settings(cls, settings: Settings, catalog: Catalog) -> Cluster:
+        """Make the cluster that the settings describe.
+
+        Raises:
+            SettingError: a shard address is none.
+        """
+        data: Path = settings.data_dir
+        if settings.shard_addresses:
+            locators = tuple(locate_at(*parse_address(text)) for text in settings.shard_addresses)
+        else:
+            locators = tuple(locate_in(data, shard) for shard in range(settings.shards))
+        return cls(
+            catalog,
+            locators,
+            data_directory.read_or_create_secret(data),
+            shard_timeout_ms=settings.shard_timeout_ms,
+            configure_timeout_ms=settings.configure_timeout_ms,
+            silent_shard_seconds=settings.silent_shard_seconds,
+        )
+
+    # --- life
+
+    def start(self) -> None:
+        """Begin to connect."""
+        for shard in self.shards:
+            shard.start()
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(shard.stop() for shard in self.shards))
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards."""
+        return len(self.shards)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all shards serve."""
+        return self._ready.is_set()
+
+    async def wait_ready(self) -> None:
+        """Return when all shards serve."""
+        await self._ready.wait()
+
+    def failed_shards(self) -> list[int]:
+        """Ordinals of the shards that do not serve."""
+        return [s.shard for s in self.shards if s.state is not ShardState.SERVING]
+
+    def on_state(self, listener: Callable[[ShardClient], None]) -> None:
+        """Call a function whenever a shard comes or goes."""
+        self._listeners.append(listener)
+
+    # --- sequence and horizon
+
+    def next_seq(self) -> int:
+        """Give out the sequence of a new group of writes.
+
+        Raises:
+            Unavailable: `starting`, not every shard has said what it has.
+        """
+        self._check_started()
+        self.seq += 1
+        return self.seq
+
+    def _check_started(self) -> None:
+        """Refuse what needs to know what all shards have on disk, until they all have said it."""
+        if not self._has_started:
+            raise Unavailable("the service is starting; try again shortly", code="starting")
+
+    def horizon(self, index: int) -> int:
+        """Return what a search of an index (by number) may see now.
+
+        Raises:
+            Unavailable: `starting`.
+        """
+        self._check_started()
+        horizon = self._horizons.get(index)
+        return self._base_seq if horizon is None else horizon.seq
+
+    def advance(self, index: int, seq: int) -> None:
+        """Let searches of an index see all groups up to `seq`."""
+        horizon = self._horizon(index)
+        horizon.seq = max(horizon.seq, seq)
+
+    def take_up(self, index: int, seq: int) -> None:
+        """Let searches of an index that comes with its data see all of it; count on from there."""
+        self.seq = max(self.seq, seq)
+        self.advance(index, seq)
+
+    def doubt(self, index: int, seq: int, shards: Collection[int]) -> None:
+        """Note a group that shards got and none has confirmed: it may be on disk or not."""
+        for shard in shards:
+            self._doubts[index, shard] = seq
+
+    def _resolve_doubts(self, shard: int, seq_max: int) -> None:
+        """Let searches see what a shard that is back may have carried out unheard."""
+        for key in [key for key in self._doubts if key[1] == shard]:
+            self.advance(key[0], min(self._doubts.pop(key), seq_max))
+
+    def begin_read(self, index: int) -> int:
+        """Return the horizon for a request of several calls; `end_read` must follow.
+
+        Raises:
+            Unavailable: `starting`.
+        """
+        self._check_started()
+        horizon = self._horizon(index)
+        seq = horizon.seq
+        horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
+        return seq
+
+    def end_read(self, index: int, seq: int) -> None:
+        """Note that a request that began with horizon `seq` is over."""
+        horizon = self._horizons.get(index)
+        if horizon is None:
+            return  # the index was dropped meanwhile
+        if horizon.readers.get(seq, 0) <= 1:
+            horizon.readers.pop(seq, None)
+        else:
+            horizon.readers[seq] -= 1
+
+    def reading(self, index: int) -> Reading:
+        """Hold the horizon of an index for the body of a `with` statement."""
+        return Reading(self, index)
+
+    def oldest_horizon(self, index: int) -> int:
+        """Return the oldest horizon of an index that any request still uses."""
+        horizon = self._horizon(index)
+        return min(horizon.readers, default=horizon.seq)
+
+    @property
+    def num_states_in_use(self) -> int:
+        """States of indexes that are kept for running requests, exports and cursors."""
+        return sum(len(horizon.readers) for horizon in self._horizons.values())
+
+    def forget(self, index: int) -> None:
+        """Drop what is kept for an index that is gone."""
+        self._horizons.pop(index, None)
+        for key in [key for key in self._doubts if key[0] == index]:
+            del self._doubts[key]
+
+    def _horizon(self, index: int) -> _Horizon:
+        """Return the entry of an index."""
+        horizon = self._horizons.get(index)
+        if horizon is None:
+            horizon = self._horizons[index] = _Horizon(self._base_seq)
+        return horizon
+
+    # --- catalog
+
+    async def push_catalog(self) -> None:
+        """Tell all shards what the catalog says now.
+
+        Returns when every shard that serves has it in force. A shard that is away, or goes away
+        meanwhile, gets it with its next handshake, before anything else is asked of it.
+        """
+        async with self._push_lock:
+            message = self.catalog.message()
+            serving = [shard for shard in self.shards if shard.state is ShardState.SERVING]
+            await asyncio.gather(*(self._push_to(shard, message) for shard in serving))
+
+    async def _push_to(self, shard: ShardClient, message: CatalogMessage) -> None:
+        """Tell one shard; if it does not agree, begin anew with it, handshake first."""
+        try:
+            await shard.call("catalog", message, None, self.configure_timeout_ms)
+        except ServiceError as error:
+            _log.warning("catalog not taken", shard=shard.shard, reason=error.message)
+            shard.disconnect("it did not take the catalog")
+
+    async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
+        """Make a shard that has just connected agree with the catalog."""
+        self.seq = max(self.seq, welcome.seq_max)
+        self._resolve_doubts(shard.shard, welcome.seq_max)
+        while True:
+            revision = self.catalog.state.revision
+            await shard.call_opening(
+                "catalog", self.catalog.message(), None, self.configure_timeout_ms
+            )
+            if self.catalog.state.revision == revision:
+                # From here on `push_catalog` reaches it: no await may come between.
+                shard.begin_serving()
+                return
+
+    def _note_state(self, shard: ShardClient) -> None:
+        """Follow the shards' coming and going."""
+        if all(one.state is ShardState.SERVING for one in self.shards):
+            if not self._has_started:  # what was on disk at start may be seen
+                self._has_started = True
+                self._base_seq = self.seq
+                for horizon in self._horizons.values():
+                    horizon.seq = max(horizon.seq, self._base_seq)
+            self._ready.set()
+        else:
+            self._ready.clear()
+        for listener in self._listeners:
+            listener(shard)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split `host:port` (`[::1]:7000` for IPv6).
+
+    Raises:
+        SettingError: it is none.
+    """
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
+        raise SettingError(f"a shard address is HOST:PORT, for example 127.0.0.1:7001, not {text}")
+    return host, int(port)

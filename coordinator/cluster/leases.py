@@ -1,0 +1,68 @@
+"""Leases: states of an index that cursors go on with, kept for a while after each page.
+
+A cursor names a horizon. As long as a horizon counts as being read, the coordinator tells the
+shards to keep its state (`Cluster.oldest_horizon` goes with every write), so keeping one for a
+cursor is holding a read open. All cursors of one horizon share a lease, each page renews it, and
+it ends by itself: a client that never comes back costs a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from common.errors import InvalidRequest, TooManyRequests
+from common.limits import Limits
+from coordinator.cluster.cluster import Cluster
+
+
+class Leases:
+    """The horizons that cursors keep alive."""
+
+    def __init__(self, cluster: Cluster, limits: Limits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._seconds = limits.cursor_lease_ms / 1000
+        self._timers: dict[tuple[int, int], asyncio.TimerHandle] = {}
+
+    def begin(self, index: int) -> int:
+        """Keep the newest state of an index; returns its horizon.
+
+        Raises:
+            TooManyRequests: too many states are kept already.
+        """
+        horizon = self._cluster.horizon(index)
+        if (index, horizon) not in self._timers:
+            if len(self._timers) >= self._limits.cursor_states_max:
+                raise TooManyRequests(
+                    f"cursors keep {self._limits.shown('cursor_states_max')} states of indexes "
+                    f"already; they end {self._seconds:g} s after their last page"
+                )
+            self._cluster.begin_read(index)
+        self._renew(index, horizon)
+        return horizon
+
+    def go_on(self, index: int, horizon: int) -> None:
+        """Renew the lease of a cursor.
+
+        Raises:
+            InvalidRequest: code invalid_cursor; it has ended.
+        """
+        if (index, horizon) not in self._timers:
+            raise InvalidRequest(
+                "the cursor has ended: the next page must be asked for within "
+                f'{self._limits.shown("cursor_lease_ms")} ms; begin again with "*"',
+                code="invalid_cursor",
+                param="cursor",
+            )
+        self._renew(index, horizon)
+
+    def _renew(self, index: int, horizon: int) -> None:
+        timer = self._timers.pop((index, horizon), None)
+        if timer is not None:
+            timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[index, horizon] = loop.call_later(self._seconds, self._end, index, horizon)
+
+    def _end(self, index: int, horizon: int) -> None:
+        del self._timers[index, horizon]
+        self._cluster.end_read(index, horizon)

@@ -1,0 +1,413 @@
+"""Snapshots: a copy of everything that cannot be made again, as of one moment, made while serving.
+
+    <snapshots>/<name>/
+      shard-0/shard.json, index-1/data.mdb …    written by the shards (`shard.partition.backup`)
+      catalog.json, MANIFEST.json               as in a data directory; keys are hashes, no secret
+      snapshot.json                             written last: every file with size and checksum
+
+The moment. The horizons of all indexes are taken in one step of the event loop and kept in use, so
+the shards forget nothing behind them; what they copy later is brought back to that state. Every
+write that was acknowledged before is in the copy, on all shards; writes go on meanwhile, changes of
+indexes wait.
+
+A snapshot is made under `<name>.partial`, which can be no snapshot's name, and gets its name when
+all of it is on disk. Over HTTP a client gives a name and never a path. A snapshot is a data
+directory without what can be made again: `facetd restore` checks every byte and puts it in place,
+and `POST /_snapshots/{name}/restore` makes new indexes of it while the service runs
+(`Ingest.restore`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import xxhash
+from msgspec import Struct
+
+from common import data_directory
+from common.data_directory import DataDirectoryError, full_disk_told, sync_folder, write_atomically
+from common.errors import Conflict, InternalError, InvalidRequest, NotFound
+from common.process.faults import fault
+from common.process.logs import Log
+from common.protocol.messages import BackupRequest, SnapshotSource
+from coordinator.cluster.catalog import Catalog, Restored, program_version, read_state
+
+if TYPE_CHECKING:
+    from common.limits import Limits
+    from coordinator.cluster.cluster import Cluster
+    from coordinator.settings import Settings
+
+SNAPSHOT_FORMAT: Final = 1
+SNAPSHOT_FILE: Final = "snapshot.json"
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PARTIAL: Final = ".partial"
+_FILE: Final = re.compile(
+    r"shard-\d{1,2}/(?:shard\.json|index-\d{1,19}/data\.mdb)|catalog\.json|MANIFEST\.json"
+)
+_READ_BYTES: Final = 1 << 20
+
+_log = Log("snapshots")
+
+
+class SnapshotError(Exception):
+    """What should be a snapshot is none, or is damaged; the message says what."""
+
+
+class SnapshotFile(Struct, frozen=True):
+    """One file of a snapshot."""
+
+    path: str
+    bytes: int
+    checksum: str
+    """xxh3_64 in hexadecimal."""
+
+
+class SnapshotIndex(Struct, frozen=True):
+    """One index of a snapshot, at the sequence number of the newest write that it has."""
+
+    number: int
+    name: str
+    seq: int
+
+
+class Snapshot(Struct, frozen=True):
+    """What a complete snapshot has; the content of its last file."""
+
+    format: int
+    name: str
+    created_at: str
+    created_by: str
+    shards: int
+    indexes: tuple[SnapshotIndex, ...]
+    files: tuple[SnapshotFile, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.bytes for file in self.files)
+
+
+class _File(Struct):
+    """The two parts of the last file."""
+
+    checksum: str
+    snapshot: msgspec.Raw
+
+
+# Made once: the first use of a class by two threads together would end the process.
+_decode_file = msgspec.json.Decoder(_File).decode
+_decode_snapshot = msgspec.json.Decoder(Snapshot).decode
+
+
+# --- making
+
+
+def check_name(name: object) -> str:
+    """Return a snapshot's name that can be one.
+
+    Raises:
+        InvalidRequest: `invalid_snapshot`.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidRequest(
+            "name must have 1 to 64 letters, digits, - or _", code="invalid_snapshot", param="name"
+        )
+    return name
+
+
+async def make_snapshot(
+    name: str, *, cluster: Cluster, catalog: Catalog, settings: Settings
+) -> Snapshot:
+    """Make a snapshot; no index may be made, configured or dropped meanwhile.
+
+    Raises:
+        InvalidRequest: `invalid_snapshot`, the name is taken, or there are too many.
+        Unavailable: a shard is away.
+        StorageFull: no room. Nothing of an unfinished snapshot stays.
+    """
+    folder = settings.snapshot_folder
+    partial = folder / (name + _PARTIAL)
+    with ExitStack() as reading:
+        # One moment for all indexes: nothing else runs between these lines.
+        content = catalog.content()
+        indexes = tuple(
+            SnapshotIndex(
+                index.number, index.name, reading.enter_context(cluster.reading(index.number))
+            )
+            for index in catalog.indexes.values()
+        )
+        with _failure_told(), full_disk_told("no snapshot was made"):
+            await asyncio.to_thread(_begin, folder, name, partial, settings.limits)
+            try:
+                await _copy_shards(partial, indexes, cluster, settings.configure_timeout_ms)
+                snapshot = await asyncio.to_thread(
+                    _finish, partial, folder / name, content, indexes, cluster.num_shards, settings
+                )
+            except BaseException:
+                await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+                raise
+    _log.info("snapshot made", name=name, bytes=snapshot.num_bytes)
+    return snapshot
+
+
+@contextmanager
+def _failure_told() -> Iterator[None]:
+    """Tell what the system refused, instead of only that something is wrong."""
+    try:
+        yield
+    except OSError as error:
+        _log.error("snapshot failed", cause=error)
+        raise InternalError(
+            f"the snapshot could not be written: {error.strerror or error}"
+        ) from error
+
+
+def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
+    """Make room for a snapshot: remove what earlier ones left unfinished."""
+    data_directory.make_folder(folder)
+    if (folder / name).exists():
+        raise InvalidRequest(
+            f"there is a snapshot {name!r} already", code="invalid_snapshot", param="name"
+        )
+    entries = list(folder.iterdir())
+    if len(entries) >= limits.snapshots_max:
+        raise InvalidRequest(
+            f"there may be {limits.shown('snapshots_max')} snapshots; "
+            "DELETE /_snapshots/{name} removes one",
+            code="invalid_snapshot",
+        )
+    for entry in entries:
+        if entry.name.endswith(_PARTIAL):
+            shutil.rmtree(entry, ignore_errors=True)
+    partial.mkdir(mode=0o700)
+
+
+async def _copy_shards(
+    partial: Path, indexes: tuple[SnapshotIndex, ...], cluster: Cluster, timeout_ms: int
+) -> None:
+    """Let all shards copy what they have; returns or raises when none is at it any more."""
+    horizons = {index.number: index.seq for index in indexes}
+
+    async def copy(shard: int) -> None:
+        directory = data_directory.shard_folder(partial, shard)
+        request = BackupRequest(str(directory), horizons)
+        await cluster.shards[shard].call("backup", request, None, timeout_ms)
+
+    copies = (copy(shard) for shard in range(cluster.num_shards))
+    for result in await asyncio.gather(*copies, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _finish(
+    partial: Path,
+    final: Path,
+    catalog: bytes,
+    indexes: tuple[SnapshotIndex, ...],
+    num_shards: int,
+    settings: Settings,
+) -> Snapshot:
+    """Write what is the coordinator's, list all files, and give the snapshot its name."""
+    fault("snapshot.finish")
+    write_atomically(data_directory.catalog_path(partial), catalog, mode=0o600)
+    manifest = data_directory.manifest_path(settings.data_dir).read_bytes()
+    write_atomically(data_directory.manifest_path(partial), manifest)
+    paths = ["MANIFEST.json", "catalog.json"]
+    for shard in range(num_shards):
+        paths.append(f"shard-{shard}/shard.json")
+        paths += [f"shard-{shard}/index-{index.number}/data.mdb" for index in indexes]
+    missing = [path for path in paths if not (partial / path).is_file()]
+    if missing:
+        raise InternalError(
+            f"the shards did not write {missing[0]}: they must see the folder {partial}"
+        )
+    snapshot = Snapshot(
+        format=SNAPSHOT_FORMAT,
+        name=final.name,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        created_by=f"facetd {program_version()}",
+        shards=num_shards,
+        indexes=indexes,
+        files=tuple(describe_file(partial, path) for path in paths),
+    )
+    sync_folders(partial, paths)
+    document = msgspec.json.encode(snapshot)
+    checksum = xxhash.xxh3_64_hexdigest(document).encode()
+    write_atomically(
+        partial / SNAPSHOT_FILE, b'{"checksum":"%b","snapshot":%b}\n' % (checksum, document)
+    )
+    partial.rename(final)
+    sync_folder(final.parent)
+    return snapshot
+
+
+# --- reading
+
+
+def plan_restore(
+    folder: Path, renamed: Mapping[str, str], wanted: Sequence[str] | None, num_shards: int
+) -> list[Restored]:
+    """Return what has to be made to have indexes of a snapshot again.
+
+    Args:
+        folder: of the snapshot.
+        renamed: names that indexes get instead of their own.
+        wanted: names of the indexes in the snapshot; None for all.
+        num_shards: of the service.
+
+    Raises:
+        NotFound: `snapshot_not_found`, or `index_not_found` in it.
+        Conflict: `shards_differ`.
+        InternalError: `snapshot_damaged`.
+    """
+    if not folder.is_dir():
+        raise _no_snapshot(folder.name)
+    try:
+        snapshot = read_snapshot(folder)
+        data_directory.check_manifest(folder, snapshot.shards)  # formats, and the hash function
+        files = {file.path: file for file in snapshot.files}
+        state = read_state(data_directory.catalog_path(folder))
+        documents = {index.number: index.configuration for index in state.indexes}
+        found = {}
+        for index in snapshot.indexes:
+            paths = [f"shard-{i}/index-{index.number}/data.mdb" for i in range(snapshot.shards)]
+            source = SnapshotSource(
+                str(folder),
+                index.number,
+                index.seq,
+                tuple((files[path].bytes, files[path].checksum) for path in paths),
+            )
+            found[index.name] = Restored(
+                renamed.get(index.name, index.name), index.name, documents[index.number], source
+            )
+    except (SnapshotError, DataDirectoryError, OSError, KeyError) as error:
+        raise InternalError(
+            f"snapshot {folder.name!r} is damaged: {error}", code="snapshot_damaged"
+        ) from error
+    if snapshot.shards != num_shards:
+        raise Conflict(
+            f"snapshot {folder.name!r} was made with {snapshot.shards} shards, this service has "
+            f"{num_shards}: stop it and run facetd restore --data-dir OTHER, then "
+            f"facetd reshard --shards {num_shards} --data-dir OTHER",
+            code="shards_differ",
+        )
+    names = list(found) if wanted is None else wanted
+    for name in (*names, *renamed):
+        if name not in found:
+            raise NotFound(
+                f"snapshot {folder.name!r} has no index {name!r}; it has {', '.join(found)}",
+                code="index_not_found",
+            )
+    return [found[name] for name in names]
+
+
+def list_snapshots(folder: Path) -> list[Snapshot]:
+    """Return the complete snapshots of a folder, oldest first."""
+    found = []
+    if folder.is_dir():
+        for entry in folder.iterdir():
+            if NAME.fullmatch(entry.name):
+                try:
+                    found.append(read_snapshot(entry))
+                except SnapshotError as error:
+                    _log.warning("not a snapshot", folder=entry.name, reason=str(error))
+    return sorted(found, key=lambda one: (one.created_at, one.name))
+
+
+def remove_snapshot(folder: Path, name: str) -> None:
+    """Remove a snapshot; whole or damaged, it loses its name at once, then its files.
+
+    Raises:
+        NotFound: `snapshot_not_found`.
+    """
+    gone = folder / (name + _PARTIAL)
+    shutil.rmtree(gone, ignore_errors=True)  # what an earlier snapshot of that name left
+    try:
+        (folder / name).rename(gone)
+    except FileNotFoundError:
+        raise _no_snapshot(name) from None
+    sync_folder(folder)
+    shutil.rmtree(gone)
+    _log.info("snapshot removed", name=name)
+
+
+def _no_snapshot(name: str) -> NotFound:
+    return NotFound(
+        f"there is no snapshot {name!r}; GET /_snapshots lists those that are",
+        code="snapshot_not_found",
+    )
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """Return what a snapshot says of itself; its files are not looked at.
+
+    Raises:
+        SnapshotError: it is unfinished, damaged, or of a newer program.
+    """
+    path = folder / SNAPSHOT_FILE
+    try:
+        file = _decode_file(path.read_bytes())
+        if xxhash.xxh3_64_hexdigest(bytes(file.snapshot)) != file.checksum:
+            raise SnapshotError(f"{path} is damaged: its checksum differs")
+        number = msgspec.json.decode(file.snapshot)["format"]
+        if number != SNAPSHOT_FORMAT:
+            raise SnapshotError(
+                f"{folder} has format {number}, this program reads {SNAPSHOT_FORMAT}; "
+                "restore it with the version that made it"
+            )
+        snapshot = _decode_snapshot(file.snapshot)
+    except FileNotFoundError:
+        raise SnapshotError(
+            f"{folder} is no backup, or one that was not finished: it has no {SNAPSHOT_FILE}"
+        ) from None
+    except OSError as error:
+        raise SnapshotError(f"{path} cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise SnapshotError(f"{path} is damaged: {error}") from error
+    for listed in snapshot.files:
+        if not _FILE.fullmatch(listed.path):
+            raise SnapshotError(f"{path} names a file that no backup has: {listed.path[:100]!r}")
+    return snapshot
+
+
+def verify(folder: Path, snapshot: Snapshot) -> None:
+    """Compare every file with what the snapshot says.
+
+    Raises:
+        SnapshotError: one is missing or differs.
+    """
+    for file in snapshot.files:
+        try:
+            found = describe_file(folder, file.path)
+        except OSError as error:
+            raise SnapshotError(f"{folder / file.path} cannot be read: {error.strerror}") from error
+        if found != file:
+            raise SnapshotError(f"{folder / file.path} is damaged: its checksum or size differs")
+
+
+def describe_file(folder: Path, path: str) -> SnapshotFile:
+    """Read a file for its size and checksum."""
+    checksum = xxhash.xxh3_64()
+    num_bytes = 0
+    with (folder / path).open("rb") as file:
+        while piece := file.read(_READ_BYTES):
+            checksum.update(piece)
+            num_bytes += len(piece)
+    return SnapshotFile(path, num_bytes, checksum.hexdigest())
+
+
+def sync_folders(folder: Path, paths: list[str]) -> None:
+    """Make the names of files below a folder durable, and the folder's own."""
+    parents = {parent for path in paths for parent in (folder / path).parents}
+    for parent in sorted(parents, reverse=True):
+        if parent.is_relative_to(folder):
+            sync_folder(parent)

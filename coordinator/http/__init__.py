@@ -1,0 +1,1 @@
+"""The HTTP edge: connections, routing, access, and the bytes of requests and responses."""

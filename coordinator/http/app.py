@@ -1,0 +1,370 @@
+"""The HTTP server: aiohttp's connections and parser, our requests, routes and answers.
+
+    socket ─▶ Connection (aiohttp's RequestHandler) ─▶ Request ─▶ Middleware ─▶ route ─▶ Answer
+
+`create_app` puts the parts together; `HttpApp.start` and `stop` are all that the process needs.
+aiohttp's low-level server is used without its Application: routing, middlewares, request and
+response objects of that would take longer than a search (DESIGN.md, section 1).
+
+What aiohttp refuses itself (a broken request line, headers that are too large) gets the error
+envelope as well. Connections are bounded: at the bound the oldest idle one has to go, or else the
+oldest that is slow to send its body, so thousands of sleepers never keep a user out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import sys
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+from multidict import istr
+
+from common.errors import InvalidRequest, ServiceError
+from common.process.logs import Log
+from common.process.request_ids import REQUEST_IDS
+from coordinator.http.middleware import UNROUTED, Middleware
+from coordinator.http.request import Request
+from coordinator.http.responses import Response, error_answer, error_body, internal_error
+from coordinator.http.security import check_address
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sized
+
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http_parser import RawRequestMessage
+    from aiohttp.streams import StreamReader
+
+    from common.limits import Limits
+    from coordinator.http.services import Services
+
+LINGER_SECONDS: Final = 2.0
+"""How long the rest of a refused body is read and thrown away, so that the client gets to read the
+answer before the connection ends."""
+BACKLOG: Final = 1_024
+READ_BYTES: Final = 256 * 1024
+"""Of a body that are kept in memory before the socket has to wait."""
+
+_REQUEST_ID: Final = istr("X-Request-Id")
+
+T = TypeVar("T")
+
+_log = Log("http")
+
+
+class UriTooLong(ServiceError):
+    """The request line is longer than its limit."""
+
+    http_status = 414
+    default_code = "uri_too_long"
+
+
+class HeadersTooLarge(ServiceError):
+    """A header line is longer than its limit, or there are too many."""
+
+    http_status = 431
+    default_code = "headers_too_large"
+
+
+class RequestIds:
+    """Makes request ids: a random text of this process, and a number.
+
+    A client may name its request itself (`X-Request-Id`), to find it again in our logs.
+    """
+
+    def __init__(self) -> None:
+        self._prefix = secrets.token_hex(4)
+        self._numbers = count(1)
+
+    def __call__(self, message: RawRequestMessage) -> str:
+        """Return the id of a request."""
+        given = message.headers.get(_REQUEST_ID)
+        if given is not None and len(given) <= 64 and given.isascii() and given.isprintable():
+            return given
+        return f"{self._prefix}-{next(self._numbers):x}"
+
+
+class _OneTask:
+    """An event loop as the handler of a connection sees it, which makes no task of a lone request.
+
+    aiohttp makes one of each and waits for it at once, for the sake of handlers that keep something
+    in the context; ours has the request's id, which is set for each. A task is two turns of the
+    loop, and a twentieth of what `GET /{index}/items/{id}` takes. Where further requests wait
+    behind one, it gets them: so that other connections have their turn in between.
+
+    Args:
+        loop: the loop.
+        waiting: requests of the connection that were read and are not answered yet.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Sized) -> None:
+        self._loop = loop
+        self._waiting = waiting
+        self.create_future = loop.create_future
+        self.time = loop.time
+
+    def create_task(self, request: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Return what can be awaited for a request that was taken out of those waiting."""
+        return self._loop.create_task(request) if self._waiting else request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
+class Connection(RequestHandler):
+    """One client connection.
+
+    Answers in the error envelope where aiohttp would send a text. And lets a client close its
+    sending side before it has its answer, as simple clients do; aiohttp would hang up on them.
+
+    Attributes:
+        request: the newest request.
+        services: limits and numbers.
+    """
+
+    __slots__ = ("request", "services")
+
+    request: Request | None
+
+    def __init__(self, manager: web.Server, services: Services, **kwargs: Any) -> None:
+        super().__init__(manager, **kwargs)
+        self.request = None
+        self.services = services
+
+    async def start(self) -> None:
+        """Answer requests, one after the other, until the connection ends."""
+        if sys.version_info < (3, 12):  # later ones start a task where it is made, in this turn
+            one_task = _OneTask(self._loop, self._messages)
+            self._loop = one_task  # type: ignore[assignment]  # as much as is used
+        await super().start()
+
+    def resume_reading(self, *args: Any, **kwargs: Any) -> None:
+        """Go on with what was paused; a body that came with its head has paused nothing."""
+        if self._reading_paused:
+            super().resume_reading(*args, **kwargs)
+
+    @property
+    def send_seconds(self) -> float:
+        """How long the client may leave its answer unread before it is taken for dead."""
+        return self.services.settings.limits.send_timeout_ms / 1000
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Let go of the last request and its body: the two know each other."""
+        super().connection_lost(exc)
+        self.request = None
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
+        """Note that the client sends nothing more."""
+        if self.is_idle():
+            return False
+        if self.request is not None:
+            self.request.cut_off()
+        for _, payload in self._messages:
+            if not payload.is_eof():
+                payload.set_exception(RequestPayloadError("cut off"))
+        self.close()
+        return True
+
+    def handle_error(
+        self,
+        request: Any,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> Any:
+        """Return the answer to a request that never reached the middleware."""
+        services = self.services
+        error = _refusal(status, exc, services.settings.limits)
+        services.metrics.route(UNROUTED).observe(error.http_status, 0.0)
+        if error.http_status >= 500:
+            _log.error("request failed", cause=exc, request_id=request.request_id)
+        return error_answer(error, request.request_id).close_after()
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """Log what aiohttp could not handle, in our own form."""
+        cause = kwargs.get("exc_info")
+        if isinstance(cause, (RequestPayloadError, HttpProcessingError, ConnectionError)):
+            _log.debug("client broke off", reason=str(cause))  # its answer, if any, said so
+        elif self._force_close and isinstance(cause, asyncio.InvalidStateError):
+            # aiohttp's shutdown gave a request up in the very turn in which it was answered.
+            _log.debug("closed at shutdown")
+        else:
+            _log.error("connection failed", cause=cause)
+
+    def is_idle(self) -> bool:
+        """Return whether no request is being read or answered."""
+        return self._waiter is not None and not self._messages
+
+    def is_slow(self) -> bool:
+        """Return whether the client is still sending a body that should have come at once."""
+        return self.request is not None and self.request.is_receiving
+
+
+def _refusal(status: int, exc: BaseException | None, limits: Limits) -> ServiceError:
+    """Return the error that stands for what aiohttp found.
+
+    Args:
+        status: that aiohttp would answer: 400 for nearly everything.
+        exc: what it found; of a line that is too long, only the limit in it tells whether that was
+            the request line or a header.
+        limits: in force.
+    """
+    if isinstance(exc, LineTooLong):
+        limit = exc.args[1] if len(exc.args) > 1 else ""
+        if str(limit) == str(limits.url_bytes_max):
+            return UriTooLong(
+                f"the request target is longer than {limits.shown('url_bytes_max')} bytes; "
+                "use POST with a body"
+            )
+        return HeadersTooLarge(f"a header is longer than {limits.shown('header_bytes_max')} bytes")
+    if isinstance(exc, HttpProcessingError) and exc.message.startswith("Too many headers"):
+        return HeadersTooLarge(f"a request may have {limits.shown('headers_max')} headers")
+    if isinstance(exc, HttpProcessingError) or status == 400:
+        return InvalidRequest("this is no valid HTTP request", code="bad_request")
+    return internal_error()
+
+
+class Server(web.Server):
+    """Makes connections, and keeps their number bounded.
+
+    Args:
+        handler: answers an request.
+        services: limits and numbers.
+    """
+
+    def __init__(
+        self, handler: Callable[[Request], Awaitable[Response]], services: Services
+    ) -> None:
+        limits = services.settings.limits
+        super().__init__(
+            handler,  # type: ignore[arg-type]  # our request and response, duck-typed
+            request_factory=self._make_exchange,  # type: ignore[arg-type]
+            access_log=None,
+            keepalive_timeout=limits.keepalive_timeout_ms / 1000,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=limits.url_bytes_max,
+            max_field_size=limits.header_bytes_max,
+            max_headers=limits.headers_max,
+            read_bufsize=READ_BYTES,
+            auto_decompress=False,
+        )
+        self._connections_max = limits.connections_max
+        self._services = services
+        services.metrics.num_connections = lambda: len(self._connections)
+        self._request_ids = RequestIds()
+
+    def __call__(self) -> Connection:
+        """Make the protocol of a new connection."""
+        return Connection(self, self._services, loop=self._loop, **self._kwargs)
+
+    def _make_exchange(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: Connection,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> Request:
+        request = Request(message, payload, protocol, self._request_ids(message))
+        protocol.request = request
+        REQUEST_IDS.set((request.request_id,))
+        return request
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Take in a connection; at the bound, the longest idle one makes room."""
+        if len(self._connections) >= self._connections_max and not self._make_room():
+            transport.write(_FULL)
+            transport.close()
+            return
+        super().connection_made(handler, transport)
+
+    def _make_room(self) -> bool:
+        """Close an idle connection, or else a slow one; return whether there was any."""
+        for may_go in (Connection.is_idle, Connection.is_slow):
+            found = next(filter(may_go, self._connections), None)  # type: ignore[arg-type]  # ours
+            if found is not None:  # the oldest
+                del self._connections[found]
+                found.force_close()
+                return True
+        return False
+
+
+def _raw_response(error: ServiceError) -> bytes:
+    """Return a whole response for a connection that has not sent a request."""
+    body = error_body(error, "none")
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+        b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    )
+
+
+class _TooManyConnections(ServiceError):
+    http_status = 503
+    default_code = "overloaded"
+
+
+_FULL: Final = _raw_response(_TooManyConnections("too many connections; try again shortly"))
+
+
+class HttpApp:
+    """The HTTP side of one coordinator.
+
+    Args:
+        services: what the routes work with.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.middleware = Middleware(services)
+        self._server: Server | None = None
+        self._listeners: list[asyncio.Server] = []
+
+    async def start(self, host: str, port: int) -> int:
+        """Begin to listen.
+
+        Args:
+            host: address or name.
+            port: 0 takes a free one.
+
+        Returns:
+            The port.
+
+        Raises:
+            UnsafeAddress: everybody on the network could do anything.
+            OSError: the address cannot be listened on.
+        """
+        check_address(self.services.settings, self.services.catalog)
+        loop = asyncio.get_running_loop()
+        self._server = Server(self.middleware, self.services)
+        listener = await loop.create_server(
+            self._server, host, port, backlog=BACKLOG, reuse_address=True
+        )
+        self._listeners.append(listener)
+        bound: int = listener.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Take no new connections, let running requests finish, then close everything.
+
+        Args:
+            grace_seconds: how long running requests get.
+        """
+        for listener in self._listeners:
+            listener.close()
+        server = self._server
+        if server is not None:
+            server.pre_shutdown()  # idle connections end at once
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_seconds + 1.0):
+                    await server.shutdown(grace_seconds)
+        self._listeners.clear()
+
+
+def create_app(services: Services) -> HttpApp:
+    """Put the HTTP side together."""
+    return HttpApp(services)

@@ -1,0 +1,419 @@
+"""Metrics: what operators watch, in Prometheus' text format, and the log of slow searches.
+
+    facetd_http_requests_total{route,status}           counter
+    facetd_http_request_seconds{route}                 histogram, whole request
+    facetd_search_phase_seconds{phase}                 histogram, of the slowest shard
+    facetd_slow_queries_total                          counter
+    facetd_result_cache_bytes, facetd_result_cache_lookups_total{outcome}
+    facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
+    facetd_allocated_bytes, facetd_python_blocks       where they grow, something is kept
+    facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
+    facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
+    facetd_shard_allocated_bytes{shard} …_python_blocks
+    facetd_shard_cache_bytes{cache,shard}
+    facetd_index_items{index,shard} …_bytes …_segments …_merging …_merges_total
+    facetd_index_merge_seconds_total{index,shard}
+    facetd_map_used_bytes{index,shard} …_max_bytes …_readers
+    process_*                                          of the coordinator
+
+Counting on the hot path is a dict update and a bisection (0.6 µs); prometheus-client's own objects
+take several microseconds for labels and locks, so it only writes the text, from these numbers, when
+somebody asks. What only the shards know is asked then, too.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from common.process.logs import Log
+from common.process.memory import allocated
+from coordinator.cluster.catalog import program_version
+
+if TYPE_CHECKING:
+    from common.protocol.messages import ProcessStatistics
+    from coordinator.read.result_cache import ResultCache
+    from coordinator.read.results import SearchResult
+
+_ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
+_PYTHON_BLOCKS: Final = "Small Python objects in use."
+
+SECONDS: Final = (
+    0.0002,
+    0.0005,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+)
+"""Upper bounds of the latency buckets."""
+PHASES: Final = ("search", "facets", "sort")
+SLOW_QUERIES_KEPT: Final = 100
+REQUEST_BYTES_LOGGED: Final = 2_000
+NOT_COUNTED: Final = frozenset(("GET /_ready", "GET /_health"))
+"""Routes whose answers are no news to people: a 503 while starting is no error."""
+RECENT_KEPT: Final = 4_096
+RECENT_SECONDS: Final = 10.0
+"""What is called "now" in the numbers that people look at."""
+
+_log = Log("slow")
+
+
+class Histogram:
+    """Counts of durations by bucket."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(SECONDS) + 1)
+        self.total = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(SECONDS, seconds)] += 1
+        self.total += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return (upper bound, number of durations up to it), as Prometheus wants it."""
+        rows = []
+        number = 0
+        for bound, count in zip((*map(str, SECONDS), "+Inf"), self.counts, strict=True):
+            number += count
+            rows.append((bound, float(number)))
+        return rows
+
+
+class RouteMetrics:
+    """What is counted of one route."""
+
+    __slots__ = ("latency", "statuses")
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.latency = Histogram()
+
+    def observe(self, status: int, seconds: float) -> None:
+        """Count one answer."""
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.latency.observe(seconds)
+
+
+class Waiting(NamedTuple):
+    """What is under way at this moment, as those say who hold it."""
+
+    calls: Sequence[int]
+    """By shard: sent to it and not answered."""
+    writes: int
+    """Batches that no group has taken yet."""
+    states: int
+    """Of indexes, kept for running requests, exports and cursors."""
+
+
+class Metrics:
+    """All numbers of this coordinator."""
+
+    def __init__(self) -> None:
+        self.routes: dict[str, RouteMetrics] = {}
+        self.phases = tuple(Histogram() for _ in PHASES)
+        self.requests_in_flight = 0
+        self.num_connections: Callable[[], int] = int
+        """Who holds the connections counts them."""
+        self.body_bytes: Callable[[], int] = int
+        """Who holds bodies says how many bytes they have."""
+        self.recent: deque[tuple[float, float]] = deque(maxlen=RECENT_KEPT)
+        """(when, how long) of the last searches, seconds on `time.perf_counter`."""
+        self.started = time.time()
+        self.num_slow = 0
+        """Searches that the log of slow ones has seen."""
+
+    def route(self, name: str) -> RouteMetrics:
+        """Return the numbers of a route, made on its first request."""
+        found = self.routes.get(name)
+        if found is None:
+            found = self.routes[name] = RouteMetrics()
+        return found
+
+    def observe_search(self, result: SearchResult, total_us: int) -> None:
+        """Count one search and its phases."""
+        self.recent.append((time.perf_counter(), total_us / 1e6))
+        search, facets, sort = self.phases
+        timings = result.timings
+        search.observe(timings.search_us / 1e6)
+        facets.observe(timings.facets_us / 1e6)
+        sort.observe(timings.sort_us / 1e6)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers that people look at: totals, and the last seconds."""
+        statuses: dict[int, int] = {}
+        for name, route in self.routes.items():
+            if name in NOT_COUNTED:
+                continue
+            for status, count in route.statuses.items():
+                statuses[status] = statuses.get(status, 0) + count
+        now = time.perf_counter()
+        recent = sorted(seconds for when, seconds in self.recent if now - when <= RECENT_SECONDS)
+        is_cut = len(self.recent) == RECENT_KEPT and now - self.recent[0][0] < RECENT_SECONDS
+        span = max(now - self.recent[0][0], 1e-3) if is_cut else RECENT_SECONDS
+        return {
+            "total": sum(statuses.values()),
+            "in_flight": self.requests_in_flight,
+            "errors": sum(count for status, count in statuses.items() if status >= 500),
+            "per_second": len(recent) / span,
+            "p50_ms": _quantile_ms(recent, 0.50),
+            "p99_ms": _quantile_ms(recent, 0.99),
+        }
+
+    def exposition(
+        self,
+        shards: Sequence[ProcessStatistics | None],
+        index_names: Mapping[int, str],
+        waiting: Waiting,
+        results: ResultCache,
+    ) -> bytes:
+        """Return everything in Prometheus' text format.
+
+        Args:
+            shards: what each shard said, None for one that is away.
+            index_names: of the indexes by number.
+            waiting: what is under way.
+            results: the result cache.
+        """
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        families = (*self._families(waiting, results), *_shard_families(shards, index_names))
+        registry.register(_Snapshot(families))
+        return generate_latest(registry)
+
+    def _families(self, waiting: Waiting, results: ResultCache) -> Iterator[Metric]:
+        """Yield what the coordinator counts."""
+        requests = CounterMetricFamily(
+            "facetd_http_requests", "Requests by route and status.", labels=("route", "status")
+        )
+        latency = HistogramMetricFamily(
+            "facetd_http_request_seconds",
+            "Seconds from the request's head to its answer.",
+            labels=("route",),
+        )
+        for name, route in self.routes.items():
+            for status, count in route.statuses.items():
+                requests.add_metric((name, str(status)), count)
+            latency.add_metric((name,), route.latency.cumulative(), route.latency.total)
+        yield requests
+        yield latency
+        phases = HistogramMetricFamily(
+            "facetd_search_phase_seconds",
+            "Seconds of each phase of a search in its slowest shard.",
+            labels=("phase",),
+        )
+        for phase, histogram in zip(PHASES, self.phases, strict=True):
+            phases.add_metric((phase,), histogram.cumulative(), histogram.total)
+        yield phases
+        in_use = allocated()
+        for name, text, value in (
+            ("facetd_requests_in_flight", "Requests being answered.", self.requests_in_flight),
+            ("facetd_body_bytes_in_flight", "Bytes of JSON bodies in memory.", self.body_bytes()),
+            ("facetd_connections", "Open client connections.", self.num_connections()),
+            ("facetd_writes_waiting", "Batches that wait to be written.", waiting.writes),
+            (
+                "facetd_states_in_use",
+                "States of indexes kept for requests, exports and cursors.",
+                waiting.states,
+            ),
+            ("facetd_start_time_seconds", "When the coordinator started.", self.started),
+            ("facetd_allocated_bytes", _ALLOCATED_BYTES, in_use.num_bytes),
+            ("facetd_python_blocks", _PYTHON_BLOCKS, in_use.num_blocks),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)
+        yield GaugeMetricFamily(
+            "facetd_result_cache_bytes", "Size of the result cache.", value=results.size
+        )
+        lookups = CounterMetricFamily(
+            "facetd_result_cache_lookups", "Searches looked for in it.", labels=("outcome",)
+        )
+        lookups.add_metric(("hit",), results.num_hits)
+        lookups.add_metric(("miss",), results.num_misses)
+        yield lookups
+        yield CounterMetricFamily(
+            "facetd_slow_queries", "Searches slower than slow_query_ms.", value=self.num_slow
+        )
+        calls = GaugeMetricFamily(
+            "facetd_shard_calls_in_flight",
+            "Calls sent to the shard and not answered yet.",
+            labels=("shard",),
+        )
+        for shard, number in enumerate(waiting.calls):
+            calls.add_metric((str(shard),), number)
+        yield calls
+        build = GaugeMetricFamily(
+            "facetd_build_info", "Always 1; the labels say what runs.", labels=("version",)
+        )
+        build.add_metric((program_version(),), 1)
+        yield build
+
+
+def _quantile_ms(ascending: Sequence[float], fraction: float) -> float | None:
+    """Return a quantile of durations in milliseconds; None of nothing."""
+    if not ascending:
+        return None
+    return ascending[min(len(ascending) - 1, int(len(ascending) * fraction))] * 1000
+
+
+class _Snapshot(Collector):
+    """Hands numbers that were taken before to prometheus-client."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the families."""
+        return self._families
+
+
+def _shard_families(
+    shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
+) -> Iterator[Metric]:
+    """Yield what the shards count."""
+    up = GaugeMetricFamily("facetd_shard_up", "Whether the shard serves.", labels=("shard",))
+    shard_gauges = {
+        "queue_length": GaugeMetricFamily(
+            "facetd_shard_queue_length", "Calls that wait in the shard.", labels=("shard",)
+        ),
+        "resident_bytes": GaugeMetricFamily(
+            "facetd_shard_resident_bytes", "Memory of the shard process.", labels=("shard",)
+        ),
+        "allocated_bytes": GaugeMetricFamily(
+            "facetd_shard_allocated_bytes", _ALLOCATED_BYTES, labels=("shard",)
+        ),
+        "python_blocks": GaugeMetricFamily(
+            "facetd_shard_python_blocks", _PYTHON_BLOCKS, labels=("shard",)
+        ),
+        "num_corrupt": GaugeMetricFamily(
+            "facetd_shard_corrupt_items", "Items found damaged.", labels=("shard",)
+        ),
+    }
+    caches = GaugeMetricFamily(
+        "facetd_shard_cache_bytes",
+        "What searches keep of what they derived from segments.",
+        labels=("cache", "shard"),
+    )
+    labels = ("index", "shard")
+    index_families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {
+        "num_docs": GaugeMetricFamily("facetd_index_items", "Live items.", labels=labels),
+        "bytes_on_disk": GaugeMetricFamily("facetd_index_bytes", "Bytes on disk.", labels=labels),
+        "num_segments": GaugeMetricFamily("facetd_index_segments", "Segments.", labels=labels),
+        "is_merging": GaugeMetricFamily(
+            "facetd_index_merging", "Whether a merge is running.", labels=labels
+        ),
+        "map_bytes_used": GaugeMetricFamily(
+            "facetd_map_used_bytes", "LMDB map in use.", labels=labels
+        ),
+        "num_merges": CounterMetricFamily(
+            "facetd_index_merges", "Merges done since the index was opened.", labels=labels
+        ),
+        "merging_us": CounterMetricFamily(
+            "facetd_index_merge_seconds", "Seconds spent merging since then.", labels=labels
+        ),
+        "map_bytes_max": GaugeMetricFamily(
+            "facetd_map_max_bytes", "LMDB map limit.", labels=labels
+        ),
+        "map_readers": GaugeMetricFamily(
+            "facetd_map_readers", "Slots of LMDB's reader table ever taken.", labels=labels
+        ),
+    }
+    for shard, process in enumerate(shards):
+        up.add_metric((str(shard),), 0 if process is None else 1)
+        if process is None:
+            continue
+        for name, gauge in shard_gauges.items():
+            gauge.add_metric((str(shard),), getattr(process, name))
+        for cache, num_bytes in process.cache_bytes.items():
+            caches.add_metric((cache, str(shard)), num_bytes)
+        for number, index in process.indexes:
+            if number not in index_names:
+                continue  # being made or dropped; its number may be another one's name
+            where = (index_names[number], str(shard))
+            values: dict[str, Any] = {
+                name: getattr(index, name) for name in index_families if name != "num_segments"
+            }
+            values["num_segments"] = len(index.segments)
+            values["merging_us"] = index.merging_us / 1e6
+            for name, value in values.items():
+                index_families[name].add_metric(where, float(value))
+    yield up
+    yield from shard_gauges.values()
+    yield caches
+    yield from index_families.values()
+
+
+class SlowQueries:
+    """Searches that took longer than the setting says: logged, and the last ones kept.
+
+    Args:
+        threshold_ms: 0 switches it off.
+    """
+
+    def __init__(self, threshold_ms: int) -> None:
+        self.threshold_us = threshold_ms * 1000
+        self.latest: deque[dict[str, Any]] = deque(maxlen=SLOW_QUERIES_KEPT)
+
+    def is_slow(self, total_us: int) -> bool:
+        """Return whether a search of that many microseconds is worth noting."""
+        return 0 < self.threshold_us <= total_us
+
+    def note(
+        self,
+        index: str,
+        request: Mapping[str, Any],
+        request_id: str,
+        total_us: int,
+        result: SearchResult,
+    ) -> None:
+        """Note one slow search.
+
+        Args:
+            index: that was searched.
+            request: its parameters, as sent.
+            request_id: of the request.
+            total_us: microseconds of the whole request.
+            result: its phases and total.
+        """
+        timings = result.timings
+        event = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "index": index,
+            "took_ms": total_us / 1000,
+            "phases_ms": {
+                "search": timings.search_us / 1000,
+                "facets": timings.facets_us / 1000,
+                "sort": timings.sort_us / 1000,
+            },
+            "total": result.total,
+            "request_id": request_id,
+            "request": dict(request),
+        }
+        self.latest.append(event)
+        text = orjson.dumps(event["request"], default=str)[:REQUEST_BYTES_LOGGED]
+        _log.warning("slow query", **{**event, "request": text.decode("utf-8", "replace")})

@@ -1,0 +1,291 @@
+"""Middleware: what happens to every request before and after its route.
+
+    host ─▶ route ─▶ rate ─▶ origin ─▶ key ─▶ index ─▶ body (size, type, time) ─▶ admission ─▶ run
+                                                                                                │
+    numbers ◀── answer, or the error envelope ◀─────────────────────────────────────────────────┘
+
+One function instead of a stack of them: a request pays for each layer, and their order is easier to
+see in one place. Bodies are read *before* a request counts as in flight, so slow senders never take
+the room of fast ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import hdrs
+
+from common.errors import (
+    Forbidden,
+    InternalError,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    ServiceError,
+    Switched,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from common.process.logs import Log
+from coordinator.http.rate_limit import RateLimit, client_of
+from coordinator.http.request import ByteBudget
+from coordinator.http.responses import Response, error_answer, header, internal_error
+from coordinator.http.routing import Body, Route, Router
+from coordinator.http.security import ANYBODY
+
+if TYPE_CHECKING:
+    from common.limits import Limits
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+_log = Log("http")
+
+UNROUTED: Final = "none"
+"""How metrics call requests that found no route."""
+SWITCH_TRIES_MAX: Final = 100
+SWITCH_WAIT_SECONDS: Final = 0.05
+"""Between tries of a request whose index is being switched to another configuration. Shards switch
+within milliseconds of each other; one that takes longer is hung or has gone."""
+_CORS_HEADERS: Final = (
+    b"Access-Control-Allow-Methods: GET, HEAD, POST, DELETE, OPTIONS\r\n"
+    b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
+    b"X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n"
+)
+_CORS_EXPOSED: Final = (
+    b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
+)
+RESERVED_NAMES: Final = frozenset(("dashboard", "status"))
+
+
+class Middleware:
+    """Answers requests; one per coordinator.
+
+    Args:
+        services: handed to every route.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._router = Router(services.routes)
+        self._limits = services.settings.limits
+        self._guard = services.guard
+        self._metrics = services.metrics
+        self._catalog = services.catalog
+        self._budget = ByteBudget(self._limits.bytes_in_flight_max)
+        self._metrics.body_bytes = lambda: self._budget.bytes_used
+        settings = services.settings
+        self._rate_limit = (
+            RateLimit(settings.client_requests_per_second, settings.client_burst)
+            if settings.client_requests_per_second > 0
+            else None
+        )
+        self._logs_requests = services.settings.log_level == "debug"
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer one request; nothing but cancellation comes out."""
+        route: Route | None = None
+        try:
+            segments, request.query_string = request.split_target()
+            guard = self._guard
+            caller = request.caller = guard.identify(request.headers)
+            if caller.key_id is None:
+                guard.check_host(request.headers, is_http_1_0=request.is_http_1_0)
+            if request.method == "OPTIONS":
+                answer = self._options(request, segments)
+            else:
+                route, request.arguments = self._router.resolve(request.method, segments)
+                answer = await self._answer(route, request)
+        except ServiceError as error:
+            answer = error_answer(error, request.request_id)
+            if isinstance(error, InternalError):  # what happened stands in a shard's log
+                _log.error(
+                    "request failed",
+                    method=request.method,
+                    path=shown_path(request),
+                    code=error.code,
+                    reason=error.message,
+                    **error.details,
+                )
+            if isinstance(error, UnsupportedMediaType) or error.http_status in (408, 413, 417):
+                # The body is still on its way; nobody is going to read it.
+                answer.close_after()
+        except ConnectionError:
+            # Nobody is there to read this one; writing it will find out.
+            answer = error_answer(internal_error(), request.request_id)
+        except Exception as error:
+            _log.error(
+                "request failed",
+                cause=error,
+                method=request.method,
+                path=shown_path(request),
+            )
+            answer = error_answer(internal_error(), request.request_id)
+        if self._guard.has_origins:
+            answer.headers += self._cors(request)
+        self._metrics.route(UNROUTED if route is None else route.name).observe(
+            answer.status, time.perf_counter() - request.started
+        )
+        if self._logs_requests:
+            _log.debug(
+                "request",
+                method=request.method,
+                path=shown_path(request),
+                status=answer.status,
+                took_us=request.micros,
+                key=request.caller.key_id or "-",
+            )
+        return answer
+
+    async def _answer(self, route: Route, request: Request) -> Response:
+        """Check what the route asks for, read the body, and run it."""
+        if self._rate_limit is not None and route.action is not None:
+            self._rate_limit.take(request.caller.key_id or client_of(request.peer_address))
+        if route.is_change:
+            self._guard.check_origin(request.headers)
+        caller = request.caller
+        if route.action is not None and caller is not ANYBODY:
+            self._guard.check_action(caller, route.action)
+            if caller.filter is not None and not route.applies_filter:
+                raise Forbidden("the API key has a filter, which this page cannot apply")
+        if request.arguments and "{index}" in route.path:
+            self._find_index(route, request)
+        num_taken = 0
+        if route.body is not Body.NONE and request.has_body:
+            check_content_type(route.body, request)
+            if route.body is Body.JSON:
+                num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
+        metrics = self._metrics
+        try:
+            if not route.is_admitted:
+                return await self._run(route, request)
+            if metrics.requests_in_flight >= self._limits.requests_in_flight_max:
+                raise Unavailable(
+                    f"{self._limits.shown('requests_in_flight_max')} requests are being answered; "
+                    "send this one again shortly",
+                    code="overloaded",
+                )
+            metrics.requests_in_flight += 1
+            try:
+                return await self._run(route, request)
+            finally:
+                metrics.requests_in_flight -= 1
+        finally:
+            self._budget.give_back(num_taken)
+
+    async def _run(self, route: Route, request: Request) -> Response:
+        """Run a route; if its index is switched to another configuration meanwhile, run it anew.
+
+        Then everything is: the index is looked up again and the request read as the configuration
+        of that moment has it. Routes that have changed or sent something raise no `Switched`.
+        """
+        begun = time.perf_counter()
+        for _ in range(SWITCH_TRIES_MAX):
+            try:
+                return await route.handler(self._services, request)
+            except Switched:
+                if route.needs_index:
+                    await self._catalog.switched(request.index, SWITCH_WAIT_SECONDS)
+                    self._find_index(route, request)
+                else:
+                    await self._catalog.next_change(SWITCH_WAIT_SECONDS)
+            request.waited_ms = int((time.perf_counter() - begun) * 1000)
+        return await route.handler(self._services, request)
+
+    def _find_index(self, route: Route, request: Request) -> None:
+        """Look up the index that the path names, and whether the caller may use it."""
+        name = request.arguments[0]
+        caller = request.caller
+        if not route.needs_index:
+            check_index_name(name, self._limits)
+            if caller is not ANYBODY and route.action is not None:
+                self._guard.check_index(caller, name)
+            return
+        try:
+            index = self._catalog.index(name)
+        except NotFound:
+            check_index_name(name, self._limits)
+            if caller is not ANYBODY and route.action is not None:
+                self._guard.check_index(caller, name)  # who may not use it learns nothing of it
+            raise
+        if caller is not ANYBODY and route.action is not None and not caller.may_use(index.name):
+            self._guard.check_index(caller, name)
+        request.index = index
+
+    # --- methods and origins that only browsers care about
+
+    def _options(self, request: Request, segments: list[str]) -> Response:
+        """Say which methods a page has; to a browser also whether its page may use them."""
+        if segments == ["*"]:
+            allow = ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]
+        else:
+            try:
+                self._router.resolve("OPTIONS", segments)
+                raise AssertionError("OPTIONS is no route's method")
+            except MethodNotAllowed as error:
+                allow = error.details["allow"]
+        answer = Response(b"", status=204, headers=header("Allow", ", ".join(allow)))
+        if hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers and self._allows(request):
+            answer.headers += _CORS_HEADERS
+        return answer
+
+    def _allows(self, request: Request) -> bool:
+        origin = request.headers.get(hdrs.ORIGIN)
+        return origin is not None and self._guard.allows_origin(origin)
+
+    def _cors(self, request: Request) -> bytes:
+        """Return the header lines that let a configured page read the answer."""
+        if not self._allows(request):
+            return b"Vary: Origin\r\n"
+        origin = header("Access-Control-Allow-Origin", request.headers[hdrs.ORIGIN])
+        return origin + b"Vary: Origin\r\n" + _CORS_EXPOSED
+
+
+def shown_path(request: Request) -> str:
+    """Return the request's path for a log line: bounded, and without what people searched for."""
+    return request.target.partition("?")[0][:500].encode("utf-8", "replace").decode()
+
+
+def check_content_type(body: Body, request: Request) -> None:
+    """Refuse a body of a type that the route does not take.
+
+    A JSON route takes nothing but JSON: a browser sends `text/plain` from any page without asking.
+    A stream without a type is a script's, not a browser's form.
+
+    Raises:
+        UnsupportedMediaType: names the types that are taken.
+    """
+    media_type, charset = request.content_type
+    is_known = (
+        media_type in body.value
+        or (body is Body.STREAM and not media_type)
+        or (media_type.startswith("application/") and media_type.endswith("+json"))
+    )
+    if not is_known:
+        raise UnsupportedMediaType(
+            f"content type {media_type[:80]!r} is not taken here; send {' or '.join(body.value)}"
+        )
+    if charset not in ("utf-8", "utf8", "us-ascii"):
+        raise UnsupportedMediaType(f"charset {charset[:40]!r} is not taken; send utf-8")
+
+
+def check_index_name(name: str, limits: Limits) -> None:
+    """Refuse what cannot be the name of an index.
+
+    Raises:
+        InvalidRequest: code invalid_index_name.
+    """
+    if (
+        not 1 <= len(name) <= limits.index_name_chars_max
+        or name[0] in "_."
+        or name in RESERVED_NAMES
+        or "/" in name
+        or any(ord(character) < 32 or 127 <= ord(character) < 160 for character in name)
+    ):
+        raise InvalidRequest(
+            f"an index name has 1 to {limits.shown('index_name_chars_max')} characters, no / or "
+            "control characters, does not begin with _ or ., and is none of "
+            f"{', '.join(sorted(RESERVED_NAMES))}",
+            code="invalid_index_name",
+            param="index",
+        )

@@ -1,0 +1,528 @@
+"""Request: one HTTP request and what is needed to answer it.
+
+aiohttp parses the protocol and has the requests of a connection answered one after the other; it
+makes its request objects through a factory, and this is ours: it holds what a route needs and
+nothing else (aiohttp's own takes 5 µs).
+
+The body. A JSON body is read whole, within a deadline and a limit; a bulk body is a stream of
+chunks, each of which must come within the deadline. Either may be compressed (gzip, deflate, br):
+the limit counts the bytes that come out, and no chunk is ever inflated beyond what is wanted next,
+so a small bomb takes no memory. `Expect: 100-continue` is answered when a route begins to read,
+so a client that is refused before never sends its body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import brotli
+from aiohttp import hdrs
+from aiohttp.client_exceptions import ClientPayloadError
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
+
+from common.errors import (
+    InvalidRequest,
+    PayloadTooLarge,
+    ServiceError,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from coordinator.http.security import NOBODY, Caller
+from coordinator.parameters.raw import decode_component
+
+if TYPE_CHECKING:
+    from aiohttp.http_parser import RawRequestMessage
+    from aiohttp.streams import StreamReader
+
+    from common.limits import Limits
+    from coordinator.cluster.catalog import Index
+    from coordinator.http.app import Connection
+
+INFLATED_CHUNK_BYTES: Final = 256 * 1024
+"""How much of a compressed body is inflated at a time."""
+
+_ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
+
+
+class RequestTimeout(ServiceError):
+    """The body did not arrive in time."""
+
+    http_status = 408
+    default_code = "request_timeout"
+
+
+class ExpectationFailed(ServiceError):
+    """The Expect header asks for what the service does not do."""
+
+    http_status = 417
+    default_code = "expectation_failed"
+
+
+class ContentType(NamedTuple):
+    """A Content-Type header, lower case."""
+
+    media_type: str
+    """Empty if there is none."""
+    charset: str
+    """utf-8 if there is none."""
+
+
+@lru_cache(maxsize=64)  # clients send few; who sends many pushes out only these
+def parse_content_type(header: str) -> ContentType:
+    """Read a Content-Type header."""
+    media_type, *parameters = header.split(";")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return ContentType(media_type.strip().lower(), value.strip().strip('"').lower())
+    return ContentType(media_type.strip().lower(), "utf-8")
+
+
+class Request:
+    """One request, from its head to the last byte of its answer.
+
+    Attributes:
+        method: as sent.
+        target: request target as sent (UTF-8 with surrogate escapes).
+        headers: case-insensitive.
+        protocol: aiohttp's handler of the connection.
+        keep_alive: whether the client wants to go on after this request.
+        is_http_1_0: whether the client is that old.
+        started: when the head was there, seconds on `time.perf_counter`.
+        request_id: names the request in its answer and in the logs.
+        status: of the answer, once that is known; 0 before.
+        arguments: what stands in the path, decoded; set when the route is known, like the rest.
+        query_string: as sent.
+        caller: who asks.
+        index: that the path names, where the route needs one.
+        waited_ms: what has passed before the request was begun anew (see `Middleware`).
+        body: of a route that takes a JSON document, inflated.
+        is_receiving: whether a JSON body is still on its way.
+    """
+
+    __slots__ = (
+        "_payload",
+        "_task",
+        "arguments",
+        "body",
+        "caller",
+        "headers",
+        "index",
+        "is_http_1_0",
+        "is_receiving",
+        "keep_alive",
+        "method",
+        "protocol",
+        "query_string",
+        "request_id",
+        "started",
+        "status",
+        "target",
+        "waited_ms",
+    )
+
+    index: Index
+    _task: Any  # set by aiohttp
+
+    def __init__(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: Connection,
+        request_id: str,
+    ) -> None:
+        self.method = message.method
+        self.target = message.path
+        self.headers = message.headers
+        self.keep_alive = not message.should_close
+        self.is_http_1_0 = message.version == (1, 0)
+        self.protocol = protocol
+        self.started = time.perf_counter()
+        self.request_id = request_id
+        self.status = 0
+        self.caller: Caller = NOBODY
+        self.arguments: list[str] = []
+        self.query_string = ""
+        self.waited_ms = 0
+        self.body = b""
+        self.is_receiving = False
+        self._payload = payload
+
+    # --- what aiohttp's RequestHandler calls
+
+    def _finish(self) -> None:
+        """Let go of what a broken body holds: its error knows the frames that it came through."""
+        error = self._payload.exception()
+        if error is not None:
+            error.__traceback__ = None
+
+    def _cancel(self, cause: BaseException) -> None:
+        """Wake up who waits for the body: the connection is lost."""
+        self._payload.set_exception(cause)
+
+    def cut_off(self) -> None:
+        """Note that the client sends nothing more: a body that is not complete never will be."""
+        if not self._payload.is_eof():
+            self._payload.set_exception(RequestPayloadError("cut off"))
+
+    # --- the head
+
+    def split_target(self) -> tuple[list[str], str]:
+        """Return the decoded segments of the path, and the raw query string.
+
+        Raises:
+            InvalidRequest: the path is no UTF-8, or the target is none of ours.
+        """
+        target = self.target
+        if not target.startswith("/"):
+            target = origin_form(target)
+        path, _, query_string = target.partition("?")
+        segments = path[1:].split("/")
+        if len(segments) > 1 and not segments[-1]:
+            segments.pop()
+        if "%" in path or not path.isascii():
+            segments = [decode_component(one, plus_is_space=False) for one in segments]
+        return segments, query_string.partition("#")[0]
+
+    @property
+    def content_type(self) -> ContentType:
+        """What the body is said to be."""
+        return parse_content_type(self.headers.get(hdrs.CONTENT_TYPE, ""))
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body follows the head."""
+        return not self._payload.at_eof()
+
+    @property
+    def announced_bytes(self) -> int:
+        """Content-Length, or 0 where the length is not announced."""
+        length = self.headers.get(hdrs.CONTENT_LENGTH)
+        return int(length) if length is not None and length.isdigit() else 0
+
+    @property
+    def peer_address(self) -> str:
+        """Address of the client's socket; empty if it is gone."""
+        transport = self.protocol.transport
+        peer = None if transport is None else transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
+    @property
+    def micros(self) -> int:
+        """Microseconds since the request was there."""
+        return int((time.perf_counter() - self.started) * 1e6)
+
+    # --- the body
+
+    async def read_body(self, limits: Limits, limit_name: str, budget: ByteBudget) -> int:
+        """Read the whole body into `body`.
+
+        Args:
+            limits: of time, and of bytes before and after inflating.
+            limit_name: of the one on bytes.
+            budget: that all bodies in memory share.
+
+        Returns:
+            How many bytes were taken from the budget; none if this raises.
+
+        Raises:
+            PayloadTooLarge: at once if the announced length says so.
+            Unavailable: code overloaded; the budget is used up.
+            RequestTimeout: it did not arrive in time.
+            InvalidRequest: it is cut off, wrongly framed or wrongly compressed.
+            ConnectionError: the client is gone.
+        """
+        payload = self._payload
+        if payload.at_eof():
+            return 0
+        bytes_max = ByteLimit(limits, limit_name)
+        self._begin_body(bytes_max)
+        inflate = self._inflater()
+        try:
+            # Most bodies came with the head: then there is nothing to wait for.
+            chunk = payload.read_nowait()
+            if payload.at_eof() and inflate is None:
+                self._check_size(len(chunk), bytes_max)
+                budget.take(len(chunk))
+                self.body = chunk
+                return len(chunk)
+            self.is_receiving = True
+            async with asyncio.timeout(limits.body_timeout_ms / 1000):
+                return await self._read_rest(chunk, inflate, bytes_max, budget)
+        except TimeoutError:
+            raise RequestTimeout(
+                f"the body did not arrive within {limits.shown('body_timeout_ms')} ms; "
+                "send it faster, or less of it"
+            ) from None
+        except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
+            raise _broken_body() from error
+        finally:
+            self.is_receiving = False
+
+    async def _read_rest(
+        self, first: bytes, inflate: Inflater | None, bytes_max: ByteLimit, budget: ByteBudget
+    ) -> int:
+        """Read what has not arrived yet; a slow body holds only what it has sent."""
+        payload = self._payload
+        body = bytearray()
+        chunk = first
+        num_taken = 0
+        try:
+            while True:
+                for part in (chunk,) if inflate is None else inflate.feed(chunk):
+                    budget.take(len(part))
+                    num_taken += len(part)
+                    self._check_size(num_taken, bytes_max)
+                    body += part
+                if payload.at_eof():
+                    break
+                chunk = await payload.readany()
+            if inflate is not None:
+                inflate.finish()
+        except BaseException:
+            budget.give_back(num_taken)
+            raise
+        self.body = bytes(body)
+        return num_taken
+
+    async def body_chunks(self, limits: Limits, limit_name: str) -> AsyncIterator[bytes]:
+        """Yield the body part by part, inflated.
+
+        Args:
+            limits: of the time in which each next part must be here, and of all bytes together.
+            limit_name: of the one on bytes.
+
+        Raises:
+            PayloadTooLarge: also in the middle, where the length was not announced.
+            RequestTimeout: nothing came for too long.
+            InvalidRequest: as `read_body`; also when the body is cut off.
+            ConnectionError: the client is gone.
+        """
+        payload = self._payload
+        if payload.at_eof():
+            return
+        bytes_max = ByteLimit(limits, limit_name)
+        self._begin_body(bytes_max)
+        inflate = self._inflater()
+        num_bytes = 0
+        try:
+            while not payload.at_eof():
+                chunk = payload.read_nowait()
+                if not chunk and not payload.at_eof():
+                    async with asyncio.timeout(limits.body_timeout_ms / 1000):
+                        chunk = await payload.readany()
+                for part in (chunk,) if inflate is None else inflate.feed(chunk):
+                    num_bytes += len(part)
+                    self._check_size(num_bytes, bytes_max)
+                    if part:
+                        yield part
+            if inflate is not None:
+                inflate.finish()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"no part of the body arrived for {limits.shown('body_timeout_ms')} ms; "
+                "the load changed nothing"
+            ) from None
+        except (RequestPayloadError, ClientPayloadError, HttpProcessingError) as error:
+            raise _broken_body() from error
+
+    def _begin_body(self, bytes_max: ByteLimit) -> None:
+        """Refuse what is too large by its own words; else tell a waiting client to go on."""
+        self._check_size(self.announced_bytes, bytes_max)
+        expectation = self.headers.get(hdrs.EXPECT)
+        if expectation is None or self.is_http_1_0:
+            return
+        if expectation.lower() != "100-continue":
+            raise ExpectationFailed("the only expectation that can be met is 100-continue")
+        transport = self.protocol.transport
+        if transport is not None:
+            transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _inflater(self) -> Inflater | None:
+        """Return the inflater that the content encoding asks for."""
+        encoding = self.headers.get(hdrs.CONTENT_ENCODING, "").strip().lower()
+        if encoding in ("", "identity"):
+            return None
+        if encoding not in _ENCODINGS:
+            raise UnsupportedMediaType(
+                f"content encoding {encoding[:40]!r} is not supported; use gzip, deflate or br"
+            )
+        return Inflater(encoding)
+
+    def _check_size(self, num_bytes: int, bytes_max: ByteLimit) -> None:
+        """Refuse a body that is above its limit."""
+        if num_bytes > bytes_max.value:
+            raise PayloadTooLarge(
+                f"the body has more than {bytes_max.limits.shown(bytes_max.name)} bytes "
+                "(after decompression)"
+            )
+
+    @property
+    def must_drain(self) -> bool:
+        """Whether the client reads more slowly than it is answered."""
+        return self.protocol._paused
+
+    async def drain(self) -> None:
+        """Wait until the socket can take more.
+
+        Raises:
+            ConnectionResetError: the client is gone, or took nothing for too long.
+        """
+        try:
+            async with asyncio.timeout(self.protocol.send_seconds):
+                await self.protocol._drain_helper()
+        except TimeoutError:
+            transport = self.protocol.transport
+            if transport is not None:
+                transport.abort()
+            raise ConnectionResetError("the client does not read") from None
+
+
+class ByteLimit:
+    """A limit on bytes, and how an error names it."""
+
+    __slots__ = ("limits", "name", "value")
+
+    def __init__(self, limits: Limits, name: str) -> None:
+        self.limits = limits
+        self.name = name
+        self.value: int = getattr(limits, name)
+
+
+class ByteBudget:
+    """Memory that the bodies of all requests share.
+
+    Args:
+        bytes_max: of all bodies together.
+    """
+
+    __slots__ = ("bytes_max", "bytes_used")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes_used = 0
+
+    def take(self, num_bytes: int) -> None:
+        """Take a share.
+
+        Raises:
+            Unavailable: code overloaded; nothing was taken.
+        """
+        if self.bytes_used + num_bytes > self.bytes_max:
+            raise Unavailable(
+                f"all bodies together have more than {self.bytes_max} bytes (limit "
+                "bytes_in_flight_max); send this one again shortly",
+                code="overloaded",
+            )
+        self.bytes_used += num_bytes
+
+    def give_back(self, num_bytes: int) -> None:
+        """Return a share."""
+        self.bytes_used -= num_bytes
+
+
+def origin_form(target: str) -> str:
+    """Return path and query of a target in absolute form (`http://host/path`), as proxies send it.
+
+    Raises:
+        InvalidRequest: the target is of another form.
+    """
+    scheme, separator, rest = target.partition("://")
+    if separator and scheme.lower() in ("http", "https"):
+        slash = rest.find("/")
+        return rest[slash:] if slash >= 0 else "/"
+    if target == "*":
+        return "/*"
+    raise InvalidRequest("the request target must be a path", code="bad_request")
+
+
+def _broken_body() -> InvalidRequest:
+    return InvalidRequest(
+        "the body is cut off or wrongly framed (Content-Length, chunks)", code="invalid_body"
+    )
+
+
+class Inflater:
+    """Inflates a stream in bounded parts.
+
+    `deflate` is zlib in the standard and raw deflate from some clients; the first byte tells.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._is_brotli = encoding == "br"
+        self._stream: Any = None
+        self._is_finished = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what a chunk inflates to, in parts of at most `INFLATED_CHUNK_BYTES` (roughly).
+
+        Raises:
+            InvalidRequest: code invalid_encoding; the data are not what the header says.
+        """
+        if not chunk:
+            return
+        try:
+            yield from self._feed_brotli(chunk) if self._is_brotli else self._feed_zlib(chunk)
+        except (zlib.error, brotli.error):
+            raise InvalidRequest(
+                f"the body is no valid {self._encoding} stream", code="invalid_encoding"
+            ) from None
+
+    def finish(self) -> None:
+        """Note the end of the body.
+
+        Raises:
+            InvalidRequest: the stream is cut off.
+        """
+        if self._stream is None:
+            return
+        is_whole = self._stream.is_finished() if self._is_brotli else self._is_finished
+        if not is_whole:
+            raise InvalidRequest(
+                f"the body's {self._encoding} stream is cut off", code="invalid_encoding"
+            )
+
+    def _feed_brotli(self, chunk: bytes) -> Iterator[bytes]:
+        if self._stream is None:
+            self._stream = brotli.Decompressor()
+        stream = self._stream
+        if stream.is_finished():
+            raise zlib.error("data behind the end")
+        part = stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
+        yield part
+        # It may say that it takes more though a part of its output is still to come.
+        while not stream.is_finished() and (part or not stream.can_accept_more_data()):
+            part = stream.process(b"", output_buffer_limit=INFLATED_CHUNK_BYTES)
+            yield part
+
+    def _feed_zlib(self, chunk: bytes) -> Iterator[bytes]:
+        if self._stream is None:
+            self._stream = zlib.decompressobj(self._window_bits(chunk[0]))
+        is_full = False
+        # A full part may leave output behind though all input was taken.
+        while chunk or is_full:
+            if self._is_finished:
+                # gzip files may be several streams one after the other.
+                if self._encoding == "deflate":
+                    raise zlib.error("data behind the end")
+                self._stream = zlib.decompressobj(31)
+                self._is_finished = False
+            stream = self._stream
+            part = stream.decompress(chunk, INFLATED_CHUNK_BYTES)
+            yield part
+            self._is_finished = stream.eof
+            chunk = stream.unused_data if stream.eof else stream.unconsumed_tail
+            is_full = not stream.eof and len(part) == INFLATED_CHUNK_BYTES
+
+    def _window_bits(self, first_byte: int) -> int:
+        """Return zlib's way to say which wrapper is expected: gzip 31, zlib 15, raw -15."""
+        if self._encoding != "deflate":
+            return 31
+        return 15 if first_byte & 0x0F == 8 else -15

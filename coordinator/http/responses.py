@@ -1,0 +1,394 @@
+"""Responses: results → the exact JSON of the interface, and the bytes that go to the socket.
+
+One success shape for searches, one error shape for everything. Stored items are spliced into the
+answer as the bytes that they are: nothing parses them on the way out.
+
+`Response` takes the place of aiohttp's Response: it has the two methods that aiohttp's request
+handler calls (`prepare`, `write_eof`) and writes head and body with one call. Measured on the
+development machine: 11 µs of 44 µs for a request that does nothing.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import orjson
+
+from common.errors import InternalError, ServiceError
+from coordinator.read.results import (
+    FacetPage,
+    FacetResult,
+    RangeResult,
+    SearchResult,
+    ShardSummary,
+    Timings,
+)
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+
+JSON: Final = b"application/json"
+_encode: Final = msgspec.json.Encoder().encode
+MESSAGE_CHARS_MAX: Final = 2_000
+"""Of an error's message or param: both may quote what the client sent."""
+JOINED_BYTES_MAX: Final = 64 * 1024
+"""Up to this, head and body are joined: a copy is cheaper than a second write."""
+
+_STATUS_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+_NO_BODY: Final = frozenset((204, 304))
+
+
+class _DateHeader:
+    """The Date header line, made anew once a second."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._line = b""
+
+    def __call__(self) -> bytes:
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            text = email.utils.formatdate(second, usegmt=True)
+            self._line = (
+                f"Date: {text}\r\nServer: facetd\r\nX-Content-Type-Options: nosniff\r\n".encode()
+            )
+        return self._line
+
+
+_common_headers: Final = _DateHeader()
+
+
+class Response:
+    """One complete HTTP response.
+
+    Attributes:
+        status: HTTP status.
+        body: content; never changed after it was given.
+        content_type: of the body.
+        headers: further header lines, each ended by CRLF; values are safe to send.
+        keep_alive: read by aiohttp after the answer was written.
+    """
+
+    __slots__ = ("body", "content_type", "headers", "keep_alive", "status")
+
+    def __init__(
+        self,
+        body: bytes,
+        *,
+        status: int = 200,
+        content_type: bytes = JSON,
+        headers: bytes = b"",
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+        self.keep_alive = True
+
+    def close_after(self) -> Response:
+        """End the connection behind this answer; returns itself."""
+        self.keep_alive = False
+        return self
+
+    async def prepare(self, request: Request) -> None:
+        """Write the whole response.
+
+        Raises:
+            ConnectionResetError: the client is gone.
+        """
+        protocol = request.protocol
+        transport = protocol.transport
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
+        if self.keep_alive and not request.keep_alive:
+            self.keep_alive = False
+        body = self.body
+        has_body = self.status not in _NO_BODY
+        head = b"%b%b%b%bX-Request-Id: %b\r\n%b\r\n" % (
+            _STATUS_LINES[self.status],
+            _common_headers(),
+            b"Content-Type: %b\r\nContent-Length: %d\r\n" % (self.content_type, len(body))
+            if has_body
+            else b"",
+            self.headers,
+            request.request_id.encode(),
+            connection_header(request, self.keep_alive),
+        )
+        request.status = self.status
+        if request.method == "HEAD" or not has_body:
+            transport.write(head)
+        elif len(body) <= JOINED_BYTES_MAX:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            transport.write(body)
+        if request.must_drain:
+            await request.drain()
+
+    async def write_eof(self) -> None:
+        """Do nothing: `prepare` wrote everything."""
+
+
+def connection_header(request: Request, keep_alive: bool) -> bytes:
+    """Return the Connection header line where the client does not expect the usual."""
+    if not keep_alive:
+        return b"Connection: close\r\n"
+    if request.is_http_1_0:
+        return b"Connection: keep-alive\r\n"
+    return b""
+
+
+def header(name: str, value: str) -> bytes:
+    """Return one header line; what could end it early is taken out of the value."""
+    clean = value.replace("\r", " ").replace("\n", " ")
+    return f"{name}: {clean}\r\n".encode("latin-1", "replace")
+
+
+def json_answer(document: Any, *, status: int = 200, headers: bytes = b"") -> Response:
+    """Return a JSON answer."""
+    return Response(orjson.dumps(document), status=status, headers=headers)
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+RETRY_AFTER_SECONDS: Final[Mapping[str, int]] = {
+    "overloaded": 1,
+    "starting": 1,
+    "shard_unavailable": 2,
+    "switched": 1,
+    "too_many_requests": 1,
+    "insufficient_storage": 30,
+}
+
+
+def error_body(error: ServiceError, request_id: str) -> bytes:
+    """Return the error envelope."""
+    members: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message[:MESSAGE_CHARS_MAX],
+        "status": error.http_status,
+    }
+    if error.param is not None:
+        members["param"] = error.param[:MESSAGE_CHARS_MAX]
+    members["request_id"] = request_id
+    for name, value in error.details.items():
+        members.setdefault(name, value)
+    try:
+        return orjson.dumps({"error": members})
+    except TypeError:  # a detail that is no JSON: the rest of the error still stands
+        members = {name: members[name] for name in ("code", "message", "status", "request_id")}
+        return orjson.dumps({"error": members})
+
+
+def error_answer(error: ServiceError, request_id: str) -> Response:
+    """Return the answer to a request that failed."""
+    headers = b""
+    allow = error.details.get("allow")
+    if allow is not None:
+        headers += header("Allow", ", ".join(allow))
+    if error.is_retryable:
+        seconds = error.details.get("retry_after", RETRY_AFTER_SECONDS.get(error.code))
+        if seconds is not None:
+            headers += header("Retry-After", str(seconds))
+    if error.http_status == 401:
+        headers += b'WWW-Authenticate: Bearer realm="facetd"\r\n'
+    return Response(error_body(error, request_id), status=error.http_status, headers=headers)
+
+
+def internal_error() -> InternalError:
+    """Return what a client sees of a bug: no text of the exception, the request id instead."""
+    return InternalError("something went wrong here; the log has details under this request_id")
+
+
+# --- searches ---------------------------------------------------------------------------------
+
+
+def aggregation(facet: FacetResult) -> dict[str, Any]:
+    """Return one facet as msgspec encodes it (buckets are structs)."""
+    document: dict[str, Any] = {
+        "name": facet.field,
+        "title": facet.title,
+        "position": facet.position,
+        "buckets": facet.buckets,
+    }
+    stats = facet.stats
+    if stats is not None:
+        document["facet_stats"] = {
+            "min": stats.min,
+            "max": stats.max,
+            "avg": stats.avg,
+            "sum": stats.sum,
+            "count": stats.count,
+        }
+    return document
+
+
+def aggregations(facets: Iterable[FacetResult]) -> dict[str, Any]:
+    """Return the facets of an answer by field, in the order given (alphabetical)."""
+    return {facet.field: aggregation(facet) for facet in facets}
+
+
+def ranges(results: Iterable[RangeResult]) -> dict[str, Any]:
+    """Return the counts of `facet_ranges` by field."""
+    return {
+        result.field: [{**bucket, "doc_count": count} for bucket, count in result.buckets]
+        for result in results
+    }
+
+
+def timings_ms(timings: Timings, total_us: int) -> dict[str, int]:
+    """Return the phases in whole milliseconds, as the specification has them."""
+    sort_ms = timings.sort_us // 1000
+    return {
+        "total": total_us // 1000,
+        "search": timings.search_us // 1000,
+        "facets": timings.facets_us // 1000,
+        "sort": sort_ms,
+        "sorting": sort_ms,
+    }
+
+
+def server_timing(timings: Timings, total_us: int) -> bytes:
+    """Return the Server-Timing header line: the phases in fractions of a millisecond."""
+    return b"Server-Timing: total;dur=%.3f, search;dur=%.3f, facets;dur=%.3f, sort;dur=%.3f\r\n" % (
+        total_us / 1000,
+        timings.search_us / 1000,
+        timings.facets_us / 1000,
+        timings.sort_us / 1000,
+    )
+
+
+def shards_meta(shards: ShardSummary) -> dict[str, int]:
+    """Return how many shards answered."""
+    return {"total": shards.total, "ok": shards.ok, "failed": shards.total - shards.ok}
+
+
+def search_body(result: SearchResult, request_id: str, total_us: int, shows_timings: bool) -> bytes:
+    """Return the JSON of a search's answer.
+
+    Args:
+        result: what was found.
+        request_id: of this request.
+        total_us: microseconds since the request was read.
+        shows_timings: whether `meta` also has the phases in microseconds.
+    """
+    pagination: dict[str, Any] = {
+        "per_page": result.per_page,
+        "page": result.page,
+        "total": result.total,
+    }
+    if result.cursor is not None:
+        pagination["cursor"] = result.cursor
+    meta: dict[str, Any] = {
+        "request_id": request_id,
+        "seq": result.seq,
+        "took_us": total_us,
+        "ignored_words": result.ignored_words,
+        "shards": shards_meta(result.shards),
+    }
+    timings = result.timings
+    if shows_timings:
+        meta["timings_us"] = {
+            "total": total_us,
+            "search": timings.search_us,
+            "facets": timings.facets_us,
+            "sort": timings.sort_us,
+        }
+    dumps = orjson.dumps
+    return b'{"pagination":%b,"timings":%b,"data":{"items":[%b],"aggregations":%b%b},"meta":%b}' % (
+        dumps(pagination),
+        dumps(timings_ms(timings, total_us)),
+        b",".join(result.items),
+        _encode(aggregations(result.facets)),
+        b',"ranges":' + dumps(ranges(result.ranges)) if result.ranges else b"",
+        dumps(meta),
+    )
+
+
+def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
+    """Return the JSON of the facet route: pagination, and the facet's object with its page."""
+    facet = aggregation(page.facet)
+    return _encode(
+        {
+            "pagination": {"per_page": page.per_page, "page": page.page, "total": page.total},
+            "timings": timings_ms(page.timings, total_us),
+            "data": facet,
+            "meta": {
+                "request_id": request_id,
+                "seq": page.seq,
+                "took_us": total_us,
+                "shards": shards_meta(page.shards),
+            },
+        }
+    )
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+class Stream(Response):
+    """A response whose length nobody knows yet, sent in chunks as they are made.
+
+    A failure in the middle cannot become an error answer any more: the connection is aborted, so
+    that the client sees a body that is cut off, never one that looks complete.
+    """
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: AsyncGenerator[bytes, None], *, content_type: bytes) -> None:
+        super().__init__(b"", content_type=content_type)
+        self._chunks = chunks
+
+    async def prepare(self, request: Request) -> None:
+        """Write head and chunks.
+
+        Raises:
+            ConnectionResetError: the client is gone.
+        """
+        protocol = request.protocol
+        transport = protocol.transport
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
+        is_chunked = not request.is_http_1_0
+        if not is_chunked or not request.keep_alive:
+            self.keep_alive = False
+        request.status = self.status
+        transport.write(
+            b"%b%bContent-Type: %b\r\n%b%bX-Request-Id: %b\r\n%b\r\n"
+            % (
+                _STATUS_LINES[self.status],
+                _common_headers(),
+                self.content_type,
+                b"Transfer-Encoding: chunked\r\n" if is_chunked else b"",
+                self.headers,
+                request.request_id.encode(),
+                connection_header(request, self.keep_alive),
+            )
+        )
+        if request.method == "HEAD":
+            await self._chunks.aclose()
+            return
+        try:
+            async for chunk in self._chunks:
+                if not chunk:
+                    continue
+                if protocol.transport is None:
+                    raise ConnectionResetError("the client is gone")
+                transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk)
+                await request.drain()
+        except BaseException:
+            self.keep_alive = False
+            transport.abort()
+            raise
+        finally:
+            await self._chunks.aclose()
+        if is_chunked:
+            transport.write(b"0\r\n\r\n")

@@ -1,0 +1,168 @@
+"""Routing: which function answers a request, by the segments of its path (pure).
+
+    Route("GET", "/{index}/items/{id}", get_item, ...)
+
+    root ─ "_health"            literal children first: no index is called like them
+         ├ "dashboard" ─ {}
+         └ {index} ─ "search"
+                   └ "items" ─ "delete"      POST only, so an item may still have the id "delete"
+                             └ {id} ─ "update"
+
+A request walks two to four dicts. aiohttp's own resolver matches regular expressions, builds a
+match object and calls one middleware after the other: 10 µs more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from common.errors import MethodNotAllowed, NotFound
+from coordinator.http.security import Action
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.responses import Response
+    from coordinator.http.services import Services
+
+    Handler: TypeAlias = Callable[[Services, Request], Awaitable[Response]]
+
+
+class Body(Enum):
+    """What a route takes as body, and so which content types."""
+
+    NONE = ()
+    """Ignored if there is one."""
+    JSON = ("application/json",)
+    """One JSON document, read whole before the handler runs."""
+    STREAM = (
+        "text/plain",
+        "application/json",
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/octet-stream",
+    )
+    """Items, read by the handler part by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the route table."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    action: Action | None
+    """What the caller must be allowed; None: nothing."""
+    body: Body = Body.NONE
+    bytes_limit: str = "json_body_bytes_max"
+    """Name of the limit on the body."""
+    needs_index: bool = False
+    """Whether the first argument names an index that must exist."""
+    is_admitted: bool = True
+    """Whether it counts among the requests in flight (health must answer under any load)."""
+    is_change: bool = False
+    """Whether it changes something: then the origin is checked."""
+    applies_filter: bool = False
+    """Whether the handler narrows its answer by the filter of the caller's key."""
+    tag: str = ""
+    """Section of the documentation."""
+    parameters: tuple[Any, ...] = ()
+    """Rows of `requests` that it reads from query string or body, for the documentation."""
+    document: dict[str, Any] = field(default_factory=dict)
+    """More for the OpenAPI operation: request body, answers."""
+
+    @property
+    def name(self) -> str:
+        """How metrics and logs call the route."""
+        return f"{self.method} {self.path}"
+
+
+class _Node:
+    """One place in the tree of paths.
+
+    Attributes:
+        literals: places behind a segment of this text.
+        argument: place behind any segment.
+        arguments: positions of the arguments in the path to here.
+        routes: by method.
+    """
+
+    __slots__ = ("argument", "arguments", "literals", "routes")
+
+    def __init__(self, arguments: tuple[int, ...] = ()) -> None:
+        self.literals: dict[str, _Node] = {}
+        self.argument: _Node | None = None
+        self.arguments = arguments
+        self.routes: dict[str, Route] = {}
+
+
+_RESERVED: Final = frozenset(("*", "dashboard", "status"))
+
+
+class Router:
+    """Finds routes; built once from the table."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._root = _Node()
+        for route in routes:
+            self._add(route)
+
+    def _add(self, route: Route) -> None:
+        """Hang a route into the tree."""
+        node = self._root
+        for position, segment in enumerate(route.path[1:].split("/")):
+            if segment.startswith("{"):
+                if node.argument is None:
+                    node.argument = _Node((*node.arguments, position))
+                node = node.argument
+            else:
+                node = node.literals.setdefault(segment, _Node(node.arguments))
+        assert route.method not in node.routes, f"two routes {route.name}"
+        node.routes[route.method] = route
+        if route.method == "GET":
+            node.routes.setdefault("HEAD", route)
+
+    def resolve(self, method: str, segments: list[str]) -> tuple[Route, list[str]]:
+        """Return the route of a request and the arguments in its path.
+
+        Raises:
+            NotFound: there is no such path.
+            MethodNotAllowed: there is, for other methods (`details["allow"]`).
+        """
+        nodes: list[_Node] = []
+        _collect(self._root, segments, 0, nodes)
+        for node in nodes:
+            route = node.routes.get(method)
+            if route is not None:
+                return route, [segments[position] for position in node.arguments]
+        if not nodes:
+            raise NotFound("there is no such page; GET /_docs describes those that are")
+        allow = sorted({name for node in nodes for name in node.routes} | {"OPTIONS"})
+        raise MethodNotAllowed(
+            f"method {method[:20]} is not for this page; {', '.join(allow)} are",
+            details={"allow": allow},
+        )
+
+
+def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]) -> None:
+    """Append the places with routes that the rest of a path leads to, literal ones first."""
+    if position == len(segments):
+        if node.routes:
+            found.append(node)
+        return
+    segment = segments[position]
+    literal = node.literals.get(segment)
+    if literal is not None:
+        _collect(literal, segments, position + 1, found)
+    # System paths have no arguments in the first place: `_x` is never an index.
+    if node.argument is not None and segment and (position or not _is_reserved(segment)):
+        _collect(node.argument, segments, position + 1, found)
+
+
+def _is_reserved(segment: str) -> bool:
+    return segment[0] == "_" or segment in _RESERVED

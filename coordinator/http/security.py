@@ -1,0 +1,506 @@
+"""Who may do what: hosts and origins, API keys, and what a key restricts.
+
+Three questions, asked of every request in this order:
+
+1. *Host*. A web page may point a name of its own at 127.0.0.1 (DNS rebinding); its requests carry
+   that name. Without a key, only addresses, `localhost` and configured names are answered.
+2. *Origin*. A browser sends a form or a text from any page without asking first. What changes
+   something is refused if a page of another origin sends it, unless that origin is configured.
+3. *Key*. As soon as there is a key, every request but health and the dashboard's own files needs
+   one: `Authorization: Bearer fk_…` or `X-API-Key: fk_…`. A key has actions, index patterns, maybe
+   an expiry, maybe a filter that is added to every search made with it.
+
+    fk_ 3f9a1c20d4e8 _ 7Jx…43 characters…Q       what the client has: id and secret, seen once
+    keys: {"3f9a1c20d4e8": {"salt", "hash", "actions", "indexes", "expires", "filter", …}}
+
+The catalog holds a keyed BLAKE2 hash with a salt of its own; the secret has 256 random bits, so no
+slow hash is needed. Hashes are compared in constant time, for an unknown id as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from aiohttp import hdrs
+from msgspec import Struct
+from multidict import istr
+
+from common.errors import Forbidden, InvalidRequest, NotFound, Unauthorized
+from common.query import Filter
+from coordinator.parameters.filter_parser import parse_filter
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
+
+    from common.limits import Limits
+    from coordinator.cluster.catalog import Catalog, CatalogState
+    from coordinator.settings import Settings
+
+SECTION: Final = "keys"
+"""Name of the catalog's section."""
+API_KEY_HEADER: Final = istr("X-API-Key")
+"""An `istr` is looked up six times as fast as a text."""
+SECRET_BYTES: Final = 32
+SALT_BYTES: Final = 16
+
+_TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
+_NO_SALT: Final = b"\0" * SALT_BYTES
+
+
+class Action(StrEnum):
+    """What a key may allow."""
+
+    SEARCH = "search"
+    WRITE = "write"
+    CONFIGURE = "configure"
+    ADMIN = "admin"
+
+
+class StoredKey(Struct, frozen=True):
+    """One key as the catalog has it."""
+
+    salt: str
+    hash: str
+    actions: tuple[Action, ...]
+    indexes: tuple[str, ...]
+    """Patterns of index names; `*` stands for any text."""
+    created: str
+    expires: float | None = None
+    """Seconds since 1970 (the one place where the wall clock counts)."""
+    filter: str | None = None
+    """Filter expression that every search with this key is narrowed by."""
+    description: str = ""
+
+
+class Caller(Struct, frozen=True):
+    """Who asks, and what that one may do."""
+
+    key_id: str | None
+    """None: no key is needed here."""
+    actions: frozenset[Action]
+    indexes: re.Pattern[str] | None
+    """None: all."""
+    expires: float | None = None
+    filter: Filter | None = None
+
+    def may(self, action: Action) -> bool:
+        """Return whether an action is allowed, on some index at least."""
+        return action in self.actions
+
+    def may_use(self, index: str) -> bool:
+        """Return whether an index is within reach."""
+        return self.indexes is None or self.indexes.fullmatch(index) is not None
+
+
+ANYBODY: Final = Caller(None, frozenset(Action), None)
+"""Where no key exists, everybody may do everything: the service then listens on loopback only."""
+NOBODY: Final = Caller(None, frozenset(), None)
+"""Who has no key where one is needed: may see health and the dashboard's files."""
+
+
+class Guard:
+    """Decides about requests; one per coordinator.
+
+    Args:
+        settings: addresses, allowed hosts and origins.
+        catalog: where the keys are.
+    """
+
+    def __init__(self, settings: Settings, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._any_origin = "*" in settings.allowed_origins
+        self._origins = frozenset(origin.lower() for origin in settings.allowed_origins)
+        self._hosts = frozenset(
+            name.lower() for name in ("localhost", settings.host, *settings.allowed_hosts)
+        )
+        self._callers: dict[str, tuple[StoredKey, Caller]] = {}
+        self._take_keys()
+        catalog.on_change(self._take_keys)
+        # A method with a cache of its own: who asks names few hosts, an attacker many.
+        self._is_known_host = lru_cache(maxsize=256)(self._names_us)
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether there is any key, so that everybody needs one."""
+        return bool(self._callers)
+
+    @property
+    def has_origins(self) -> bool:
+        """Whether web pages of other origins may use the interface at all (CORS)."""
+        return bool(self._origins)
+
+    def _take_keys(self) -> None:
+        """Follow the catalog."""
+        section = self._catalog.section(SECTION)
+        keys = {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
+        self._callers = {id_: (key, _caller(id_, key)) for id_, key in keys.items()}
+
+    # --- who asks
+
+    def identify(self, headers: CIMultiDictProxy[str]) -> Caller:
+        """Return who asks.
+
+        Raises:
+            Unauthorized: a key was given, and it is wrong or expired.
+        """
+        token = headers.get(API_KEY_HEADER)
+        if token is None:
+            authorization = headers.get(hdrs.AUTHORIZATION)
+            if authorization is not None:
+                scheme, _, token = authorization.partition(" ")
+                if scheme.lower() != "bearer":
+                    token = ""
+        if token is None:
+            return NOBODY if self._callers else ANYBODY
+        if not self._callers:
+            # A client that is configured with a key keeps working where none is needed.
+            return ANYBODY
+        return self._caller_of(token.strip())
+
+    def _caller_of(self, token: str) -> Caller:
+        """Return whose token this is."""
+        match = _TOKEN.fullmatch(token)
+        id_, secret = match.groups() if match else ("", "")
+        known = self._callers.get(id_)
+        salt = bytes.fromhex(known[0].salt) if known else _NO_SALT
+        expected = known[0].hash if known else ""
+        if not hmac.compare_digest(hash_secret(secret, salt), expected) or known is None:
+            raise Unauthorized("the API key is wrong; ask an operator for a valid one")
+        caller = known[1]
+        if caller.expires is not None and time.time() >= caller.expires:
+            raise Unauthorized("the API key has expired; ask an operator for a new one")
+        return caller
+
+    def check_action(self, caller: Caller, action: Action) -> None:
+        """Refuse who may not do this.
+
+        Raises:
+            Unauthorized: no key was given.
+            Forbidden: the key does not allow it.
+        """
+        if action in caller.actions:
+            return
+        if caller is NOBODY:
+            raise Unauthorized(
+                "an API key is needed: send Authorization: Bearer <key>, or X-API-Key"
+            )
+        allowed = ", ".join(sorted(caller.actions)) or "nothing"
+        raise Forbidden(f"the API key does not allow {action.value}; it allows {allowed}")
+
+    def check_index(self, caller: Caller, index: str) -> None:
+        """Refuse an index that is out of the key's reach.
+
+        Raises:
+            Forbidden: the key is for other indexes.
+        """
+        if not caller.may_use(index):
+            raise Forbidden(f"the API key is not for index {index!r}")
+
+    # --- where from
+
+    def check_host(self, headers: CIMultiDictProxy[str], *, is_http_1_0: bool) -> None:
+        """Refuse requests that were sent to somebody else's name.
+
+        Raises:
+            InvalidRequest: there is no Host header, or several.
+            Forbidden: code host_not_allowed.
+        """
+        host = headers.get(hdrs.HOST)
+        if host is None:
+            if is_http_1_0:
+                return
+            raise InvalidRequest("the Host header is missing", code="bad_request")
+        if not self._is_known_host(host):
+            raise Forbidden(
+                f"host {host[:100]!r} is not served here; add it to the setting allowed_hosts",
+                code="host_not_allowed",
+            )
+
+    def _names_us(self, host: str) -> bool:
+        """Return whether a Host header is an address, or a name that is ours."""
+        name = host_name(host)
+        if name in self._hosts or name.endswith(".localhost"):
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def check_origin(self, headers: CIMultiDictProxy[str]) -> None:
+        """Refuse a change that a web page of another origin sends.
+
+        Raises:
+            Forbidden: code origin_not_allowed.
+        """
+        origin = headers.get(hdrs.ORIGIN)
+        if origin is None:
+            site = headers.get("Sec-Fetch-Site", "none")
+            if site in ("none", "same-origin"):
+                return
+        elif self.allows_origin(origin) or is_same_origin(origin, headers.get(hdrs.HOST, "")):
+            return
+        raise Forbidden(
+            "a web page of another origin may not change anything here; "
+            "add its origin to the setting allowed_origins",
+            code="origin_not_allowed",
+        )
+
+    def allows_origin(self, origin: str) -> bool:
+        """Return whether pages of an origin are configured as users of the interface."""
+        return self._any_origin or origin.lower() in self._origins
+
+
+def host_name(host: str) -> str:
+    """Return the name or address of a Host header, without port and brackets, lower case."""
+    if host.startswith("["):
+        address, bracket, _ = host[1:].partition("]")
+        return address.lower() if bracket else ""
+    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+
+
+def is_same_origin(origin: str, host: str) -> bool:
+    """Return whether an Origin header names the host that the request was sent to."""
+    scheme, separator, name = origin.partition("://")
+    return bool(separator) and scheme in ("http", "https") and name.lower() == host.lower()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address to listen on can only be reached from this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+class UnsafeAddress(Exception):
+    """The service would be open to the network; ends the start with status 2."""
+
+
+def check_address(settings: Settings, catalog: Catalog) -> None:
+    """Refuse to start where anybody on the network could do anything.
+
+    Raises:
+        UnsafeAddress: the address is not loopback, there is no key, and nobody said --insecure.
+    """
+    if is_loopback(settings.host) or settings.insecure or catalog.section(SECTION):
+        return
+    raise UnsafeAddress(
+        f"listening on {settings.host} lets everybody on the network read and change everything; "
+        "create an API key first (facetd keys create --action admin), listen on 127.0.0.1, "
+        "or say --insecure"
+    )
+
+
+# --- keys -------------------------------------------------------------------------------------
+
+
+def hash_secret(secret: str, salt: bytes) -> str:
+    """Return the hash of a secret as the catalog keeps it."""
+    return hashlib.blake2b(
+        secret.encode(), salt=salt, person=b"facetd key", digest_size=32
+    ).hexdigest()
+
+
+def _caller(id_: str, key: StoredKey) -> Caller:
+    """Return what a key allows, prepared for requests."""
+    patterns = "|".join(map(_expression, key.indexes))
+    indexes = None if "*" in key.indexes else re.compile(patterns, re.DOTALL)
+    condition = parse_filter(key.filter) if key.filter else None
+    return Caller(id_, frozenset(key.actions), indexes, key.expires, condition)
+
+
+def _expression(pattern: str) -> str:
+    """Return the regular expression of an index pattern.
+
+    Each part between two stars is looked for once, as early as it comes (an atomic group): that is
+    enough, and many stars cannot make a match take long.
+    """
+    first, *others = map(re.escape, pattern.split("*"))
+    if not others:
+        return first
+    *inner, last = others
+    return first + "".join(f"(?>.*?{part})" for part in inner) + ".*" + last
+
+
+def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey]:
+    """Make a key.
+
+    Args:
+        document: {"actions": ["search"], "indexes": ["films*"], "expires_at": "2027-01-01",
+            "expires_in_seconds": 3600, "filter": "tenant = 7", "description": "…"}; only `actions`
+            is required.
+        is_first: whether there is no key yet: then it must allow admin, or nobody could make
+            another one.
+
+    Returns:
+        The id, the token (which nobody can see again), and what is stored.
+
+    Raises:
+        InvalidRequest: code invalid_key, naming what is wrong.
+    """
+    if not isinstance(document, dict):
+        raise InvalidRequest("the body must be a JSON object", code="invalid_body")
+    known = ("actions", "indexes", "expires_at", "expires_in_seconds", "filter", "description")
+    for name in document:
+        if name not in known:
+            raise _wrong(name, f"is unknown; known are {', '.join(known)}")
+    actions = _texts(document, "actions", [])
+    names = [action.value for action in Action]
+    if not actions or not set(actions) <= set(names):
+        raise _wrong("actions", f"must list at least one of {', '.join(names)}")
+    if is_first and Action.ADMIN not in actions:
+        raise _wrong("actions", "of the first key must have admin: only that can make more keys")
+    condition = document.get("filter")
+    if condition is not None:
+        if not isinstance(condition, str) or not condition.strip():
+            raise _wrong("filter", "must be a filter expression")
+        parse_filter(condition)
+    description = document.get("description", "")
+    if not isinstance(description, str) or len(description) > 500:
+        raise _wrong("description", "must be a text of up to 500 characters")
+    id_, secret, salt = (
+        secrets.token_hex(6),
+        secrets.token_urlsafe(SECRET_BYTES),
+        secrets.token_bytes(SALT_BYTES),
+    )
+    stored = StoredKey(
+        salt=salt.hex(),
+        hash=hash_secret(secret, salt),
+        actions=tuple(Action(action) for action in dict.fromkeys(actions)),
+        indexes=tuple(_texts(document, "indexes", ["*"])),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        expires=_expiry(document),
+        filter=condition,
+        description=description,
+    )
+    return id_, f"fk_{id_}_{secret}", stored
+
+
+def _texts(document: Mapping[str, Any], name: str, default: list[str]) -> list[str]:
+    """Return a list of up to 100 texts."""
+    value = document.get(name)
+    if value is None:
+        return default
+    if (
+        not isinstance(value, list)
+        or not 1 <= len(value) <= 100
+        or not all(isinstance(one, str) and 0 < len(one) <= 64 for one in value)
+    ):
+        raise _wrong(name, "must be a list of 1 to 100 texts of up to 64 characters")
+    return value
+
+
+def _expiry(document: Mapping[str, Any]) -> float | None:
+    """Return when the key ends, in seconds since 1970: at the earlier of two moments."""
+    ends = []
+    seconds = document.get("expires_in_seconds")
+    if seconds is not None:
+        if type(seconds) is not int or not 0 < seconds < 10**10:
+            raise _wrong("expires_in_seconds", "must be a positive integer")
+        ends.append(time.time() + seconds)
+    moment = document.get("expires_at")
+    if moment is not None:
+        ends.append(_moment(moment))
+    return min(ends, default=None)
+
+
+def _moment(moment: object) -> float:
+    """Return an ISO date in seconds since 1970; never one in the past."""
+    if not isinstance(moment, str):
+        raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z")
+    try:
+        parsed = datetime.fromisoformat(moment)
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        seconds = parsed.astimezone(UTC).timestamp()  # fails where UTC has no such year
+    except (ValueError, OverflowError):
+        raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z") from None
+    if seconds <= time.time():
+        raise _wrong("expires_at", "must not be past")
+    return seconds
+
+
+def _wrong(name: str, message: str) -> InvalidRequest:
+    return InvalidRequest(f"{name} {message}", code="invalid_key", param=name)
+
+
+def shown_key(id_: str, key: StoredKey) -> dict[str, Any]:
+    """Return what may be shown of a key: everything but salt and hash."""
+    return {
+        "id": id_,
+        "actions": [action.value for action in key.actions],
+        "indexes": list(key.indexes),
+        "created_at": key.created,
+        "expires_at": None
+        if key.expires is None
+        else datetime.fromtimestamp(key.expires, UTC).isoformat(timespec="seconds"),
+        "filter": key.filter,
+        "description": key.description,
+    }
+
+
+def stored_keys(catalog: Catalog) -> dict[str, StoredKey]:
+    """Return all keys by id."""
+    section = catalog.section(SECTION)
+    return {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
+
+
+async def add_key(catalog: Catalog, document: object, limits: Limits) -> tuple[dict[str, Any], str]:
+    """Make a key durably.
+
+    Returns:
+        What may be shown of it, and the token.
+
+    Raises:
+        InvalidRequest: as `create_key`; or there are too many.
+    """
+    made: list[tuple[str, str, StoredKey]] = []
+
+    def change(state: CatalogState) -> CatalogState:
+        keys = state.sections.get(SECTION, {})
+        if len(keys) >= limits.keys_max:
+            raise InvalidRequest(
+                f"there may be {limits.shown('keys_max')} keys; delete some", code="invalid_key"
+            )
+        made.append(create_key(document, is_first=not keys))
+        id_, _, stored = made[0]
+        return state.with_section(SECTION, {**keys, id_: msgspec.to_builtins(stored)})
+
+    await catalog.change(change)
+    id_, token, stored = made[0]
+    return shown_key(id_, stored), token
+
+
+async def remove_key(catalog: Catalog, id_: str) -> None:
+    """Delete a key durably.
+
+    Raises:
+        NotFound: there is no such key.
+        InvalidRequest: others would be left without one that may administer.
+    """
+
+    def change(state: CatalogState) -> CatalogState:
+        keys = dict(state.sections.get(SECTION, {}))
+        if keys.pop(id_, None) is None:
+            raise NotFound(f"there is no key {id_[:40]!r}", code="key_not_found")
+        if keys and not any(Action.ADMIN in key["actions"] for key in keys.values()):
+            raise InvalidRequest(
+                "the last key with admin can go only as the last of all keys", code="invalid_key"
+            )
+        return state.with_section(SECTION, keys)
+
+    await catalog.change(change)

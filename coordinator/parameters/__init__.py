@@ -1,0 +1,1 @@
+"""From raw parameters to typed ones: one pipeline, which collects every mistake."""

@@ -1,0 +1,149 @@
+"""Facets of one request: options by facet, and counts by interval (pure).
+
+facets         {"tags": {"size": 20, "sort": "term", "query": "dr", "offset": 10, …}}
+facet_ranges   {"price": [{"to": 10}, {"from": 10}]} | {"price": {"interval": 10}}
+| {"date": {"calendar": "month"}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from common.configuration import FacetConfiguration, parse_facet_sort
+from common.limits import Limits
+from coordinator.parameters.kinds import (
+    Mistake,
+    check_bounds,
+    check_field,
+    check_members,
+    object_of,
+    optional_bool,
+    optional_integer,
+)
+
+FACET_OPTIONS: Final = (
+    "size",
+    "sort",
+    "order",
+    "conjunction",
+    "hide_zero",
+    "query",
+    "offset",
+    "stats",
+)
+_CALENDARS: Final = frozenset(("year", "month", "day"))
+
+
+class FacetOptions(NamedTuple):
+    """What a request says about one facet."""
+
+    configuration: FacetConfiguration
+    """The index's settings with the request's own."""
+    key_query: str | None
+    offset: int
+
+
+def read_facet_options(
+    value: Any, facets: Mapping[str, FacetConfiguration], limits: Limits
+) -> dict[str, FacetOptions]:
+    """Read the options of facets, by facet."""
+    found = {}
+    wanted = object_of(value, 'of options by facet, for example {"tags": {"size": 20}}')
+    for name, options in wanted.items():
+        path = f".{name[:100]}"
+        base = facets.get(name)
+        if base is None:
+            known = ", ".join(facets) or "none"
+            raise Mistake(f"is no facet; the facets are {known[:500]}", path=path)
+        if not isinstance(options, dict):
+            raise Mistake("must be an object of options", path=path)
+        check_members(options, FACET_OPTIONS, path)
+        found[name] = FacetOptions(
+            _overridden(base, options, limits, path),
+            _key_query(options.get("query"), limits, path),
+            optional_integer(options, "offset", "facet_offset_max", limits, 0, path),
+        )
+    return found
+
+
+def _key_query(value: Any, limits: Limits, path: str) -> str | None:
+    """Read the start of words that keys must have."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > limits.query_chars_max:
+        raise Mistake(
+            f"must be a text of up to {limits.shown('query_chars_max')} characters",
+            path=f"{path}.query",
+        )
+    return value
+
+
+def _overridden(
+    base: FacetConfiguration, options: dict[str, Any], limits: Limits, path: str
+) -> FacetConfiguration:
+    """Return a facet's settings with the request's options."""
+    sort = base.sort
+    if options.get("sort") is not None or options.get("order") is not None:
+        parsed = parse_facet_sort(
+            options.get("sort"), options.get("order"), base.chosen_filters_on_top
+        )
+        if isinstance(parsed, str):
+            raise Mistake(parsed, path=f"{path}.sort")
+        sort = parsed
+    return replace(
+        base,
+        sort=sort,
+        size=optional_integer(options, "size", "facet_size_max", limits, base.size, path),
+        conjunction=optional_bool(options, "conjunction", base.conjunction, path),
+        hide_zero=optional_bool(options, "hide_zero", base.hide_zero, path),
+        show_facet_stats=optional_bool(options, "stats", base.show_facet_stats, path),
+    )
+
+
+def read_facet_ranges(value: Any, limits: Limits) -> list[tuple[str, dict[str, Any]]]:
+    """Read the intervals to count by: field and members of a `RangeRequest`."""
+    wanted = object_of(value, 'for example {"price": [{"to": 10}, {"from": 10}]}')
+    if len(wanted) > limits.facet_ranges_max:
+        raise Mistake(f"names more than {limits.shown('facet_ranges_max')} fields")
+    found = []
+    for name, ranges in wanted.items():
+        path = f".{name[:100]}"
+        found.append((check_field(name, limits, path), _range_options(ranges, limits, path)))
+    return found
+
+
+def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
+    """Read the intervals of one field: listed, equally wide, or of the calendar."""
+    if isinstance(value, list):
+        if not 1 <= len(value) <= limits.range_bounds_max:
+            raise Mistake(f"must list 1 to {limits.shown('range_bounds_max')} ranges", path=path)
+        return {
+            "bounds": tuple(
+                _range_bounds(one, limits, f"{path}[{i}]") for i, one in enumerate(value)
+            )
+        }
+    if isinstance(value, dict) and set(value) == {"interval"}:
+        interval = value["interval"]
+        if type(interval) in (int, float) and 0 < interval < 1e300:
+            return {"interval": float(interval)}
+        raise Mistake("must be a number above 0", path=f"{path}.interval")
+    if isinstance(value, dict) and set(value) == {"calendar"}:
+        if isinstance(value["calendar"], str) and value["calendar"] in _CALENDARS:
+            return {"calendar": value["calendar"]}
+        raise Mistake('must be "year", "month" or "day"', path=f"{path}.calendar")
+    raise Mistake(
+        'must be a list such as [{"to": 10}, {"from": 10, "to": 50}], {"interval": 10} or '
+        '{"calendar": "month"}',
+        path=path,
+    )
+
+
+def _range_bounds(value: Any, limits: Limits, path: str) -> tuple[Any, Any]:
+    """Read one {"from", "to"}: numbers, or texts; at least one."""
+    if not isinstance(value, dict) or not value or not set(value) <= {"from", "to"}:
+        raise Mistake('must be an object with "from" (inclusive), "to" (exclusive)', path=path)
+    low, high = value.get("from"), value.get("to")
+    check_bounds(low, high, path, limits)
+    return (low, high)

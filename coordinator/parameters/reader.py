@@ -1,0 +1,557 @@
+"""The parameter reader: raw parameters → values, one method a parameter; mistakes are collected.
+
+    for each raw parameter: find its row in the table ─▶ read ─▶ values
+                            none ─▶ mistake              └─▶ mistake, go on with the next
+
+Rows have stages: what looks at other parameters (`order` at `sort_field`, `filters` at the options
+of `facets`) is read behind them. At the end `search_parameters` fills in what the index's
+configuration says, or raises all mistakes as one error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from common.configuration import (
+    MATCH_FORMS,
+    PREFIX_FORMS,
+    TYPO_FORMS,
+    FacetConfiguration,
+    IndexConfiguration,
+    parse_match,
+    parse_prefix,
+    parse_typo,
+    parse_weighted_field,
+)
+from common.errors import InvalidRequest, ServiceError
+from common.limits import Limits
+from common.protocol.messages import (
+    Distinct,
+    FilterClause,
+    HighlightRequest,
+    RangeRequest,
+    SortKey,
+)
+from common.query import Not
+from coordinator.parameters.facet_options import FacetOptions, read_facet_options, read_facet_ranges
+from coordinator.parameters.filter_objects import FilterObjects, scalar_fields_of
+from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.kinds import (
+    DIGITS,
+    Mistake,
+    check_field,
+    check_members,
+    integer,
+    json_of_text,
+    names,
+    object_of,
+    paths,
+    text,
+)
+from coordinator.parameters.raw import QueryText, RawParameters
+from coordinator.parameters.typed import FacetWish, SearchParameters, facet_wish
+
+SNIPPET_WORDS_DEFAULT: Final = 30
+HINTS_MAX: Final = 8
+"""Unknown names for which the nearest known one is looked up: that takes a millisecond each."""
+
+_SHOWN: Final = frozenset(("score", "score_details", "timings"))
+_MARK_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "highlight_fields": None,
+        "snippet_fields": (),
+        "pre": "<em>",
+        "post": "</em>",
+        "ellipsis": "…",
+    }
+)
+
+Schema: TypeAlias = dict[str, Any]
+
+
+class Parameter(NamedTuple):
+    """One parameter: how it is called, read and documented."""
+
+    name: str
+    read: Callable[[ParameterReader, Any], None]
+    schema: Schema
+    """JSON Schema of the value in a body."""
+    description: str
+    code: str
+    """Of the error when it is wrong."""
+    aliases: tuple[str, ...] = ()
+    is_list: bool = False
+    """Whether it may be repeated in a query string."""
+    is_json: bool = False
+    """Whether its text in a query string is always JSON."""
+    stage: int = 0
+    """Parameters are read in this order: some look at what others said."""
+
+
+def _stage_of(late: tuple[int, Parameter, Any]) -> int:
+    return late[0]
+
+
+class ParameterReader:
+    """Reads the parameters of one request into `values`, collecting mistakes."""
+
+    def __init__(self, configuration: IndexConfiguration, limits: Limits) -> None:
+        self.configuration = configuration
+        self.limits = limits
+        self.values: dict[str, Any] = {}
+        self.errors: list[dict[str, Any]] = []
+        self.facets: Mapping[str, FacetConfiguration] = configuration.facets
+        self.facet_options: Mapping[str, FacetOptions] = {}
+        self.facet_fields: list[str] | None = None
+        self.ranges: list[tuple[str, dict[str, Any]]] = []
+        self.sort_field: str | None = None
+        self.filters = FilterObjects(limits)
+        self.clauses: list[FilterClause] = []
+        self.filter_fields: dict[str, str] = {}
+        self.selected: dict[str, frozenset[str]] = {}
+        self.marks: dict[str, Any] = {}
+
+    def read(self, raw: RawParameters, parameters: Mapping[str, Parameter]) -> None:
+        """Read what is given, in the order of the table where one depends on another."""
+        late: list[tuple[int, Parameter, Any]] = []
+        seen: dict[str, str] = {}
+        for name, value in raw.items():
+            if value is None:
+                continue
+            if len(self.errors) >= self.limits.errors_reported_max:
+                break  # enough to know; a body may have a hundred thousand wrong names
+            parameter = parameters.get(name)
+            if parameter is None:
+                self.note_unknown(name, parameters)
+            elif seen.setdefault(parameter.name, name) is not name:
+                self.note(name, f"means {parameter.name}, which is given too", None)
+            elif parameter.stage:
+                late.append((parameter.stage, parameter, value))
+            else:
+                self.read_one(parameter, value)
+        if late:
+            late.sort(key=_stage_of)
+            for _, parameter, value in late:
+                self.read_one(parameter, value)
+
+    def read_one(self, parameter: Parameter, value: Any) -> None:
+        """Read one parameter; a mistake is noted under its name."""
+        try:
+            if value.__class__ is list and value and value[0].__class__ is QueryText:
+                if not parameter.is_list:
+                    raise Mistake("is given more than once")
+            elif value.__class__ is QueryText and parameter.is_json:
+                value = json_of_text(value)
+            parameter.read(self, value)
+        except Mistake as mistake:
+            self.note(
+                parameter.name + (mistake.path or ""),
+                mistake.message,
+                mistake.code or parameter.code,
+            )
+        except ServiceError as error:
+            self.errors.append(
+                {
+                    "code": error.code,
+                    "param": error.param or parameter.name,
+                    "message": error.message,
+                    **error.details,
+                }
+            )
+
+    def note(self, param: str, message: str, code: str | None) -> None:
+        """Note a mistake."""
+        self.errors.append(
+            {"code": code or "invalid_request", "param": param, "message": f"{param} {message}"}
+        )
+
+    def note_unknown(self, name: str, parameters: Mapping[str, Parameter]) -> None:
+        """Note a parameter that does not exist, with the nearest one that does."""
+        shown = name[:100]
+        hint = ""
+        if len(self.errors) < HINTS_MAX:
+            near = difflib.get_close_matches(shown, parameters, n=1, cutoff=0.5)
+            known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
+        self.errors.append(
+            {
+                "code": "unknown_parameter",
+                "param": shown,
+                "message": f"unknown parameter {shown!r}{hint}",
+            }
+        )
+
+    def raise_if_wrong(self) -> None:
+        """Raise the first mistake; all of them are listed in the details."""
+        if not self.errors:
+            return
+        first = self.errors[0]
+        details: dict[str, Any] = {
+            key: value for key, value in first.items() if key not in ("code", "param", "message")
+        }
+        if len(self.errors) > 1:
+            details["errors"] = self.errors[: self.limits.errors_reported_max]
+        raise InvalidRequest(
+            first["message"], code=first["code"], param=first["param"], details=details
+        )
+
+    def read_query(self, value: Any) -> None:
+        """Read `query`."""
+        if not isinstance(value, str):
+            raise Mistake("must be a text")
+        if len(value) > self.limits.query_chars_max:
+            raise Mistake(
+                f"has {len(value)} characters, more than {self.limits.shown('query_chars_max')}",
+                code="query_too_long",
+            )
+        self.values["query"] = str(value)
+
+    def read_match(self, value: Any) -> None:
+        """Read `match`."""
+        self.values["match"] = self.mode(parse_match(value), MATCH_FORMS)
+
+    def read_prefix(self, value: Any) -> None:
+        """Read `prefix`."""
+        self.values["prefix"] = self.mode(parse_prefix(value), PREFIX_FORMS)
+
+    def read_typo(self, value: Any) -> None:
+        """Read `typo`."""
+        self.values["typo"] = self.mode(parse_typo(value), TYPO_FORMS)
+
+    def mode(self, mode: Any, forms: str) -> Any:
+        """Return a mode that was parsed, or say which there are."""
+        if mode is None:
+            raise Mistake(forms)
+        return str(mode) if isinstance(mode, str) else mode
+
+    def read_search_fields(self, value: Any) -> None:
+        """Read `search_fields`."""
+        fields = [
+            parse_weighted_field(name) for name in names(value, "search_fields_max", self.limits)
+        ]
+        if not fields or None in fields:
+            raise Mistake('must name fields, with weights such as "name^3" (above 0, up to 1000)')
+        for field in fields:
+            check_field(field.path, self.limits)  # type: ignore[union-attr]
+        self.values["search_fields"] = tuple(fields)
+
+    def read_page(self, value: Any) -> None:
+        """Read `page`."""
+        self.values["page"] = integer(value, 1, "page_max", self.limits)
+
+    def read_per_page(self, value: Any) -> None:
+        """Read `per_page`."""
+        self.values["per_page"] = integer(value, 0, "per_page_max", self.limits)
+
+    def read_facet_per_page(self, value: Any) -> None:
+        """Read `per_page` of the facet route."""
+        self.values["per_page"] = integer(value, 0, "facet_per_page_max", self.limits)
+
+    def read_cursor(self, value: Any) -> None:
+        """Read `cursor`."""
+        cursor = text(value, "cursor_chars_max", self.limits)
+        if self.values.get("page", 1) != 1:
+            raise Mistake("and page exclude each other")
+        self.values["cursor"] = cursor
+
+    def read_sort_field(self, value: Any) -> None:
+        """Read `sort_field`."""
+        self.sort_field = check_field(value, self.limits)
+
+    def read_order(self, value: Any) -> None:
+        """Read `order`."""
+        if not isinstance(value, str) or value.lower() not in ("asc", "desc"):
+            raise Mistake('must be "asc" or "desc"')
+        is_descending = value.lower() == "desc"
+        if self.sort_field is None:
+            self.values["is_place_descending"] = is_descending
+        elif is_descending:
+            self.values["sort"] = (SortKey(self.sort_field, True),)
+
+    def read_sort(self, value: Any) -> None:
+        """Read `sort`."""
+        if self.sort_field is not None:
+            raise Mistake("and sort_field exclude each other")
+        if isinstance(value, dict):
+            value = [value]
+        elif isinstance(value, str):
+            value = names(value, "sort_keys_max", self.limits)
+        elif isinstance(value, list) and value and value[0].__class__ is QueryText:
+            value = [str(one) for one in value]
+        if not isinstance(value, list) or len(value) > self.limits.sort_keys_max:
+            raise Mistake(
+                f"must be a list of up to {self.limits.shown('sort_keys_max')} keys such as "
+                '"year:desc"'
+            )
+        keys = [self.sort_key(one, f"[{i}]") for i, one in enumerate(value)]
+        self.values["sort"] = tuple(keys)
+        self.values["sort_param"] = "sort"
+
+    def sort_key(self, value: Any, path: str) -> SortKey:
+        """Read "year:desc:missing=first" or {"field", "order", "missing"}."""
+        if isinstance(value, dict):
+            name, order, missing = value.get("field"), value.get("order"), value.get("missing")
+            if not set(value) <= {"field", "order", "missing"}:
+                raise Mistake("must have the members field, order and missing", path=path)
+        elif isinstance(value, str):
+            name, order, missing = value, None, None
+            while True:
+                head, colon, tail = name.rpartition(":")
+                if colon and tail in ("asc", "desc") and order is None:
+                    name, order = head, tail
+                elif colon and tail in ("missing=first", "missing=last") and missing is None:
+                    name, missing = head, tail.removeprefix("missing=")
+                else:
+                    break
+        else:
+            raise Mistake('must be a key such as "year:desc"', path=path)
+        if order not in (None, "asc", "desc") or missing not in (None, "first", "last"):
+            raise Mistake("has an order asc or desc, and missing first or last", path=path)
+        check_field(name, self.limits, path)
+        if name == "_score":
+            return SortKey(None, order != "asc", missing == "first")
+        return SortKey(str(name), order == "desc", missing == "first")
+
+    def read_distinct(self, value: Any) -> None:
+        """Read `distinct`."""
+        if isinstance(value, str) and not value.startswith("{"):
+            self.values["distinct"] = Distinct(check_field(value, self.limits))
+            return
+        if isinstance(value, str):
+            value = json_of_text(value)
+        options = object_of(value, 'for example {"field": "brand", "limit": 1}')
+        check_members(options, ("field", "limit"))
+        limit = options.get("limit")
+        self.values["distinct"] = Distinct(
+            check_field(options.get("field"), self.limits, ".field"),
+            1 if limit is None else integer(limit, 1, "distinct_max", self.limits, ".limit"),
+        )
+
+    def read_fields(self, value: Any) -> None:
+        """Read `fields`."""
+        self.values["fields"] = paths(value, self.limits)
+
+    def read_exclude_fields(self, value: Any) -> None:
+        """Read `exclude_fields`."""
+        self.values["exclude_fields"] = paths(value, self.limits)
+
+    def read_show(self, value: Any) -> None:
+        """Read `show`."""
+        shown = frozenset(names(value, "projected_fields_max", self.limits))
+        if not shown <= _SHOWN:
+            raise Mistake(f"must be a list of {', '.join(sorted(_SHOWN))}")
+        self.values["show"] = shown
+
+    def read_partial(self, value: Any) -> None:
+        """Read `partial`."""
+        if value not in ("fail", "allow"):
+            raise Mistake('must be "fail" or "allow"')
+        self.values["allows_partial"] = value == "allow"
+
+    def read_timeout_ms(self, value: Any) -> None:
+        """Read `timeout_ms`."""
+        self.values["timeout_ms"] = integer(value, 1, "request_timeout_ms_max", self.limits)
+
+    def read_highlight(self, value: Any) -> None:
+        """Read `highlight`."""
+        options = self.mark_options(value, ("fields", "pre", "post"))
+        if options is None:
+            return
+        self.marks["highlight_fields"] = options.pop("fields", None) or ("*",)
+        self.marks.update(options)
+
+    def read_snippet(self, value: Any) -> None:
+        """Read `snippet`."""
+        options = self.mark_options(value, ("fields", "pre", "post", "ellipsis"))
+        if options is None:
+            return
+        fields = []
+        for name in options.pop("fields", None) or ("*",):
+            path, colon, num_words = name.rpartition(":")
+            if colon and DIGITS.fullmatch(num_words):
+                fields.append(
+                    (path, integer(num_words, 1, "snippet_words_max", self.limits, ".fields"))
+                )
+            else:
+                fields.append((name, SNIPPET_WORDS_DEFAULT))
+        self.marks["snippet_fields"] = tuple(fields)
+        self.marks.update(options)
+
+    def mark_options(self, value: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
+        """Read the options of highlight or snippet; also true, or just the fields."""
+        if value.__class__ is QueryText and value[:1] in "{[tf":
+            value = (
+                json_of_text(value) if value[:1] in "{[" or value in ("true", "false") else value
+            )
+        if value is False:
+            return None
+        if value is True:
+            return {}
+        if not isinstance(value, dict):
+            return {"fields": paths(value, self.limits)}
+        check_members(value, known)
+        options: dict[str, Any] = {}
+        for name, option in value.items():
+            if option is None:
+                continue
+            if name == "fields":
+                options["fields"] = paths(option, self.limits)
+            elif isinstance(option, str) and len(option) <= self.limits.mark_chars_max:
+                options[name] = option
+            else:
+                raise Mistake(
+                    f"must be a text of up to {self.limits.shown('mark_chars_max')} characters",
+                    path=f".{name}",
+                )
+        return options
+
+    def read_facet_fields(self, value: Any) -> None:
+        """Read `facet_fields`."""
+        self.facet_fields = names(value, "facet_fields_max", self.limits)
+
+    def read_facet_mode(self, value: Any) -> None:
+        """Read `facet_mode`."""
+        if value not in ("auto", "strict"):
+            raise Mistake('must be "auto" or "strict"')
+        self.values["is_strict"] = value == "strict"
+
+    def read_facets(self, value: Any) -> None:
+        """Read `facets`."""
+        self.facet_options = read_facet_options(value, self.facets, self.limits)
+        changed = {name: one.configuration for name, one in self.facet_options.items()}
+        self.facets = {**self.facets, **changed}
+
+    def read_facet_ranges(self, value: Any) -> None:
+        """Read `facet_ranges`."""
+        self.ranges = read_facet_ranges(value, self.limits)
+
+    def read_filters(self, value: Any) -> None:
+        """Read `filters`."""
+        for name, wanted in self.filters.fields(value).items():
+            path = f".{name[:100]}"
+            check_field(name, self.limits, path)
+            facet = self.facets.get(name)
+            is_any = facet is None or not facet.conjunction
+            keys: list[str] = []
+            condition = self.filters.condition(name, wanted, is_any, path, keys)
+            if condition is None:
+                continue
+            if facet is None:
+                self.filter_fields[name] = f"filters.{name}"
+            elif keys:
+                self.selected[name] = frozenset(keys)
+            is_left_out = (facet is not None and is_any) or any(
+                name == field for field, _ in self.ranges
+            )
+            self.clauses.append(FilterClause(condition, name if is_left_out else None))
+
+    def read_not_filters(self, value: Any) -> None:
+        """Read `not_filters`."""
+        for name, unwanted in self.filters.fields(value).items():
+            path = f".{name[:100]}"
+            check_field(name, self.limits, path)
+            condition = self.filters.condition(name, unwanted, True, path, [])
+            if condition is not None:
+                self.clauses.append(FilterClause(Not(condition)))
+
+    def read_filter(self, value: Any) -> None:
+        """Read `filter`."""
+        condition = parse_filter(
+            text(value, "filter_expression_chars_max", self.limits), self.limits
+        )
+        for field in scalar_fields_of(condition):
+            if field not in self.facets:
+                self.filter_fields.setdefault(field, "filter")
+        self.clauses.append(FilterClause(condition))
+
+    def read_key_pattern(self, value: Any) -> None:
+        """Read `query` of the facet route."""
+        self.values["key_pattern"] = text(value, "query_chars_max", self.limits)
+
+    def read_facet_query(self, value: Any) -> None:
+        """Read `facet_query`."""
+        self.values["key_query"] = text(value, "query_chars_max", self.limits)
+
+    def read_name(self, value: Any) -> None:
+        """Read `name`."""
+        self.values["name"] = check_field(value, self.limits)
+
+    def search_parameters(self) -> SearchParameters:
+        """Build the result from what was read.
+
+        Raises:
+            InvalidRequest: anything was wrong.
+        """
+        if self.errors:
+            self.raise_if_wrong()
+        values = self.values
+        configuration = self.configuration
+        if "match" not in values:
+            values["match"] = configuration.match
+        if "prefix" not in values:
+            values["prefix"] = configuration.prefix
+        if "typo" not in values:
+            values["typo"] = configuration.typo
+        if "search_fields" not in values:
+            values["search_fields"] = configuration.searchable_fields
+        if "timeout_ms" not in values:
+            values["timeout_ms"] = self.limits.request_timeout_ms
+        if self.sort_field is not None and "sort" not in values:
+            values["sort"] = (SortKey(self.sort_field),)
+        if self.clauses:
+            values["filters"] = tuple(self.clauses)
+            values["filter_fields"] = self.filter_fields
+            values["selected"] = self.selected
+        if self.marks:
+            values["marks"] = HighlightRequest(**{**_MARK_DEFAULTS, **self.marks})
+        if self.ranges:
+            leaves_out_own = not values.get("is_strict", False)
+            values["ranges"] = tuple(
+                RangeRequest(name, leaves_out_own=leaves_out_own, **options)
+                for name, options in self.ranges
+            )
+        values["facets"] = self.facet_wishes()
+        return SearchParameters(**values)
+
+    def facet_wishes(self) -> tuple[FacetWish, ...]:
+        """Return the facets to show, in alphabetical order."""
+        if self.facet_fields is None and not self.facet_options:
+            return _all_facets(self.configuration)
+        wanted = self.facets if self.facet_fields is None else set(self.facet_fields)
+        wishes = []
+        for name, facet in self.facets.items():
+            if name in wanted:
+                options = self.facet_options.get(name)
+                wishes.append(
+                    facet_wish(facet)
+                    if options is None
+                    else facet_wish(facet, options.key_query, options.offset)
+                )
+        return tuple(wishes)
+
+
+class _WishCache:
+    """The facets of an index when a request names none: the same tuple for every request.
+
+    Keyed by identity, because a configuration is immutable and replaced as a whole; the entry holds
+    the configuration so that its identity is not used again meanwhile.
+    """
+
+    def __init__(self, size_max: int) -> None:
+        self.size_max = size_max
+        self.entries: dict[int, tuple[IndexConfiguration, tuple[FacetWish, ...]]] = {}
+
+    def __call__(self, configuration: IndexConfiguration) -> tuple[FacetWish, ...]:
+        entry = self.entries.get(id(configuration))
+        if entry is None:
+            if len(self.entries) >= self.size_max:
+                self.entries.clear()
+            wishes = tuple(facet_wish(facet) for facet in configuration.facets.values())
+            entry = self.entries[id(configuration)] = (configuration, wishes)
+        return entry[1]
+
+
+_all_facets: Final = _WishCache(size_max=1_000)

@@ -1,0 +1,422 @@
+"""The table of parameters: name, aliases, reader, JSON Schema, description.
+
+The parser, the list of known names in an error, the OpenAPI document and the documentation page
+come from here; a parameter that is not here does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from common.limits import DEFAULT_LIMITS
+from coordinator.parameters.kinds import DIGITS
+from coordinator.parameters.reader import Parameter, ParameterReader, Schema
+
+_MAX: Final = DEFAULT_LIMITS
+"""Bounds as documented; an operator may have set others."""
+
+
+def _parameter(
+    name: str,
+    read: Callable[[ParameterReader, Any], None],
+    schema: Schema,
+    description: str,
+    *,
+    code: str | None = None,
+    aliases: tuple[str, ...] = (),
+    is_list: bool = False,
+    is_json: bool = False,
+    stage: int = 0,
+) -> Parameter:
+    """Build a row of the table; the error code is `invalid_<name>` unless given."""
+    return Parameter(
+        name, read, schema, description, code or f"invalid_{name}", aliases, is_list, is_json, stage
+    )
+
+
+def _text(chars_max: int, chars_min: int = 0) -> Schema:
+    return {"type": "string", "minLength": chars_min, "maxLength": chars_max}
+
+
+def _integer(low: int, high: int, default: int | None = None) -> Schema:
+    # Bounds concern a number only, the pattern a text only: both forms of it are described.
+    schema: Schema = {"type": ["integer", "string"], "minimum": low, "maximum": high}
+    schema["pattern"] = f"^(?!0+$){DIGITS.pattern}$" if low > 0 else f"^{DIGITS.pattern}$"
+    return schema if default is None else {**schema, "default": default}
+
+
+def _options(**members: Schema) -> Schema:
+    """Return the schema of an object of options; null stands for "not given"."""
+    properties = {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in members.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _by_field(schema: Schema, num_max: int | None = None) -> Schema:
+    """Return the schema of an object by field; some languages write an empty one as a list."""
+    by_field: Schema = {
+        "type": "object",
+        "propertyNames": _FIELD,
+        "additionalProperties": schema,
+    }
+    if num_max is not None:
+        by_field["maxProperties"] = num_max
+    return {"anyOf": [by_field, {"type": "array", "maxItems": 0}]}
+
+
+def _names(num_max: int) -> Schema:
+    """Return the schema of a list of names, or of their comma list."""
+    listed = {"type": "array", "items": _FIELD, "maxItems": num_max}
+    return {"anyOf": [listed, {"type": "string"}]}
+
+
+_TEXT: Final[Schema] = {"type": "string"}
+_QUERY: Final = _text(_MAX.query_chars_max)
+_FIELD: Final = _text(_MAX.field_name_bytes_max, 1)
+_SCALAR: Final[Schema] = {
+    "anyOf": [{"type": ["number", "boolean"]}, _text(_MAX.filter_value_bytes_max)]
+}
+_SCALARS: Final[Schema] = {
+    "type": "array",
+    "items": _SCALAR,
+    "maxItems": _MAX.filter_values_max,
+}
+_CHOICE: Final[Schema] = {"anyOf": [_SCALAR, _SCALARS]}
+_BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, _text(_MAX.filter_value_bytes_max)]}
+_FILTERS: Final = _by_field(
+    {
+        "anyOf": [
+            _CHOICE,
+            _options(
+                gt=_BOUND,
+                gte=_BOUND,
+                lt=_BOUND,
+                lte=_BOUND,
+                any=_CHOICE,
+                all=_CHOICE,
+                none=_CHOICE,
+                exists={"type": "boolean"},
+            ),
+        ]
+    },
+    _MAX.filter_fields_max,
+)
+
+
+_SORT_KEY: Final[Schema] = {
+    **_options(field=_FIELD, order={"enum": ["asc", "desc"]}, missing={"enum": ["first", "last"]}),
+    "required": ["field"],
+}
+_MARKED: Final = _names(_MAX.projected_fields_max)
+_MARK: Final = _text(_MAX.mark_chars_max)
+_SHOWN: Final = ["score", "score_details", "timings"]
+
+_RESTRICTIONS: Final = (
+    _parameter(
+        "filters",
+        ParameterReader.read_filters,
+        _FILTERS,
+        'Values to keep, by field: {"tags": ["a", "b"]}, {"price": {"gte": 10, "lt": 50}}, '
+        '{"tags": {"any": […], "all": […], "none": […], "exists": true}}.',
+        is_json=True,
+        stage=3,
+    ),
+    _parameter(
+        "not_filters",
+        ParameterReader.read_not_filters,
+        _FILTERS,
+        "Values to exclude, by field.",
+        aliases=("exclude_filters",),
+        is_json=True,
+        stage=4,
+    ),
+    _parameter(
+        "filter",
+        ParameterReader.read_filter,
+        _text(_MAX.filter_expression_chars_max),
+        'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]).',
+        stage=5,
+    ),
+)
+_TEXT_MODES: Final = (
+    _parameter(
+        "match",
+        ParameterReader.read_match,
+        {"type": "string", "pattern": "^(?:all|any|last|0*(?:100|[1-9][0-9]?)%)$"},
+        'How many words must match: "all", "any", "last" (leave out words from the end) or "75%".',
+    ),
+    _parameter(
+        "prefix",
+        ParameterReader.read_prefix,
+        {"enum": ["last", "none", "all"]},
+        "Which words also match as the beginning of a word.",
+    ),
+    _parameter(
+        "typo",
+        ParameterReader.read_typo,
+        {"enum": ["auto", 0, 1, 2, "0", "1", "2"]},
+        "Typos forgiven per word; auto: by its length.",
+    ),
+    _parameter(
+        "search_fields",
+        ParameterReader.read_search_fields,
+        _names(_MAX.search_fields_max),
+        'Fields to search, with weights: ["name^3", "description"].',
+        is_list=True,
+    ),
+)
+_CONDUCT: Final = (
+    _parameter(
+        "partial",
+        ParameterReader.read_partial,
+        {"enum": ["fail", "allow"]},
+        "What a shard that is away does: an error, or an answer without it that says so.",
+    ),
+    _parameter(
+        "timeout_ms",
+        ParameterReader.read_timeout_ms,
+        _integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
+        "The request's deadline in milliseconds.",
+    ),
+)
+_FACET_MODE: Final = _parameter(
+    "facet_mode",
+    ParameterReader.read_facet_mode,
+    {"enum": ["auto", "strict"]},
+    "strict: facets count within the hits; auto: disjunctive ones leave out their own filter.",
+)
+
+_QUERY_PARAMETER: Final = _parameter(
+    "query", ParameterReader.read_query, _QUERY, "Full text; empty: all items."
+)
+
+RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
+"""Those that say which items are meant; exports and changes by filter take them too."""
+
+SEARCH_PARAMETERS: Final = (
+    _QUERY_PARAMETER,
+    _parameter(
+        "page",
+        ParameterReader.read_page,
+        _integer(1, _MAX.page_max, 1),
+        "Which page, from 1.",
+    ),
+    _parameter(
+        "per_page",
+        ParameterReader.read_per_page,
+        _integer(0, _MAX.per_page_max, 10),
+        "Items of a page; 0: only total and facets.",
+    ),
+    *_RESTRICTIONS,
+    _parameter(
+        "facet_fields",
+        ParameterReader.read_facet_fields,
+        {"anyOf": [{"type": "array", "items": _TEXT, "maxItems": _MAX.facet_fields_max}, _TEXT]},
+        "Facets to compute and return; all configured ones by default. Unknown names are ignored.",
+        aliases=("facets_fields",),
+        is_list=True,
+    ),
+    _parameter(
+        "sort_field",
+        ParameterReader.read_sort_field,
+        _FIELD,
+        "Any field with scalar values.",
+    ),
+    _parameter(
+        "order",
+        ParameterReader.read_order,
+        {"enum": ["asc", "desc"]},
+        "Of sort_field, or of insertion where there is neither sort_field nor query.",
+        stage=1,
+    ),
+    _parameter(
+        "sort",
+        ParameterReader.read_sort,
+        {
+            "anyOf": [
+                {"type": "string"},
+                _SORT_KEY,
+                {
+                    "type": "array",
+                    "items": {"anyOf": [_FIELD, _SORT_KEY]},
+                    "maxItems": _MAX.sort_keys_max,
+                },
+            ]
+        },
+        'Keys of the order: ["year:desc", "name:asc:missing=first", "_score:desc"].',
+        is_list=True,
+        stage=2,
+    ),
+    *_TEXT_MODES,
+    _parameter(
+        "fields",
+        ParameterReader.read_fields,
+        _names(_MAX.projected_fields_max),
+        "Return only these paths of each item.",
+        is_list=True,
+    ),
+    _parameter(
+        "exclude_fields",
+        ParameterReader.read_exclude_fields,
+        _names(_MAX.projected_fields_max),
+        "Leave out these paths of each item.",
+        is_list=True,
+    ),
+    _parameter(
+        "highlight",
+        ParameterReader.read_highlight,
+        {"anyOf": [{"type": "boolean"}, _MARKED, _options(fields=_MARKED, pre=_MARK, post=_MARK)]},
+        'Mark the words found: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
+        is_list=True,
+    ),
+    _parameter(
+        "snippet",
+        ParameterReader.read_snippet,
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                _MARKED,
+                _options(fields=_MARKED, pre=_MARK, post=_MARK, ellipsis=_MARK),
+            ]
+        },
+        'The best part of long texts: {"fields": ["description:20"]} (words).',
+        is_list=True,
+    ),
+    _parameter(
+        "facets",
+        ParameterReader.read_facets,
+        _by_field(
+            _options(
+                size=_integer(0, _MAX.facet_size_max),
+                sort={"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+                order={"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+                conjunction={"type": "boolean"},
+                hide_zero={"type": "boolean"},
+                query=_QUERY,
+                offset=_integer(0, _MAX.facet_offset_max),
+                stats={"type": "boolean"},
+            )
+        ),
+        "Options of facets for this request, by facet.",
+        is_json=True,
+        stage=1,
+    ),
+    _parameter(
+        "facet_ranges",
+        ParameterReader.read_facet_ranges,
+        _by_field(
+            {
+                "anyOf": [
+                    {
+                        "type": "array",
+                        "items": {
+                            **_options(**{"from": _BOUND, "to": _BOUND}),
+                            "minProperties": 1,
+                        },
+                        "minItems": 1,
+                        "maxItems": _MAX.range_bounds_max,
+                    },
+                    {
+                        "type": "object",
+                        "properties": {
+                            "interval": {
+                                "type": "number",
+                                "exclusiveMinimum": 0,
+                                "exclusiveMaximum": 1e300,
+                            }
+                        },
+                        "required": ["interval"],
+                        "additionalProperties": False,
+                    },
+                    {
+                        "type": "object",
+                        "properties": {"calendar": {"enum": ["year", "month", "day"]}},
+                        "required": ["calendar"],
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+            _MAX.facet_ranges_max,
+        ),
+        'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
+        '{"price": {"interval": 10}}, {"date": {"calendar": "month"}}.',
+        is_json=True,
+        stage=2,
+    ),
+    _FACET_MODE,
+    _parameter(
+        "cursor",
+        ParameterReader.read_cursor,
+        _text(_MAX.cursor_chars_max),
+        'Continue behind the last hit of an answer, on the same state of the index; "*" begins.',
+        stage=1,
+    ),
+    _parameter(
+        "distinct",
+        ParameterReader.read_distinct,
+        {
+            "anyOf": [
+                _FIELD,
+                {
+                    **_options(field=_FIELD, limit=_integer(1, _MAX.distinct_max, 1)),
+                    "required": ["field"],
+                },
+            ]
+        },
+        'Only the best hits per value of a field: {"field": "brand", "limit": 1}.',
+    ),
+    _parameter(
+        "show",
+        ParameterReader.read_show,
+        {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, _TEXT]},
+        "Also return: score, score_details, timings.",
+        is_list=True,
+    ),
+    *_CONDUCT,
+)
+
+FACET_PARAMETERS: Final = (
+    _parameter("name", ParameterReader.read_name, _FIELD, "The facet.", code="missing_name"),
+    _parameter(
+        "page",
+        ParameterReader.read_page,
+        _integer(1, _MAX.page_max, 1),
+        "Which page, from 1.",
+    ),
+    _parameter(
+        "per_page",
+        ParameterReader.read_facet_per_page,
+        _integer(0, _MAX.facet_per_page_max, 10),
+        "Buckets of a page.",
+    ),
+    *_RESTRICTIONS,
+    _parameter(
+        "search_query", ParameterReader.read_query, _QUERY, "A full text that the items must match."
+    ),
+    _parameter(
+        "query",
+        ParameterReader.read_key_pattern,
+        _QUERY,
+        "A pattern over whole keys, case and accents folded; * stands for any text.",
+    ),
+    _parameter(
+        "facet_query",
+        ParameterReader.read_facet_query,
+        _QUERY,
+        "The start of any word of the key, typos forgiven.",
+    ),
+    *_TEXT_MODES,
+    _FACET_MODE,
+    *_CONDUCT,
+)
+
+
+def _by_name(parameters: Iterable[Parameter]) -> Mapping[str, Parameter]:
+    """Index a table by name and aliases."""
+    return {
+        name: parameter for parameter in parameters for name in (parameter.name, *parameter.aliases)
+    }
+
+
+SEARCH_BY_NAME: Final = _by_name(SEARCH_PARAMETERS)
+FACET_BY_NAME: Final = _by_name(FACET_PARAMETERS)

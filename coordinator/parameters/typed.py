@@ -1,0 +1,145 @@
+"""Parameters: what a request asks for, frozen and typed; the result of `requests.parse_…`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from common.configuration import FacetConfiguration, PrefixMode, SearchableField, TypoMode
+from common.protocol.messages import (
+    Distinct,
+    FilterClause,
+    HighlightRequest,
+    RangeRequest,
+    SortKey,
+)
+from coordinator.parameters.raw import RawParameters
+
+
+class BucketOrder(Struct, frozen=True):
+    """How to choose and order the buckets of one facet."""
+
+    keys: tuple[tuple[str, bool], ...] = (("selected", True), ("count", True), ("key", False))
+    """(selected | count | key, is_descending), most significant first."""
+    hides_zero: bool = False
+
+    @property
+    def is_by_count(self) -> bool:
+        """Whether this is the usual order, which needs no pass over all values as texts."""
+        return self.keys in (
+            (("selected", True), ("count", True), ("key", False)),
+            (("count", True), ("key", False)),
+        )
+
+    @property
+    def has_selected_on_top(self) -> bool:
+        """Whether selected values come first."""
+        return bool(self.keys) and self.keys[0][0] == "selected"
+
+
+class FacetWish(Struct, frozen=True):
+    """One facet that an answer shall show; made by `facet_wish`."""
+
+    configuration: FacetConfiguration
+    """The index's settings with the request's own options applied."""
+    order: BucketOrder
+    """Of its buckets, as these settings say."""
+    key_query: str | None = None
+    """Only buckets whose key has a word that begins like this (typos forgiven)."""
+    offset: int = 0
+    """Buckets to leave out before `configuration.size` are listed."""
+
+
+def facet_wish(
+    configuration: FacetConfiguration, key_query: str | None = None, offset: int = 0
+) -> FacetWish:
+    """Return the wish for a facet."""
+    order = BucketOrder(configuration.sort, configuration.hide_zero)
+    return FacetWish(configuration, order, key_query, offset)
+
+
+class SearchParameters(Struct, frozen=True, kw_only=True):
+    """One search, valid but for what only the data knows (see `filter_fields`, `sort`)."""
+
+    query: str = ""
+    """Full text as typed."""
+    match: str = "all"
+    """The request's, else the index's: "all", "any", "last", "75%"."""
+    prefix: PrefixMode = "last"
+    """The request's, else the index's."""
+    typo: TypoMode = "auto"
+    """The request's, else the index's."""
+    search_fields: tuple[SearchableField, ...] | None = None
+    """The request's, else the index's searchable fields; None: every string."""
+    page: int = 1
+    per_page: int = 10
+    filters: tuple[FilterClause, ...] = ()
+    """All restrictions, ANDed: of `filters`, `not_filters`, `filter` and the API key. A clause of a
+    field of `filters` that is a disjunctive facet, or that `ranges` names, carries that field in
+    `facet`. (A field that is no facet takes any of several values, as a disjunctive one.)"""
+    filter_fields: Mapping[str, str] = MappingProxyType({})
+    """Fields that are restricted and no facets, to the parameter that names them ("filters.year",
+    "filter"): a field that has no scalar values either is the client's mistake."""
+    selected: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
+    facets: tuple[FacetWish, ...] = ()
+    """What to count, in alphabetical order of the field."""
+    is_strict: bool = False
+    """Whether every facet counts within the hits, disjunctive ones and ranges too."""
+    ranges: tuple[RangeRequest, ...] = ()
+    """`leaves_out_own` is already set as `is_strict` says."""
+    sort: tuple[SortKey, ...] = ()
+    """Explicit keys (of `sort`, or `sort_field` and `order`); fields are not checked against the
+    data; the parameter to name in an error is `sort_param`."""
+    sort_param: str = "sort_field"
+    is_place_descending: bool = False
+    """`order=desc` without a sort key: newest first, where there is no query either."""
+    cursor: str | None = None
+    """Opaque; "*" asks for the first page of a snapshot that the answer's cursor goes on with."""
+    distinct: Distinct | None = None
+    fields: tuple[str, ...] | None = None
+    """Projection: the only paths to return; None: the stored bytes as they are."""
+    exclude_fields: tuple[str, ...] | None = None
+    """Projection: paths to leave out."""
+    marks: HighlightRequest | None = None
+    """What to highlight and to cut snippets from."""
+    show: frozenset[str] = frozenset()
+    """Of "score", "score_details", "timings"."""
+    allows_partial: bool = False
+    """Whether an answer without the shards that are away is wanted rather than an error."""
+    timeout_ms: int = 10_000
+
+    @property
+    def offset(self) -> int:
+        """How many hits come before the page."""
+        return (self.page - 1) * self.per_page
+
+
+class FacetParameters(Struct, frozen=True, kw_only=True):
+    """One page of one facet's buckets."""
+
+    search: SearchParameters
+    """Which items count: a search with `search_query` as its query, no hits (per_page 0), and
+    `facet` as its only facet. Its `page` and `per_page` say nothing about buckets."""
+    facet: FacetConfiguration
+    """`size` does not apply; `sort` does."""
+    page: int = 1
+    per_page: int = 10
+    key_pattern: str | None = None
+    """Parameter `query`: matches the whole key, case and accents folded; `*` is any text."""
+    key_query: str | None = None
+    """Parameter `facet_query`: the start of any word of the key, typos forgiven."""
+
+    @property
+    def offset(self) -> int:
+        """How many buckets come before the page."""
+        return (self.page - 1) * self.per_page
+
+
+class NamedSearch(Struct, frozen=True):
+    """One search of `POST /_search`: the index that it names, and its raw parameters."""
+
+    index: str
+    raw: RawParameters

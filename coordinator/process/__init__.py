@@ -1,0 +1,1 @@
+"""The processes: supervisor, coordinator, and work on a data directory at rest."""

@@ -1,0 +1,162 @@
+"""The coordinator process: puts the parts together, runs them, takes them apart in order.
+
+settings ─▶ Catalog ─▶ Cluster ─▶ Ingest ─┐
+                          └─────▶ Search ─┴─▶ Services ─▶ HttpApp
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import uvloop
+
+from common import data_directory
+from common.data_directory import DataDirectoryError, Endpoint
+from common.process import logs
+from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
+from common.process.logs import Log
+from common.process.memory import configure_allocator, keep_small
+from common.process.priority import run_in_background
+from common.settings import SettingError
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.http.app import HttpApp, create_app
+from coordinator.http.metrics import Metrics, SlowQueries
+from coordinator.http.openapi import InterfaceDocument
+from coordinator.http.security import Guard, UnsafeAddress
+from coordinator.http.services import Services
+from coordinator.process.supervisor import raise_descriptor_limit
+from coordinator.read.result_cache import ResultCache
+from coordinator.read.search import Search
+from coordinator.routes import ROUTES
+from coordinator.settings import Settings
+from coordinator.write.ingest import Ingest
+
+PORT_WAIT_SECONDS: Final = 5.0
+"""How long a start waits for a port that a former process is about to give back."""
+
+_log = Log("coordinator")
+
+
+def run(settings: Settings, *, lock: int | None = None, parent_pipe: int | None = None) -> int:
+    """Run the coordinator until a signal comes.
+
+    Args:
+        settings: of the service.
+        lock: descriptor that holds the lock of the data directory, if the supervisor has taken it.
+        parent_pipe: reading end of the supervisor's pipe, if there is one.
+
+    Returns:
+        The exit status.
+    """
+    is_supervised = parent_pipe is not None
+    if is_supervised:
+        ask_for_parent_death_signal()
+    logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
+    configure_allocator()
+    try:
+        return uvloop.run(_run(settings, lock, parent_pipe))
+    except (DataDirectoryError, UnsafeAddress, SettingError) as error:
+        print(f"facetd: {error}", file=sys.stderr)
+        return EXIT_CANNOT_START if is_supervised else 1
+
+
+async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) -> int:
+    """Start, wait, stop."""
+    data = settings.data_dir
+    if parent_pipe is not None:
+        watch_parent(parent_pipe)
+    if lock is None:
+        data_directory.create(data)
+        lock = data_directory.acquire_lock(data)
+    else:
+        os.set_inheritable(lock, False)
+    raise_descriptor_limit()
+    num_shards = len(settings.shard_addresses) or settings.shards
+    with data_directory.start_explained(data):
+        catalog = Catalog.open(data, num_shards)
+        cluster = Cluster.from_settings(settings, catalog)
+    app = create_app(make_services(settings, catalog, cluster))
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # What goes to a thread is bulk work (scanning, dividing, files).
+    loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    cluster.start()
+    try:
+        port = await _listen(app, settings)
+        address = url(settings.host, port)
+        # What lives as long as the process need not be looked at by every collection.
+        gc.collect()
+        gc.freeze()
+        _log.info("listening", url=address)
+        announcing = asyncio.create_task(_announce(cluster, settings, port))
+        keeping = asyncio.create_task(keep_small())
+        await stop.wait()
+        announcing.cancel()
+        keeping.cancel()
+        _log.info("stopping")
+        data_directory.forget_coordinator_endpoint(data)
+        await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
+    finally:
+        await cluster.stop()
+    return 0
+
+
+def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Services:
+    """Make everything that a request may need."""
+    return Services(
+        settings=settings,
+        routes=ROUTES,
+        interface=InterfaceDocument(ROUTES, settings.limits),
+        catalog=catalog,
+        cluster=cluster,
+        ingest=Ingest(cluster, catalog, settings),
+        search=Search(cluster, catalog, settings.limits),
+        guard=Guard(settings, catalog),
+        metrics=Metrics(),
+        slow_queries=SlowQueries(settings.slow_query_ms),
+        results=ResultCache(settings.result_cache_bytes),
+    )
+
+
+async def _listen(app: HttpApp, settings: Settings) -> int:
+    """Begin to listen; a port that is just being given back is waited for."""
+    give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
+    while True:
+        try:
+            return await app.start(settings.host, settings.port)
+        except OSError as error:
+            if asyncio.get_running_loop().time() >= give_up_at:
+                raise SettingError(
+                    f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
+                    "choose another --port or --host"
+                ) from error
+        await asyncio.sleep(0.2)
+
+
+async def _announce(cluster: Cluster, settings: Settings, port: int) -> None:
+    """Say once that the service is complete, and leave word for the command line."""
+    endpoint = Endpoint(settings.host, port, os.getpid())
+    try:
+        data_directory.write_coordinator_endpoint(settings.data_dir, endpoint)
+    except OSError as error:  # the command line will need --url
+        _log.warning("coordinator.json cannot be written", reason=error.strerror)
+    await cluster.wait_ready()
+    _log.info("ready", url=url(settings.host, port), shards=cluster.num_shards, seq=cluster.seq)
+
+
+def url(host: str, port: int) -> str:
+    """Return the address as a browser on this machine may use it."""
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

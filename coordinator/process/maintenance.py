@@ -1,0 +1,395 @@
+"""Work on a data directory that no service uses, and on backups.
+
+    facetd check      every stored item, every counter, every segment against the items
+    facetd rebuild    the same, after everything derived was made anew
+    facetd reshard    the same items on another number of shards
+    facetd restore    a backup (`coordinator.cluster.snapshots`) becomes a data directory
+    facetd backup     moves a snapshot that the service has made to where it is wanted
+
+A restore fills a folder beside the data directory, compares every byte with the checksums, syncs
+all of it, and then renames: a kill at any moment leaves no data directory, or a whole one. A
+reshard does the same beside the old data and exchanges the two folders in one step of the file
+system: a kill at any moment leaves the old data or the new ones in force, and what is left over is
+removed by the next run.
+
+Each takes the lock of the directory first, so it refuses while a service runs, and a service
+refuses while it runs. What needs LMDB is done by a program of the shard package in a process of its
+own; it inherits the descriptor of the lock, so that the directory stays owned until both have
+ended, also if this one is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from common import data_directory
+from common.data_directory import DataDirectoryError, Manifest, sync_file, sync_folder
+from common.process.faults import fault
+from coordinator.cluster.catalog import Catalog, program_version
+from coordinator.cluster.snapshots import (
+    SNAPSHOT_FILE,
+    Snapshot,
+    SnapshotError,
+    read_snapshot,
+    sync_folders,
+    verify,
+)
+
+SHARD_FILE: Final = "shard.json"
+"""What a shard's folder has as soon as the shard has made anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedData:
+    """A data directory that is ours for the moment.
+
+    Attributes:
+        folder: its absolute path, links resolved.
+        manifest: what it was made for.
+        lock: descriptor that holds the lock.
+    """
+
+    folder: Path
+    manifest: Manifest
+    lock: int
+
+    def run(self, module: str, *arguments: str, locks: tuple[int, ...] = ()) -> int:
+        """Run a program of the shard package, which holds our locks too; returns its status."""
+        sys.stdout.flush()
+        command = [sys.executable, "-m", module, *arguments]
+        return subprocess.run(command, pass_fds=(self.lock, *locks), check=False).returncode
+
+
+@contextmanager
+def owned(data: Path) -> Iterator[OwnedData]:
+    """Own a data directory for the body of a `with` statement.
+
+    Raises:
+        DataDirectoryError: it has no data, a service uses it, or a newer program made it.
+    """
+    data = data.resolve()
+    manifest = data_directory.read_manifest(data)
+    if manifest is None:
+        raise DataDirectoryError(f"{data} has no data of facetd; name another with --data-dir")
+    data_directory.check_manifest(data, manifest.shards)  # the hash function
+    lock = data_directory.acquire_lock(data, wait_seconds=0)
+    try:
+        yield OwnedData(data, manifest, lock)
+    finally:
+        os.close(lock)
+
+
+def check(data: Path, *, rebuilds: bool = False) -> int:
+    """Check all of a data directory and report on stdout.
+
+    Args:
+        data: the directory.
+        rebuilds: first remove everything derived and build it anew from the items.
+
+    Returns:
+        The exit status: 0 if all is well.
+
+    Raises:
+        DataDirectoryError: it cannot be checked: in use, no data, or the catalog is damaged.
+    """
+    with owned(data) as ours:
+        problems = _check_layout(ours)
+        for problem in problems:
+            print(f"PROBLEM {problem}")
+        options = ("--rebuild",) if rebuilds else ()
+        status = ours.run("shard.maintenance.check", "--data-dir", str(ours.folder), *options)
+    return 1 if problems or status else 0
+
+
+def _check_layout(ours: OwnedData) -> list[str]:
+    """Return what is missing beside the indexes themselves."""
+    catalog = Catalog.open(ours.folder, ours.manifest.shards)
+    if not catalog.indexes:
+        return []
+    folders = [
+        data_directory.shard_folder(ours.folder, shard) for shard in range(ours.manifest.shards)
+    ]
+    return [
+        f"{folder.name}/{SHARD_FILE} is missing; restore the directory from a backup"
+        for folder in folders
+        if not (folder / SHARD_FILE).exists()
+    ]
+
+
+# --- reshard
+
+
+def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
+    """Divide data over another number of shards.
+
+    Args:
+        data: the directory.
+        num_shards: how many shards it shall have.
+        output: where the new directory shall be; None: in the old one's place.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        DataDirectoryError: it is in use, damaged, or cannot be replaced; it is as it was.
+    """
+    with owned(data) as ours:
+        target = ours.folder if output is None else output.absolute()
+        work = target.with_name(f"{target.name}.resharding")
+        if output is not None:
+            check_vacant(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+        elif ours.manifest.shards == num_shards:
+            shutil.rmtree(work, ignore_errors=True)  # an earlier run was killed at its very end
+            print(f"{ours.folder} has {num_shards} shards already")
+            return 0
+        data_directory.create(work)
+        lock = data_directory.acquire_lock(work, wait_seconds=0)
+        is_switched = False
+        try:
+            _clear(work)
+            if output is None:
+                _check_exchange(ours.folder, work)
+            status = _reshard_into(work, ours, num_shards, lock)
+            if status == 0:
+                fault("reshard.switch")
+                if output is None:
+                    _exchange(work, target)
+                else:
+                    work.rename(target)
+                is_switched = True
+                sync_folder(target.parent)
+                fault("reshard.switched")
+            # What is there now is the old data, or what was not finished, or (renamed) nothing.
+            shutil.rmtree(work, ignore_errors=True)
+        except BaseException:
+            if not is_switched:  # else the old data go when the request is known to be on disk
+                shutil.rmtree(work, ignore_errors=True)
+            raise
+        finally:
+            os.close(lock)
+    return status
+
+
+def _reshard_into(work: Path, ours: OwnedData, num_shards: int, lock: int) -> int:
+    """Make a complete data directory of the new number of shards; returns the exit status."""
+    catalog = Catalog.open(ours.folder, ours.manifest.shards)
+    arguments = ("--source", str(ours.folder), "--target", str(work), "--shards", str(num_shards))
+    status = ours.run("shard.maintenance.reshard", *arguments, locks=(lock,))
+    if status != 0:
+        return 1
+    snapshots = data_directory.snapshots_folder(ours.folder)
+    if snapshots.is_dir():
+        # Further names of the same files: the old ones go with the old folder.
+        kept = data_directory.snapshots_folder(work)
+        shutil.copytree(snapshots, kept, copy_function=_link)
+        for folder in (kept, *(path for path in kept.rglob("*") if path.is_dir())):
+            sync_folder(folder)
+    data_directory.write_atomically(
+        data_directory.catalog_path(work), catalog.content(), mode=0o600
+    )
+    data_directory.write_manifest(work, num_shards, f"facetd {program_version()}")
+    return 0
+
+
+def _link(source: str, target: str) -> None:
+    """Give a file a further name, or copy it to another disk."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _check_exchange(folder: Path, work: Path) -> None:
+    """Find out before the work whether two folders can be exchanged here.
+
+    Raises:
+        DataDirectoryError: they cannot.
+    """
+    if folder.is_mount():
+        raise DataDirectoryError(
+            f"{folder} is a disk of its own and cannot be exchanged; name another folder with "
+            "--output"
+        )
+    probes = (work / "probe-a", work / "probe-b")
+    for probe in probes:
+        probe.mkdir()
+    try:
+        _exchange(*probes)
+    finally:
+        for probe in probes:
+            probe.rmdir()
+
+
+_AT_CWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Request two folders in one step.
+
+    Raises:
+        DataDirectoryError: the system cannot do that there.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        result = libc.renameat2(
+            _AT_CWD, os.fsencode(one), _AT_CWD, os.fsencode(other), _RENAME_EXCHANGE
+        )
+        reason = os.strerror(ctypes.get_errno()) if result else ""
+    except AttributeError:
+        reason = "the C library has no renameat2"
+    if reason:
+        raise DataDirectoryError(
+            f"{other} cannot be exchanged in one step ({reason}); name another folder with --output"
+        )
+
+
+# --- backup and restore
+
+
+def check_vacant(folder: Path) -> None:
+    """Refuse a folder in which there is anything.
+
+    Raises:
+        DataDirectoryError: it is not empty, or no folder.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise DataDirectoryError(f"{folder} exists and is no folder; name another one")
+    if folder.exists() and any(folder.iterdir()):
+        raise DataDirectoryError(f"{folder} is not empty; name a folder that is, or a new one")
+
+
+def move_snapshot(source: Path, target: Path) -> Snapshot:
+    """Move a snapshot to another place, which may be on another disk.
+
+    Raises:
+        DataDirectoryError: the target is not empty.
+        SnapshotError: the copy differs from the snapshot.
+    """
+    target = target.absolute()
+    check_vacant(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    snapshot = read_snapshot(source)
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _fill(target, lambda folder: _copy(source, folder, with_list=True))
+        shutil.rmtree(source)
+    sync_folder(target.parent)
+    return snapshot
+
+
+def write_archive(source: Path, output: BinaryIO) -> Snapshot:
+    """Write a snapshot as a tar stream; its list of files comes last."""
+    snapshot = read_snapshot(source)
+    with tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        for path in (*(file.path for file in snapshot.files), SNAPSHOT_FILE):
+            archive.add(source / path, path, recursive=False)
+    output.flush()
+    return snapshot
+
+
+def restore(source: Path | BinaryIO, data: Path) -> Snapshot:
+    """Make a data directory of a backup.
+
+    Args:
+        source: folder of the backup, or a tar stream of it.
+        data: must be empty, or not there.
+
+    Raises:
+        SnapshotError: the backup is unfinished, damaged, or of another program.
+        DataDirectoryError: the directory is not empty, or cannot be replaced.
+    """
+    data = data.absolute()
+    check_vacant(data)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(source, Path):
+        folder = source
+        return _fill(data, lambda work: _copy(folder, work, with_list=False))
+    archive = source
+    return _fill(data, lambda work: _unpack(archive, work))
+
+
+def _fill(target: Path, fill: Callable[[Path], Snapshot]) -> Snapshot:
+    """Fill a folder beside a target, check and sync it, and give it the target's name."""
+    work = target.with_name(f"{target.name}.restoring")
+    data_directory.create(work)
+    lock = data_directory.acquire_lock(work, wait_seconds=0)
+    try:
+        _clear(work)
+        snapshot = fill(work)
+        verify(work, snapshot)
+        paths = [file.path for file in snapshot.files]
+        for path in paths:
+            sync_file(work / path)
+        sync_folders(work, paths)
+        try:
+            work.rename(target)
+        except OSError as error:
+            raise DataDirectoryError(
+                f"{target} cannot be put in place ({error.strerror}); name a folder that is not "
+                "there yet, on a disk that can be written to"
+            ) from error
+        sync_folder(target.parent)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock)
+    return snapshot
+
+
+def _clear(work: Path) -> None:
+    """Remove what a former try has left; our lock stays."""
+    for entry in work.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != "lock":
+            entry.unlink()
+
+
+def _copy(source: Path, work: Path, *, with_list: bool) -> Snapshot:
+    """Copy the files that a snapshot lists."""
+    snapshot = read_snapshot(source)
+    for file in snapshot.files:
+        (work / file.path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(source / file.path, work / file.path)
+        except FileNotFoundError as error:
+            raise SnapshotError(f"{source / file.path} is missing") from error
+    if with_list:
+        shutil.copyfile(source / SNAPSHOT_FILE, work / SNAPSHOT_FILE)
+        sync_file(work / SNAPSHOT_FILE)
+    (work / "catalog.json").chmod(0o600)
+    return snapshot
+
+
+def _unpack(archive: BinaryIO, work: Path) -> Snapshot:
+    """Unpack a tar stream; what is not a plain file of a backup is refused by its name."""
+    try:
+        with tarfile.open(fileobj=archive, mode="r|") as members:
+            members.extractall(work, filter="data")
+    except (tarfile.TarError, EOFError) as error:
+        raise SnapshotError(f"this is no backup, or it is cut off: {error}") from error
+    snapshot = read_snapshot(work)
+    (work / SNAPSHOT_FILE).unlink()
+    listed = {file.path for file in snapshot.files} | {"lock"}
+    for path in work.rglob("*"):
+        if not path.is_dir() and str(path.relative_to(work)) not in listed:
+            raise SnapshotError(f"the backup has a file too many: {path.relative_to(work)}")
+    (work / "catalog.json").chmod(0o600)
+    return snapshot

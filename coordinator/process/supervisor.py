@@ -1,0 +1,458 @@
+"""The supervisor: starts the shards and the coordinator, restarts what dies, stops all in order.
+
+    facetd serve ─┬─ coordinator          (HTTP in, RPC out)
+                  └─ fork server ─┬─ shard 0
+                                  └─ shard 1 …
+
+- A process that ends is started again: at once, and after longer and longer pauses if it ends soon
+  after its start. A killed shard serves again within 2 s: it is forked
+  (`shard.process.fork_server`).
+- A process that ends with `EXIT_CANNOT_START` will not start as things are (a wrong setting, data
+  of another format): everything is stopped and the status is 1.
+- SIGTERM and SIGINT stop the coordinator first (it takes no new requests and finishes what runs),
+  then the shards; status 0.
+- Children end when this process does, however it does: a parent-death signal and a pipe
+  (`common.process.lifeline`). The lock of the data directory is taken here and handed to the
+  coordinator, so it is held until both have ended.
+
+This process imports neither numba nor anything else that is large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Protocol
+
+from common import data_directory
+from common.data_directory import DataDirectoryError
+from common.kernels.build import builder as kernel_cache
+from common.process.lifeline import EXIT_CANNOT_START
+from common.process.logs import Log
+from coordinator.settings import Settings
+
+BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+STABLE_SECONDS: Final = 2.0
+"""A process that has lived so long has started well: what ended it was no fault of its start."""
+
+SHARD_STOP_SECONDS: Final = 3.0
+"""From SIGTERM to SIGKILL, for shards; nothing is lost by killing them."""
+
+DESCRIPTORS_WANTED: Final = 65_536
+
+LEAN: Final = {
+    # No linear algebra is done here: its thread pool would only take memory, and forbid forking.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    # Each further arena of malloc keeps what one thread has freed from the others.
+    "MALLOC_ARENA_MAX": "2",
+}
+"""Environment of all processes, unless it is set already."""
+
+_log = Log("supervisor")
+
+
+class Process(Protocol):
+    """A running process, however it was made."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        ...
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal, if it still runs."""
+        ...
+
+
+class Child:
+    """One process that is kept running.
+
+    Args:
+        name: for log lines: "shard 0".
+        make: starts the process.
+
+    Attributes:
+        process: the running process, None while there is none.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Process]) -> None:
+        self.name = name
+        self.process: Process | None = None
+        self._make = make
+        self._started_at = 0.0
+        self._num_failures = 0
+
+    def start(self) -> None:
+        """Start the process."""
+        self._started_at = asyncio.get_running_loop().time()
+        self.process = self._make()
+        _log.info("starting", what=self.name)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process is not None and self.process.poll() is None
+
+    def reap(self) -> int | None:
+        """Return the status if the process has ended since the last time, else None."""
+        if self.process is None:
+            return None
+        status = self.process.poll()
+        if status is not None:
+            _log.warning("ended", what=self.name, pid=self.process.pid, status=status)
+            self.process = None
+        return status
+
+    def back_off(self) -> float:
+        """Return how long to wait before the next start."""
+        lived = asyncio.get_running_loop().time() - self._started_at
+        self._num_failures = 0 if lived > STABLE_SECONDS else self._num_failures
+        pause = BACK_OFF_SECONDS[min(self._num_failures, len(BACK_OFF_SECONDS) - 1)]
+        self._num_failures += 1
+        return pause
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if there is somebody to get it."""
+        if self.process is not None and self.is_running:
+            self.process.send_signal(number)
+
+
+class ForkedProcess:
+    """A process that the fork server made, or is going to make."""
+
+    def __init__(self) -> None:
+        self.pid = 0  # not made yet
+        self.status: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        return self.status
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal, if it has been made and still runs."""
+        if self.pid and self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+class ForkServer:
+    """Our end of `shard.process.fork_server`: makes processes that are there at once.
+
+    Args:
+        inherited: descriptors that it, and so every process, gets.
+        wake: called when something was heard.
+    """
+
+    def __init__(self, inherited: tuple[int, ...], wake: Callable[[], None]) -> None:
+        self._inherited = inherited
+        self._wake = wake
+        self._connection: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._made: list[ForkedProcess] = []
+
+    def make(self, arguments: list[str]) -> ForkedProcess:
+        """Let a process be made; a fork server is started if there is none."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        process = ForkedProcess()
+        self._made.append(process)
+        message = {"ordinal": len(self._made) - 1, "arguments": arguments}
+        try:
+            assert self._connection is not None
+            self._connection.send(json.dumps(message).encode())
+        except OSError:
+            process.status = -int(signal.SIGKILL)  # with the fork server, a moment ago
+            self._wake()
+        return process
+
+    def look(self) -> None:
+        """Notice the end of the fork server: all that it made ended with it."""
+        if self._process is not None and self._process.poll() is not None:
+            _log.warning("ended", what="fork server", status=self._process.poll())
+            self.close()
+            for process in self._made:
+                if process.status is None:
+                    process.status = -int(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let the fork server go."""
+        if self._connection is not None:
+            asyncio.get_running_loop().remove_reader(self._connection)
+            self._connection.close()
+            self._connection = None
+        self._process = None
+
+    def kill(self) -> None:
+        """End the fork server and everything that it made or has still to make."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> None:
+        """Start the fork server; what it is asked meanwhile waits in the connection."""
+        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection.setblocking(False)
+        self._made = []
+        with theirs:
+            number = theirs.fileno()
+            filler = "-" * 400  # room for the arguments of the processes that it becomes
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "shard.process.fork_server", str(number), filler],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(number, *self._inherited),
+                process_group=0,
+            )
+        asyncio.get_running_loop().add_reader(self._connection, self._read)
+
+    def _read(self) -> None:
+        """Take what the fork server says."""
+        assert self._connection is not None
+        while True:
+            try:
+                packet = self._connection.recv(4096)
+            except BlockingIOError:
+                break
+            except OSError:
+                packet = b""
+            if not packet:  # its end; `look` will find it dead
+                asyncio.get_running_loop().remove_reader(self._connection)
+                break
+            message = json.loads(packet)
+            if "ordinal" in message:
+                self._made[message["ordinal"]].pid = message["pid"]
+                continue
+            for process in self._made:
+                if process.pid == message["pid"] and process.status is None:
+                    process.status = message["status"]
+        self._wake()
+
+
+def popen(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    """Start a process that leads its own group, so that Ctrl-C reaches only the supervisor.
+
+    It stays in our session: priorities count within one (`common.process.priority`).
+    """
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
+
+
+class Supervisor:
+    """All processes of one data directory.
+
+    Args:
+        settings: of the service.
+        with_service: called when the processes were started; may use the service (the demo does).
+            The service stops when it raises.
+    """
+
+    def __init__(
+        self, settings: Settings, with_service: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._settings = settings
+        self._with_service = with_service
+        self._children: list[Child] = []
+        self._fork_server: ForkServer | None = None
+        self._restarts: dict[Child, asyncio.TimerHandle] = {}
+        self._wake = asyncio.Event()
+        self._is_stopping = False
+        self._status = 0
+
+    def run(self) -> int:
+        """Run until a signal comes; returns the exit status."""
+        return asyncio.run(self._run())
+
+    async def _run(self) -> int:
+        """Take the directory, start everything, watch, stop."""
+        settings = self._settings
+        try:
+            data_directory.create(settings.data_dir)
+            lock = data_directory.acquire_lock(settings.data_dir)
+            data_directory.check_manifest(settings.data_dir, settings.shards)
+            with data_directory.start_explained(settings.data_dir):
+                data_directory.read_or_create_secret(settings.data_dir)
+                data_directory.forget_endpoints(settings.data_dir, settings.shards)
+        except DataDirectoryError as error:
+            print(f"facetd: {error}", file=sys.stderr)
+            return 1
+        raise_descriptor_limit()
+        for name, value in LEAN.items():
+            os.environ.setdefault(name, value)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_on, number)
+        # Inherited by the children: they log to a terminal from its background.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
+        if not await self._fill_kernel_cache():
+            return self._status
+        pipe, pipe_end = os.pipe()  # the end stays open, and here, for as long as we live
+        fork_server = self._fork_server = ForkServer((pipe,), self._wake.set)
+        self._children = [
+            *(
+                Child(
+                    f"shard {shard}",
+                    partial(fork_server.make, shard_arguments(settings, shard, pipe)),
+                )
+                for shard in range(settings.shards)
+            ),
+            Child("coordinator", partial(popen, coordinator_command(pipe, lock), (pipe, lock))),
+        ]
+        for child in self._children:
+            child.start()
+        using = asyncio.ensure_future(self._use()) if self._with_service else None
+        try:
+            while not self._is_stopping:
+                await self._wake.wait()
+                self._wake.clear()
+                self._look_after_children()
+        finally:
+            if using is not None:
+                using.cancel()
+                await asyncio.gather(using, return_exceptions=True)
+            await self._stop_children()
+            os.close(pipe_end)
+        _log.info("stopped", status=self._status)
+        return self._status
+
+    async def _fill_kernel_cache(self) -> bool:
+        """Let a child compile all kernels, if that is needed; False if it must not go on."""
+        if await asyncio.to_thread(kernel_cache.is_warm):
+            return True
+        _log.info("compiling kernels; this takes some minutes after each installation")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "common.kernels.build.builder", process_group=0
+        )
+        waiting = asyncio.ensure_future(process.wait())
+        waking = asyncio.ensure_future(self._wake.wait())
+        while not waiting.done() and not self._is_stopping:
+            self._wake.clear()
+            waking = asyncio.ensure_future(self._wake.wait())
+            await asyncio.wait((waiting, waking), return_when=asyncio.FIRST_COMPLETED)
+        waking.cancel()
+        if self._is_stopping:
+            process.kill()
+            await waiting
+            return False
+        if waiting.result() != 0:
+            # The processes can compile for themselves; slower, but they serve.
+            _log.warning("compiling kernels failed", status=waiting.result())
+        return True
+
+    async def _use(self) -> None:
+        """Run what uses the service; if it fails, so does all."""
+        assert self._with_service is not None
+        try:
+            await self._with_service()
+        except Exception as error:
+            _log.error("failed", cause=error)
+            self._give_up()
+
+    def _stop_on(self, number: signal.Signals) -> None:
+        """Begin to stop."""
+        _log.info("stopping", signal=signal.Signals(number).name)
+        self._is_stopping = True
+        self._wake.set()
+
+    def _give_up(self) -> None:
+        """Stop with a failure."""
+        self._status = 1
+        self._is_stopping = True
+        self._wake.set()
+
+    def _look_after_children(self) -> None:
+        """Start again what has ended."""
+        if self._is_stopping:
+            return
+        assert self._fork_server is not None
+        self._fork_server.look()
+        for child in self._children:
+            status = child.reap()
+            if status is None:
+                continue
+            if status == EXIT_CANNOT_START:
+                # It has said why.
+                self._give_up()
+                return
+            pause = child.back_off()
+            if pause == 0:
+                child.start()
+                continue
+            _log.warning("restarts", what=child.name, in_seconds=pause)
+            loop = asyncio.get_running_loop()
+            self._restarts[child] = loop.call_later(pause, self._restart, child)
+
+    def _restart(self, child: Child) -> None:
+        """Start a process after its pause."""
+        del self._restarts[child]
+        if not self._is_stopping:
+            child.start()
+
+    async def _stop_children(self) -> None:
+        """Stop the coordinator, then the shards, then what makes shards."""
+        for timer in self._restarts.values():
+            timer.cancel()
+        shards, coordinator = self._children[:-1], self._children[-1:]
+        await self._stop_group(coordinator, self._settings.stop_grace_seconds)
+        await self._stop_group(shards, SHARD_STOP_SECONDS)
+        if self._fork_server is not None:
+            self._fork_server.kill()
+            self._fork_server.close()
+
+    async def _stop_group(self, children: list[Child], seconds: float) -> None:
+        """Send SIGTERM, wait, send SIGKILL."""
+        kill_at = asyncio.get_running_loop().time() + seconds
+        for child in children:
+            child.signal(signal.SIGTERM)
+        while any(child.is_running for child in children):
+            self._wake.clear()
+            try:
+                async with asyncio.timeout_at(kill_at):
+                    await self._wake.wait()
+            except TimeoutError:
+                break
+            assert self._fork_server is not None
+            self._fork_server.look()
+        for child in children:
+            if child.is_running:
+                _log.warning("killed", what=child.name)
+                child.signal(signal.SIGKILL)
+            elif child.process is not None:
+                _log.info("ended", what=child.name, status=child.process.poll())
+
+
+def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
+    """Return the arguments of a shard process; the rest goes by the environment."""
+    return [
+        *("--shard-id", str(shard)),
+        *("--shards", str(settings.shards)),
+        *("--data-dir", str(settings.data_dir)),
+        *("--port", "0"),
+        *("--parent-pipe", str(pipe)),
+    ]
+
+
+def coordinator_command(pipe: int, lock: int) -> list[str]:
+    """Return the arguments of the coordinator process; settings go by the environment."""
+    return [
+        *(sys.executable, "-m", "coordinator", "coordinator"),
+        *("--parent-pipe", str(pipe)),
+        *("--lock", str(lock)),
+    ]
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many open files as the system lets us: connections, segments, environments."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

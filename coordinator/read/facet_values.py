@@ -1,0 +1,623 @@
+"""One numbering of a facet's values over all shards, and buckets from merged counts.
+
+Question answered: shard 0 says "my value 17 has 230 hits", shard 1 says "my value 4 has 198":
+which texts are these, are they the same one, and which ten buckets come first?
+
+    shard 0's dictionary   0 drama  1 crime  2 comedy           (append-only, one epoch)
+    shard 1's dictionary   0 comedy 1 drama
+    FacetValues.values     0 drama  1 crime  2 comedy           (append-only)
+    to_number[0]           [0, 1, 2]
+    to_number[1]           [2, 0]                               merged[to_number[s]] += counts[s]
+
+A shard's answer names the epoch and length of its dictionary. Where the map is shorter, or of
+another epoch, the tail is fetched once (`missing_from`, `extend`) before the counts are added. So
+counts cross the wire as arrays of integers, the merge is an addition, and nothing is cut before it
+is exact.
+
+Cost: adding is one kernel pass per shard over its (dense or sparse) counts, choosing the top k one
+pass with a heap of k; where all shards sent pairs, both look at the values that have a count and at
+no others. The sums stand in one array of the process that is zeros between searches. Only the
+values of the page are touched as texts: those of equal count are ordered by *rank*, which is known
+of the values that the numbering had when it was sorted last. It is sorted again when values
+without a rank get in the way too often (`_RANKED_MAX` says up to which length).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from common.kernels.decorator import kernel
+from common.kernels.heaps import replace_least
+from common.protocol.messages import SearchResponse
+from common.protocol.packed_counts import EVERY, add_packed, clear_sums
+from coordinator.parameters.typed import BucketOrder
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
+_TIES_MAX = 4_096
+"""Values of equal count that are sorted as texts; more are sorted by rank."""
+_RANKED_MAX = 1 << 16
+"""Longer numberings are sorted only for very many ties: a million texts take a second."""
+_UNRANKED_MIN = 64
+"""So many values may be without a rank, or as many as a sixteenth of those that have one."""
+_NO_NUMBERS = np.zeros(0, np.uint32)
+_NONE_CHOSEN: frozenset[int] = frozenset()
+
+Answers = Sequence[tuple[int, SearchResponse]]
+"""Shard ordinal and its answer."""
+
+
+@kernel("int64(int64[::1], uint32[::1], int64, uint32[::1], uint32[::1], int64[::1])")
+def _select_top(
+    counts: Any, touched: Any, num_touched: Any, ranks: Any, by_rank: Any, best: Any
+) -> Any:
+    """Write the k values of the greatest counts, best first; of equal counts the lower rank wins.
+
+    A min-heap of k keys, count in the upper and rank in the lower half, in one pass.
+
+    Args:
+        counts: by number; less than 2^31.
+        touched: the numbers that may have a count.
+        num_touched: how many, or `EVERY`.
+        ranks: by number; it may end before `counts` does.
+        by_rank: the number of each rank.
+        best: output of 2 k elements: numbers, and from the k-th element on their counts.
+
+    Returns:
+        How many values were written. If values without a rank are among the k best, or tie with the
+        last of them: less than 0, and its negative is the k-th greatest count.
+    """
+    k = len(best) >> 1
+    low_half = np.int64(0xFFFFFFFF)
+    heap = np.empty(k, np.int64)
+    size = 0
+    floor = 0
+    greatest_unranked = 0
+    num_seen = len(counts) if num_touched == EVERY else num_touched
+    for i in range(num_seen):
+        number = np.int64(i) if num_touched == EVERY else np.int64(touched[i])
+        count = counts[number]
+        if count <= floor:
+            continue
+        key = count << 32
+        if number < len(ranks):
+            key |= low_half - np.int64(ranks[number])
+        else:
+            greatest_unranked = max(greatest_unranked, count)
+        if size < k:
+            at = size
+            size += 1
+            while at > 0 and heap[(at - 1) >> 1] > key:
+                heap[at] = heap[(at - 1) >> 1]
+                at = (at - 1) >> 1
+            heap[at] = key
+        elif key > heap[0]:
+            replace_least(heap, k, key)
+        if size == k:
+            floor = (heap[0] >> 32) - 1
+    if greatest_unranked > floor:
+        return -(floor + 1)
+    for i in range(size - 1, -1, -1):
+        key = heap[0]
+        best[i] = np.int64(by_rank[low_half - (key & low_half)])
+        best[k + i] = key >> 32
+        replace_least(heap, i, heap[i])
+    return size
+
+
+@kernel("int64(int64[::1], uint32[::1], int64, int64, int64[::1])")
+def _list_at_least(counts: Any, touched: Any, num_touched: Any, threshold: Any, chosen: Any) -> Any:
+    """Write the numbers of all values whose count is at least the threshold.
+
+    Returns:
+        How many numbers were written, or -1 if there were more than fit.
+    """
+    num = 0
+    num_seen = len(counts) if num_touched == EVERY else num_touched
+    for i in range(num_seen):
+        number = np.int64(i) if num_touched == EVERY else np.int64(touched[i])
+        if counts[number] >= threshold:
+            if num == len(chosen):
+                return -1
+            chosen[num] = number
+            num += 1
+    return num
+
+
+class FacetValues:
+    """The values of one facet of one index, numbered by the coordinator."""
+
+    def __init__(self, num_shards: int) -> None:
+        self.values: list[str] = []
+        self._number_of: dict[str, int] = {}
+        self._epochs = [-1] * num_shards
+        self._lengths = [0] * num_shards
+        self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
+        """By shard and its number: ours."""
+        self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
+        """Whether a shard's numbers are ours, as those of the first shard mostly are."""
+        self._ranks = self._by_rank = _NO_NUMBERS
+        self.derived: dict[str, object] = {}
+        """What callers computed from all values; dropped when the numbering grows."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def number(self, key: str) -> int | None:
+        """Return the number of a value, or None if no shard has reported it."""
+        return self._number_of.get(key)
+
+    def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
+        """Return where to fetch the shard's dictionary from, or None if enough of it is known."""
+        if self._epochs[shard] != epoch:
+            return 0
+        known = self._lengths[shard]
+        return known if known < num_values else None
+
+    def extend(self, shard: int, epoch: int, start: int, values: Sequence[str]) -> None:
+        """Take in a part of a shard's dictionary; what is known already is skipped."""
+        if self._epochs[shard] != epoch:
+            self._epochs[shard], self._lengths[shard], self.is_same[shard] = epoch, 0, True
+        known = self._lengths[shard]
+        if start > known:
+            return
+        fresh = values[known - start :]
+        if not fresh:
+            return
+        end = known + len(fresh)
+        num_shards, room = self.to_number.shape
+        if end > room:
+            longer = np.zeros((num_shards, max(end, 2 * room)), np.uint32)
+            longer[:, :room] = self.to_number
+            self.to_number = longer
+        numbers = self._number_of
+        before = len(self.values)
+        ours = []
+        for key in fresh:
+            number = numbers.setdefault(key, len(self.values))
+            if number == len(self.values):
+                self.values.append(key)
+            ours.append(number)
+        self.to_number[shard, known:end] = ours
+        self.is_same[shard] = self.is_same[shard] and ours == list(range(known, end))
+        self._lengths[shard] = end
+        if len(self.values) > before:
+            self.derived.clear()
+
+    def ranks(self) -> NDArray[np.uint32]:
+        """Return the rank of every value in code point order; shape (len,), cached."""
+        if len(self._ranks) < len(self.values):
+            order: list[int] = self._by_rank.tolist()
+            fresh = range(len(order), len(self.values))
+            order += sorted(fresh, key=self.values.__getitem__)
+            order.sort(key=self.values.__getitem__)  # two runs, which are merged
+            self._by_rank = np.array(order, np.uint32)
+            self._ranks = np.empty(len(order), np.uint32)
+            self._ranks[self._by_rank] = np.arange(len(order), dtype=np.uint32)
+        return self._ranks
+
+    def numeric_values(self) -> NDArray[np.float64]:
+        """Return every value as a number, NaN where its text is none; shape (len,), cached."""
+        known = self.derived.get("numeric_values")
+        if isinstance(known, np.ndarray):
+            return known
+        numbers = np.array(
+            [float(text) if _NUMBER.match(text) else np.nan for text in self.values], np.float64
+        )
+        numbers[~np.isfinite(numbers)] = np.nan
+        self.derived["numeric_values"] = numbers
+        return numbers
+
+    def alive(self, answers: Answers, position: int) -> Alive | None:
+        """Return which values belong to a live document, by those shards that say so, if any.
+
+        Made anew only when a shard says something else than before: it depends on the state of the
+        index, not on what is searched.
+
+        Args:
+            answers: the dictionaries are known as far as they refer to them.
+            position: of the facet among those of each answer.
+        """
+        said = tuple(
+            [
+                (shard, part.epoch, part.num_values, part.alive)
+                for shard, answer in answers
+                if (part := answer.facets[position]).alive is not None
+            ]
+        )
+        if not said:
+            return None
+        known = self.derived.get("alive")
+        if isinstance(known, Alive) and known.said == said:
+            return known
+        mask = np.zeros(len(self.values), np.bool_)
+        for shard, _, num_values, alive in said:
+            assert alive is not None
+            bits = np.frombuffer(alive, np.uint8)
+            living = np.unpackbits(bits, count=num_values, bitorder="little")
+            mask[self.to_number[shard, :num_values][living.view(np.bool_)]] = True
+        made = self.derived["alive"] = Alive(said, mask)
+        return made
+
+    def top(self, merged: MergedCounts, counts: NDArray[np.int64], k: int) -> list[tuple[int, int]]:
+        """Return number and count of the k values with the greatest counts, best first.
+
+        Of equal counts the text that is less comes first. Values without a count are not among
+        them, so there may be fewer than k.
+        """
+        best = np.empty(2 * k, np.int64)
+        touched, num_touched = merged.touched, merged.num_touched
+        num: int = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
+        if num < 0 and self._is_worth_ranking():
+            self.ranks()
+            num = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
+        if num >= 0:
+            both: list[int] = best.tolist()
+            return list(zip(both[:num], both[k : k + num], strict=True))
+        room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
+        num = _list_at_least(counts, touched, num_touched, -num, room)
+        if num >= 0:
+            texts = self.values
+            chosen = room[:num]
+            rows = [
+                (-count, texts[n], n)
+                for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
+            ]
+            rows.sort()
+            return [(n, -negative) for negative, _, n in rows[:k]]
+        positive = np.flatnonzero(counts > 0)
+        order = np.lexsort((self.ranks()[positive], -counts[positive]))
+        numbers = positive[order[:k]]
+        return list(zip(numbers.tolist(), counts[numbers].tolist(), strict=True))
+
+    def _is_worth_ranking(self) -> bool:
+        num_ranked = len(self._ranks)
+        num_unranked = len(self.values) - num_ranked
+        return len(self.values) <= _RANKED_MAX and num_unranked > max(
+            _UNRANKED_MIN, num_ranked >> 4
+        )
+
+
+class Alive:
+    """The values of a facet that belong to a live document.
+
+    Attributes:
+        said: by which shards that was said, and how (shard, epoch, number of values, bit set).
+        mask: by number.
+    """
+
+    __slots__ = ("_by_key", "mask", "said")
+
+    def __init__(
+        self, said: tuple[tuple[int, int, int, bytes | None], ...], mask: NDArray[np.bool_]
+    ) -> None:
+        self.said = said
+        self.mask = mask
+        self._by_key: NDArray[np.int64] | None = None
+
+    def first_by_key(self, values: FacetValues, num: int) -> list[int]:
+        """Return the first numbers in the order of their texts; all are ordered once."""
+        if self._by_key is None:
+            numbers = np.flatnonzero(self.mask)
+            self._by_key = numbers[np.argsort(values.ranks()[numbers])]
+        first: list[int] = self._by_key[:num].tolist()
+        return first
+
+
+class _Sums:
+    """Where counts are added up.
+
+    One for the process, since no search waits between its additions and the choice of its buckets.
+
+    Attributes:
+        sums: by value number; zeros between facets.
+        touched: numbers that may have a sum.
+    """
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(0, np.int64)
+        self.touched = np.zeros(0, np.uint32)
+
+    def ensure(self, num_values: int) -> None:
+        """Make room for a numbering."""
+        if len(self.sums) <= num_values:
+            self.sums = np.zeros(2 * num_values + 1, np.int64)
+            self.touched = np.empty(2 * num_values + 1, np.uint32)
+
+    def forget(self) -> None:
+        """Begin anew: what is there may not be zeros."""
+        self.sums = np.zeros(0, np.int64)
+
+
+_SUMS = _Sums()
+
+
+class MergedCounts:
+    """Counts of one facet over all shards, by the coordinator's value number.
+
+    They stand in the sums of the process until the `with` block ends (see `CountsReader`), unless
+    they are `kept`.
+
+    Attributes:
+        counts: by number; as long as the numbering was.
+        touched: the numbers that may have a count.
+        num_touched: how many, or that it may be every number.
+    """
+
+    __slots__ = ("_alive", "_find_alive", "counts", "num_touched", "touched")
+
+    def __init__(
+        self,
+        counts: NDArray[np.int64],
+        touched: NDArray[np.uint32],
+        num_touched: int,
+        find_alive: Callable[[], Alive | None],
+    ) -> None:
+        self.counts = counts
+        self.touched = touched
+        self.num_touched = num_touched
+        self._find_alive: Callable[[], Alive | None] | None = find_alive
+        self._alive: Alive | None = None
+
+    @property
+    def alive(self) -> Alive | None:
+        """Which values belong to a live document; None if no shard found it worth sending.
+
+        It does whenever a value without hits could be listed.
+        """
+        if self._find_alive is not None:
+            self._alive = self._find_alive()
+            self._find_alive = None
+        return self._alive
+
+    def exists(self, number: int) -> bool:
+        """Return whether any live document has the value."""
+        if number >= len(self.counts):
+            return False  # became known after these counts were made
+        return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.mask[number]))
+
+    def kept(self) -> MergedCounts:
+        """Return the same counts in an array of their own."""
+        alive = self.alive
+        return MergedCounts(self.counts.copy(), _NO_NUMBERS, EVERY, lambda: alive)
+
+    def __enter__(self) -> MergedCounts:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        clear_sums(_SUMS.sums, len(self.counts), _SUMS.touched, self.num_touched)
+
+
+class CountsReader:
+    """Adds up what the shards answered to one search, facet by facet, in the order of the request.
+
+    Args:
+        answers: shard ordinal and answer; the dictionaries are known as far as they refer to them.
+    """
+
+    __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards")
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        parts = [answer.facet_counts for _, answer in answers]
+        self._packed = np.frombuffer(b"".join(parts), np.uint16)
+        ends = [0, *itertools.accumulate([len(part) >> 1 for part in parts])]
+        self._ends = np.array(ends[:-1], np.int64)
+        self._shards = np.array([shard for shard, _ in answers], np.int64)
+        self._position = 0
+
+    def next(self, values: FacetValues) -> MergedCounts:
+        """Return the counts of the next facet, for use in a `with` statement.
+
+        Args:
+            values: the numbering of that facet.
+        """
+        answers, position = self._answers, self._position
+        self._position += 1
+        _SUMS.ensure(len(values))
+        sums, touched = _SUMS.sums, _SUMS.touched
+        try:
+            num_touched = add_packed(
+                self._packed,
+                self._ends,
+                self._shards,
+                values.to_number,
+                values.is_same,
+                sums,
+                touched,
+            )
+            return MergedCounts(
+                sums[: len(values)], touched, num_touched, lambda: values.alive(answers, position)
+            )
+        except BaseException:
+            _SUMS.forget()
+            raise
+
+
+class Bucket(Struct, frozen=True, gc=False, rename={"is_selected": "selected"}):
+    """One value of a facet as the user sees it; encoded as JSON it is a bucket of the interface."""
+
+    key: str
+    doc_count: int
+    is_selected: bool
+
+
+def page_of_buckets(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    offset: int,
+    limit: int,
+    accepts: NDArray[np.bool_] | None = None,
+) -> list[Bucket]:
+    """Return one page of a facet's buckets.
+
+    Args:
+        values: the numbering that `merged` is in.
+        merged: exact counts.
+        selected: keys chosen in filters; one that no live document has is no bucket.
+        order: what comes first.
+        offset: buckets to leave out.
+        limit: buckets to return.
+        accepts: by number: which values may be listed at all; None for all.
+
+    Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
+    """
+    counts = _accepted(merged.counts, accepts)
+    chosen = _chosen(values, merged, selected, accepts) if selected else _NONE_CHOSEN
+    numbering = _numbered_by_count if order.is_by_count else _numbered_by_keys
+    rows = numbering(values, merged, counts, accepts, chosen, order, offset + limit)
+    texts = values.values
+    if not chosen:
+        return [Bucket(texts[n], count, False) for n, count in rows[offset : offset + limit]]
+    return [Bucket(texts[n], count, n in chosen) for n, count in rows[offset : offset + limit]]
+
+
+def num_buckets(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    order: BucketOrder,
+    accepts: NDArray[np.bool_] | None = None,
+) -> int:
+    """Return how many buckets all pages have, with the arguments of `page_of_buckets`.
+
+    Exact when `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
+    """
+    chosen = _chosen(values, merged, selected, accepts)
+    counts = _accepted(merged.counts, accepts)
+    return int(np.count_nonzero(_listed(merged, counts, accepts, chosen, order)))
+
+
+def _accepted(counts: NDArray[np.int64], accepts: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    return counts if accepts is None else np.where(accepts[: len(counts)], counts, 0)
+
+
+def _chosen(
+    values: FacetValues,
+    merged: MergedCounts,
+    selected: frozenset[str],
+    accepts: NDArray[np.bool_] | None,
+) -> frozenset[int]:
+    """Return the numbers of the selected keys that are buckets."""
+    return frozenset(
+        number
+        for key in selected
+        if (number := values.number(key)) is not None
+        and merged.exists(number)
+        and (accepts is None or accepts[number])
+    )
+
+
+def _listed(
+    merged: MergedCounts,
+    counts: NDArray[np.int64],
+    accepts: NDArray[np.bool_] | None,
+    chosen: frozenset[int],
+    order: BucketOrder,
+) -> NDArray[np.bool_]:
+    """Return which values are buckets."""
+    listed = counts > 0
+    if merged.alive is not None and not order.hides_zero:
+        listed |= merged.alive.mask
+        if accepts is not None:
+            listed &= accepts[: len(counts)]
+    listed[list(chosen)] = True
+    return listed
+
+
+def _numbered_by_count(
+    values: FacetValues,
+    merged: MergedCounts,
+    counts: NDArray[np.int64],
+    accepts: NDArray[np.bool_] | None,
+    chosen: frozenset[int],
+    order: BucketOrder,
+    num_wanted: int,
+) -> list[tuple[int, int]]:
+    """Order by (chosen,) count descending, key ascending; return the first numbers and counts."""
+    on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
+    k = min(num_wanted + len(on_top), len(counts))
+    best = values.top(merged, counts, k) if k else []
+    if on_top:
+        texts = values.values
+        first = [(n, int(counts[n])) for n in on_top]
+        first.sort(key=lambda row: (-row[1], texts[row[0]]))
+        best = first + [row for row in best if row[0] not in on_top]
+    if len(best) >= num_wanted:
+        return best
+    # All values with a count are among the best now.
+    num_missing = num_wanted - len(best)
+    zeros: list[int] = []
+    if order.hides_zero:
+        zeros = _first_by_key(values, [n for n in chosen - on_top if counts[n] == 0], num_missing)
+    elif (alive := merged.alive) is None:
+        return best
+    elif accepts is None and len(values) <= _RANKED_MAX:
+        listed = {n for n, _ in best}
+        zeros = [n for n in alive.first_by_key(values, num_wanted) if n not in listed]
+    else:
+        silent = alive.mask & (counts == 0)
+        if accepts is not None:
+            silent &= accepts[: len(counts)]
+        silent[list(on_top)] = False
+        zeros = _first_by_key(values, np.flatnonzero(silent), num_missing)
+    return best + [(n, 0) for n in zeros[:num_missing]]
+
+
+def _first_by_key(
+    values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int
+) -> list[int]:
+    """Return the first of the numbers in the order of their texts."""
+    if not len(numbers):
+        return []
+    if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
+        texts = values.values
+        return heapq.nsmallest(num_wanted, map(int, numbers), key=texts.__getitem__)
+    array = np.asarray(numbers, np.int64)
+    ranks = values.ranks()[array]
+    if num_wanted < len(array):
+        nearest = np.argpartition(ranks, num_wanted - 1)[:num_wanted]
+        array, ranks = array[nearest], ranks[nearest]
+    first: list[int] = array[np.argsort(ranks)].tolist()
+    return first
+
+
+def _numbered_by_keys(
+    values: FacetValues,
+    merged: MergedCounts,
+    counts: NDArray[np.int64],
+    accepts: NDArray[np.bool_] | None,
+    chosen: frozenset[int],
+    order: BucketOrder,
+    num_wanted: int,
+) -> list[tuple[int, int]]:
+    """Order by any list of keys; return the first numbers and counts."""
+    numbers = np.flatnonzero(_listed(merged, counts, accepts, chosen, order))
+    is_selected = np.zeros(len(counts), np.int64)
+    is_selected[list(chosen)] = 1
+    columns: dict[str, Callable[[], NDArray[np.int64]]] = {
+        "selected": lambda: is_selected[numbers],
+        "count": lambda: counts[numbers],
+        "key": lambda: values.ranks()[numbers].astype(np.int64),
+    }
+    keys = [
+        -columns[name]() if is_descending else columns[name]()
+        for name, is_descending in reversed(order.keys)
+    ]
+    ranked = numbers[np.lexsort([columns["key"](), *keys])][:num_wanted]
+    return list(zip(ranked.tolist(), counts[ranked].tolist(), strict=True))

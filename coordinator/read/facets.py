@@ -1,0 +1,303 @@
+"""Facets of an answer: what to ask the shards, and what to make of their counts.
+
+The counts themselves are `facet_values`'s matter. Here it is decided which counts a search needs
+(disjunctive facets leave out their own filter, statistics count within the hits), and which of
+them are known already: when nothing narrows a search, the counts are the *totals* of the index,
+which are kept for as long as the horizon stays, as the shards keep theirs.
+"""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Final
+
+import numpy as np
+from msgspec import Struct, field
+
+from common.analysis.analyzer import Analyzer
+from common.deadline import Deadline
+from common.errors import Switched
+from common.protocol.messages import (
+    FacetCounts,
+    FacetRequest,
+    FacetValuesRequest,
+    FacetValuesResponse,
+)
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import call_all
+from coordinator.parameters.parse import FacetWish, SearchParameters
+from coordinator.parameters.typed import BucketOrder
+from coordinator.read.facet_keys import accepted_keys
+from coordinator.read.facet_values import (
+    Answers,
+    Bucket,
+    CountsReader,
+    FacetValues,
+    MergedCounts,
+    page_of_buckets,
+)
+from coordinator.read.ranges import finite
+from coordinator.read.results import FacetResult, FacetStats
+
+ALWAYS: Final = 1 << 31
+"""A `num_alive_wanted` that no number of values reaches."""
+PAGES_REMEMBERED_MAX: Final = 64
+"""First pages of buckets kept with the totals of a facet."""
+_SUMMABLE_END: Final = 2.0**900
+"""Of smaller numbers, all that there may be can be added up; greater ones are scaled before."""
+_SCALE: Final = 2.0**-124
+NONE_SELECTED: Final[frozenset[str]] = frozenset()
+
+
+class _Totals(Struct, frozen=True):
+    """The counts of one facet over all live documents of one horizon."""
+
+    horizon: int
+    counts: MergedCounts
+    num_alive_wanted: int
+    """How far zeros can be listed from these counts."""
+    pages: dict[tuple[BucketOrder, int, int], list[Bucket]] = field(default_factory=dict)
+
+
+class FacetMemory:
+    """Value numberings and totals of one index's facets; all of it can be asked for again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._values: dict[str, FacetValues] = {}
+        self._totals: dict[str, _Totals] = {}
+
+    def values(self, name: str) -> FacetValues:
+        """Return the numbering of a facet."""
+        values = self._values.get(name)
+        if values is None:
+            values = self._values[name] = FacetValues(self._cluster.num_shards)
+        return values
+
+    def totals(self, name: str, horizon: int, num_alive_wanted: int) -> _Totals | None:
+        """Return the totals of a facet, if they are known for this horizon and go far enough."""
+        totals = self._totals.get(name)
+        if totals is None or totals.horizon != horizon:
+            return None
+        return totals if totals.num_alive_wanted >= num_alive_wanted else None
+
+    def remember(self, name: str, totals: _Totals) -> None:
+        """Keep totals that were just added up from all shards."""
+        known = self._totals.get(name)
+        if known is None or known.horizon <= totals.horizon:
+            self._totals[name] = totals
+
+    async def learn(self, index: Index, answers: Answers, deadline: Deadline) -> None:
+        """Fetch the tails of dictionaries that the answers refer to and nobody knows yet."""
+        wanted: dict[tuple[int, str], tuple[FacetCounts, int]] = {}
+        for shard, answer in answers:
+            for counts in answer.facets:
+                start = self.values(counts.field).missing_from(
+                    shard, counts.epoch, counts.num_values
+                )
+                if start is not None:
+                    wanted.setdefault((shard, counts.field), (counts, start))
+        if not wanted:
+            return
+        tails = await call_all(
+            self._cluster,
+            "facet_values",
+            [
+                (shard, FacetValuesRequest(index.number, name, counts.epoch, start))
+                for (shard, name), (counts, start) in wanted.items()
+            ],
+            FacetValuesResponse,
+            deadline.remaining_ms,
+        )
+        for ((shard, name), (counts, _)), tail in zip(wanted.items(), tails, strict=True):
+            values = self.values(name)
+            values.extend(shard, tail.epoch, tail.start, tail.values)
+            if values.missing_from(shard, counts.epoch, counts.num_values) is not None:
+                raise Switched(
+                    f"facet {name!r} has just been built anew on shard {shard}; try again"
+                )
+
+
+class FacetPlan(Struct, frozen=True):
+    """What one search asks of its facets.
+
+    Attributes:
+        requests: for the shards.
+        known: totals of the facets that need not be asked for.
+        is_total: whether the search is narrowed by nothing, so that counts are totals.
+    """
+
+    requests: tuple[FacetRequest, ...]
+    known: dict[str, _Totals]
+    is_total: bool
+
+
+def plan_facets(
+    parameters: SearchParameters,
+    memory: FacetMemory,
+    horizon: int,
+    *,
+    is_total: bool,
+    wants_all_buckets: bool = False,
+) -> FacetPlan:
+    """Decide what to count.
+
+    `num_alive_wanted` is how many buckets may be shown: a shard with fewer values among the hits
+    tells which others are alive, since these may be listed with zero. An order by key, or a
+    selected value that hits may lack, can need any value.
+
+    A search that allows a partial answer counts for itself: totals are those of all shards.
+    """
+    requests = []
+    known: dict[str, _Totals] = {}
+    # A facet's own filter may be a range, which selects no value.
+    filtered = {clause.facet for clause in parameters.filters}
+    for wish in parameters.facets:
+        settings = wish.configuration
+        name = settings.field
+        selected = bool(parameters.selected.get(name))
+        leaves_out_own = name in filtered and not settings.conjunction and not parameters.is_strict
+        num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(wish)
+        totals = None
+        if is_total and not parameters.allows_partial:
+            totals = memory.totals(name, horizon, num_alive_wanted)
+        if totals is not None:
+            known[name] = totals
+            continue
+        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted))
+        if settings.show_facet_stats and leaves_out_own:
+            requests.append(FacetRequest(name, False, 0))
+    return FacetPlan(tuple(requests), known, is_total)
+
+
+def _num_alive_wanted(wish: FacetWish) -> int:
+    """Return how many buckets an answer may have to list, with or without hits."""
+    settings = wish.configuration
+    if settings.hide_zero:
+        return 0
+    if wish.key_query or not wish.order.is_by_count:
+        return ALWAYS
+    return wish.offset + settings.size
+
+
+def facet_results(
+    parameters: SearchParameters,
+    plan: FacetPlan,
+    memory: FacetMemory,
+    answers: Answers,
+    horizon: int,
+    analyzer: Analyzer,
+    *,
+    is_complete: bool,
+) -> list[FacetResult]:
+    """Merge the counts of all shards and choose the buckets of each facet.
+
+    Args:
+        parameters: of the search.
+        plan: what was asked for.
+        memory: dictionaries are known as far as the answers refer to them.
+        answers: of the shards.
+        horizon: of the search.
+        analyzer: folds keys.
+        is_complete: whether all shards answered; a part is never kept as totals.
+    """
+    reader = CountsReader(answers)
+    requests = iter((*plan.requests, None))
+    request = next(requests)
+    results = []
+    for wish in parameters.facets:
+        settings = wish.configuration
+        name = settings.field
+        values = memory.values(name)
+        totals = plan.known.get(name)
+        stats = None
+        if totals is None:
+            assert request is not None, "a facet that is neither known nor asked for"
+            with reader.next(values) as counts:
+                if plan.is_total and is_complete:
+                    totals = _Totals(horizon, counts.kept(), request.num_alive_wanted)
+                    memory.remember(name, totals)
+                else:
+                    buckets = _page(wish, parameters, values, counts, analyzer)
+                    if settings.show_facet_stats:
+                        stats = facet_stats(values, counts)
+            request = next(requests)
+            if request is not None and request.field == name:
+                with reader.next(values) as within_hits:
+                    stats = facet_stats(values, within_hits)
+                request = next(requests)
+        if totals is not None:
+            buckets = _page_of_totals(wish, parameters, values, totals, analyzer)
+            if settings.show_facet_stats:
+                stats = facet_stats(values, totals.counts)
+        results.append(FacetResult(name, settings.title, settings.position, buckets, stats))
+    return results
+
+
+def _page(
+    wish: FacetWish,
+    parameters: SearchParameters,
+    values: FacetValues,
+    counts: MergedCounts,
+    analyzer: Analyzer,
+) -> list[Bucket]:
+    """Return the buckets to be listed."""
+    settings = wish.configuration
+    return page_of_buckets(
+        values,
+        counts,
+        parameters.selected.get(settings.field, NONE_SELECTED),
+        wish.order,
+        wish.offset,
+        settings.size,
+        accepted_keys(values, analyzer, None, wish.key_query) if wish.key_query else None,
+    )
+
+
+def _page_of_totals(
+    wish: FacetWish,
+    parameters: SearchParameters,
+    values: FacetValues,
+    totals: _Totals,
+    analyzer: Analyzer,
+) -> list[Bucket]:
+    """Return the buckets to be listed, and keep them for the next search."""
+    settings = wish.configuration
+    if wish.key_query or parameters.selected.get(settings.field):
+        return _page(wish, parameters, values, totals.counts, analyzer)
+    key = (wish.order, wish.offset, settings.size)
+    page = totals.pages.get(key)
+    if page is None:
+        page = _page(wish, parameters, values, totals.counts, analyzer)
+        if len(totals.pages) < PAGES_REMEMBERED_MAX:
+            totals.pages[key] = page
+    return page
+
+
+def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
+    """Return min, max, avg, sum and count of a facet's numeric values, from its exact counts.
+
+    Computed from counts by value, so it does not depend on how documents are divided over shards.
+
+    Returns:
+        None if no document has a numeric value.
+    """
+    # Texts may have come since the counts were made: the arrays are compared as far as both go.
+    counts = merged.counts
+    numbers = values.numeric_values()[: len(counts)]
+    present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
+    if not len(present):
+        return None
+    numbers, counts = numbers[present], counts[present]
+    count = int(counts.sum())
+    # Exactly rounded, so the order in which values became known does not matter.
+    scale = 1.0 if np.abs(numbers).max() < _SUMMABLE_END else _SCALE
+    total = fsum((numbers * scale * counts).tolist())
+    return FacetStats(
+        min=float(numbers.min()),
+        max=float(numbers.max()),
+        avg=finite(total / count / scale),
+        sum=finite(total / scale),
+        count=count,
+    )

@@ -1,0 +1,59 @@
+"""Merging the counts of `facet_ranges` over shards (pure)."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from common.protocol.messages import RangeRequest, SearchResponse
+from coordinator.read.results import RangeResult
+
+
+def merge_ranges(
+    requests: Sequence[RangeRequest], answers: Sequence[tuple[int, SearchResponse]]
+) -> list[RangeResult]:
+    """Return the counts of each requested field.
+
+    Given ranges keep their order; of a histogram, the buckets that have documents are returned, in
+    ascending order.
+    """
+    results = []
+    for i, request in enumerate(requests):
+        counts: Counter[Any] = Counter()
+        for _, answer in answers:
+            part = answer.ranges[i]
+            counts.update(dict(zip(part.keys, part.counts, strict=True)))
+        results.append(RangeResult(request.field, _buckets(request, counts)))
+    return results
+
+
+def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str, Any], int]]:
+    """Return bucket objects with their counts."""
+    if request.interval is not None:
+        step = request.interval
+        return [
+            ({"key": low, "from": low, "to": high}, count)
+            for low, high, count in (
+                (finite(key * step), finite((key + 1) * step), count)
+                for key, count in sorted(counts.items())
+            )
+        ]
+    if request.calendar is not None:
+        return [({"key": key}, count) for key, count in sorted(counts.items())]
+    buckets = []
+    for position, (lower, upper) in enumerate(request.bounds):
+        key = f"{'*' if lower is None else lower}-{'*' if upper is None else upper}"
+        bucket: dict[str, Any] = {"key": key}
+        if lower is not None:
+            bucket["from"] = lower
+        if upper is not None:
+            bucket["to"] = upper
+        buckets.append((bucket, counts[position]))
+    return buckets
+
+
+def finite(number: float) -> float:
+    """Return the nearest number that JSON has: bounds and sums may lie behind all of them."""
+    return max(-sys.float_info.max, min(number, sys.float_info.max))

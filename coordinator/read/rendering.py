@@ -1,0 +1,120 @@
+"""What an answer shows of each hit: the stored bytes, or these with projection and additions.
+
+Nothing is parsed unless a projection asks for it: additions (`_score`, `_highlight`, …) are spliced
+in front of the closing brace of the stored object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from coordinator.parameters.parse import SearchParameters
+from coordinator.read.merge import Hit
+
+
+def dress_items(
+    parameters: SearchParameters,
+    hits: Sequence[Hit],
+    documents: list[bytes],
+    marks: Sequence[dict[str, Any]] | None,
+) -> list[bytes]:
+    """Return the JSON text of each hit as the request wants it.
+
+    Args:
+        parameters: of the search: projection, `show`.
+        hits: of the page.
+        documents: stored bytes of each hit.
+        marks: `_highlight` and `_snippet` of each hit, if any were asked for.
+    """
+    if parameters.fields is not None or parameters.exclude_fields is not None:
+        documents = [
+            project(document, parameters.fields, parameters.exclude_fields)
+            for document in documents
+        ]
+    wants_score = bool(parameters.show & {"score", "score_details"})
+    if not wants_score and marks is None:
+        return documents
+    dressed = []
+    for i, (hit, document) in enumerate(zip(hits, documents, strict=True)):
+        additions: dict[str, Any] = {}
+        if wants_score:
+            additions["_score"] = hit.score
+        explanations = hit.answer.explanations
+        if "score_details" in parameters.show and hit.rank < len(explanations):
+            additions["_score_details"] = explanations[hit.rank]
+        if marks is not None:
+            additions.update(marks[i])
+        dressed.append(add_members(document, additions))
+    return dressed
+
+
+def add_members(document: bytes, additions: dict[str, Any]) -> bytes:
+    """Return a JSON object with members added at its end; the rest keeps its bytes.
+
+    >>> add_members(b'{"id":1}', {"_score": 2.0})
+    b'{"id":1,"_score":2.0}'
+    """
+    if not additions:
+        return document
+    head = document.rstrip()[:-1]
+    separator = b"" if head.strip() == b"{" else b","
+    return head + separator + orjson.dumps(additions)[1:]
+
+
+def project(
+    document: bytes, fields: Sequence[str] | None, exclude_fields: Sequence[str] | None
+) -> bytes:
+    """Return a JSON object with only some, or without some, of its dotted paths.
+
+    A path names a key, or leads through objects and arrays of objects. A key that itself has a dot
+    is found as well. Members keep their order.
+    """
+    content = orjson.loads(document)
+    if fields is not None:
+        content = _only(content, [path.split(".") for path in fields])
+    if exclude_fields is not None:
+        content = _without(content, [path.split(".") for path in exclude_fields])
+    return orjson.dumps(content)
+
+
+def _rests(key: str, paths: Sequence[list[str]]) -> list[list[str]]:
+    """Return what is left of each path behind a key; an empty rest names the key itself."""
+    return [
+        path[length:]
+        for path in paths
+        for length in range(1, len(path) + 1)
+        if ".".join(path[:length]) == key
+    ]
+
+
+def _only(value: Any, paths: Sequence[list[str]]) -> Any:
+    """Return a value with nothing but what the paths lead to."""
+    if isinstance(value, list):
+        return [_only(element, paths) for element in value if isinstance(element, dict)]
+    result = {}
+    for key, member in value.items():
+        rests = _rests(key, paths)
+        if any(not rest for rest in rests):
+            result[key] = member
+        elif rests and isinstance(member, dict | list):
+            kept = _only(member, rests)
+            if kept:
+                result[key] = kept
+    return result
+
+
+def _without(value: Any, paths: Sequence[list[str]]) -> Any:
+    """Return a value without what the paths lead to."""
+    if isinstance(value, list):
+        return [_without(element, paths) for element in value]
+    if not isinstance(value, dict):
+        return value
+    result = {}
+    for key, member in value.items():
+        rests = _rests(key, paths)
+        if not any(not rest for rest in rests):
+            result[key] = _without(member, rests) if rests else member
+    return result

@@ -1,0 +1,88 @@
+"""What the read path returns and `responses` turns into JSON: frozen values, no behaviour.
+
+msgspec structs, because a search makes some fifty of them: a frozen dataclass takes ten times as
+long to make, and a struct is encoded as JSON without a line of Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from coordinator.read.facet_values import Bucket
+
+
+class FacetStats(Struct, frozen=True):
+    """Summary of a facet's numeric values within the hits; one weight per document and value."""
+
+    min: float | None
+    max: float | None
+    avg: float | None
+    sum: float
+    count: int
+
+
+class FacetResult(Struct, frozen=True):
+    """One aggregation of an answer."""
+
+    field: str
+    title: str
+    position: int
+    buckets: list[Bucket]
+    stats: FacetStats | None
+
+
+class RangeResult(Struct, frozen=True):
+    """Counts of one field of `facet_ranges`: (bucket object, count) in order."""
+
+    field: str
+    buckets: list[tuple[dict[str, Any], int]]
+
+
+class ShardSummary(Struct, frozen=True):
+    """How many shards there are, and how many of them this answer comes from."""
+
+    total: int
+    ok: int
+
+
+class Timings(Struct, frozen=True):
+    """Microseconds of the phases of one search; a phase of several shards is the slowest one's."""
+
+    total_us: int
+    search_us: int
+    facets_us: int
+    sort_us: int
+
+
+class SearchResult(Struct, frozen=True):
+    """One page of hits with everything around it."""
+
+    page: int
+    per_page: int
+    total: int
+    items: list[bytes]
+    """JSON text of each hit: the stored bytes, or what projection and marks made of them."""
+    facets: list[FacetResult]
+    ranges: list[RangeResult]
+    seq: int
+    """The state that was searched: everything acknowledged up to this write is in it."""
+    ignored_words: list[str]
+    shards: ShardSummary
+    timings: Timings
+    cursor: str | None = None
+    """Where to go on, if a cursor was asked for and there may be more hits."""
+
+
+class FacetPage(Struct, frozen=True):
+    """One page of a facet's buckets (the facet route)."""
+
+    page: int
+    per_page: int
+    facet: FacetResult
+    total: int
+    """Exact number of buckets."""
+    seq: int
+    shards: ShardSummary
+    timings: Timings

@@ -1,0 +1,450 @@
+"""READ PATH: one search over all shards, from parameters to result.
+
+    parameters ─▶ 1 parse      query text → clauses (query_parser)
+                  2 score      words → document frequencies of all shards → weights (text_scoring);
+                               words that are nowhere are ignored
+                  3 plan       which counts the facets need (facets)
+                  4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
+                  5 learn      facet dictionaries that grew are fetched once (facets)
+                  6 merge      hits by order (merge), counts by addition (facets, facet_values)
+                  7 fetch      documents of the page that did not come with the hits
+                  8 dress      projection, marks, scores (dress) ─▶ SearchResult
+
+One horizon is chosen at the beginning and named in every call, so hits, facets and total belong to
+one state whatever is written meanwhile. Step 2 costs a round trip only for words that this horizon
+has not seen; step 5 only after a write brought a new facet value; step 7 only for deep pages and
+highlighting. Steps 4-6 are done again where shards sent too few of their hits (merge.lacks_hits).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from common.analysis.analyzer import Analyzer
+from common.configuration import IndexConfiguration
+from common.deadline import Deadline
+from common.errors import InvalidRequest, Unavailable
+from common.limits import Limits
+from common.protocol.messages import (
+    FetchRequest,
+    FetchResponse,
+    SearchRequest,
+    SearchResponse,
+)
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather, gather_each
+from coordinator.cluster.leases import Leases
+from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.parameters.typed import BucketOrder
+from coordinator.read.cursor import Cursor
+from coordinator.read.facet_keys import accepted_keys
+from coordinator.read.facet_values import CountsReader, num_buckets, page_of_buckets
+from coordinator.read.facets import (
+    NONE_SELECTED,
+    FacetMemory,
+    FacetPlan,
+    facet_results,
+    plan_facets,
+)
+from coordinator.read.merge import Hit, lacks_hits, merge_hits, num_asked, num_inline
+from coordinator.read.query_parser import ParsedQuery, QueryOptions, Vocabulary, parse_query
+from coordinator.read.ranges import merge_ranges
+from coordinator.read.rendering import dress_items
+from coordinator.read.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
+from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, StatisticsMemory, score_query
+
+INLINE_HITS_MAX: Final = 40
+"""Up to this many hits, shards send documents with the keys: reading some in vain costs less than a
+second round trip."""
+
+
+class _IndexMemory(Struct, frozen=True):
+    """What is remembered of one index between searches; all of it can be asked for again."""
+
+    configuration: IndexConfiguration
+    revision: int
+    vocabulary: Vocabulary
+    statistics: StatisticsMemory
+    facets: FacetMemory
+
+    def knows_field(self, name: str) -> bool:
+        """Return whether some document had a value to filter and sort by in a field.
+
+        What the configuration itself names counts as such.
+        """
+        return (
+            name in self.configuration.facets
+            or name in self.configuration.sorting_fields
+            or name in self.statistics.scalar_fields
+        )
+
+
+class _Outcome(Struct, frozen=True):
+    """What the shards answered to one search, facet dictionaries known."""
+
+    answers: list[tuple[int, SearchResponse]]
+    horizon: int
+    memory: _IndexMemory
+    scored: ScoredQuery
+    plan: FacetPlan
+
+
+class Search:
+    """Answers searches; one per coordinator."""
+
+    def __init__(self, cluster: Cluster, catalog: Catalog, limits: Limits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._analyzer = Analyzer()
+        self._leases = Leases(cluster, limits)
+        self._memories: dict[int, _IndexMemory] = {}
+        catalog.on_change(lambda: self._forget_dropped(catalog))
+
+    # --- the two public operations
+
+    async def search(
+        self, index: Index, parameters: SearchParameters, held: int | None = None
+    ) -> SearchResult:
+        """Answer one search.
+
+        Args:
+            index: what is searched.
+            parameters: valid but for what only the data know.
+            held: horizon of a state that the caller keeps readable itself; then the cursor is
+                the caller's own, over that state, and needs no lease.
+
+        Raises:
+            InvalidRequest: a filter or sort field has no scalar values anywhere; the cursor ended.
+            Unavailable: a shard is away or late (unless a partial answer is allowed).
+            Switched: the index has another configuration by now, or is about to.
+        """
+        started = time.perf_counter()
+        deadline = Deadline.after_ms(parameters.timeout_ms)
+        cursor = None
+        if parameters.cursor is not None:
+            cursor = self._cursor(index, parameters, parameters.cursor, held)
+        with self._cluster.reading(index.number) as newest:
+            horizon = newest if cursor is None else cursor.horizon
+            outcome, hits = await self._find(index, parameters, horizon, cursor, deadline)
+            documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
+        answers = outcome.answers
+        return SearchResult(
+            page=parameters.page,
+            per_page=parameters.per_page,
+            total=sum(answer.total for _, answer in answers),
+            items=dress_items(parameters, hits, documents, marks),
+            facets=self._facets(parameters, outcome),
+            ranges=merge_ranges(parameters.ranges, answers),
+            seq=horizon,
+            ignored_words=outcome.scored.ignored_words,
+            shards=ShardSummary(self._cluster.num_shards, len(answers)),
+            timings=_timings(started, answers),
+            cursor=_next_cursor(cursor, parameters, hits),
+        )
+
+    async def facet(self, index: Index, parameters: FacetParameters) -> FacetPage:
+        """Answer one page of one facet's buckets.
+
+        Raises:
+            As `search`.
+        """
+        started = time.perf_counter()
+        search, facet = parameters.search, parameters.facet
+        deadline = Deadline.after_ms(search.timeout_ms)
+        with self._cluster.reading(index.number) as horizon:
+            outcome = await self._scatter(
+                index, search, horizon, None, deadline, wants_all_buckets=True
+            )
+        values = outcome.memory.facets.values(facet.field)
+        selected = search.selected.get(facet.field, NONE_SELECTED)
+        order = BucketOrder(facet.sort, facet.hide_zero)
+        accepts = accepted_keys(
+            values, self._analyzer, parameters.key_pattern, parameters.key_query
+        )
+        with CountsReader(outcome.answers).next(values) as counts:
+            total = num_buckets(values, counts, selected, order, accepts)
+            buckets = page_of_buckets(
+                values, counts, selected, order, parameters.offset, parameters.per_page, accepts
+            )
+        return FacetPage(
+            page=parameters.page,
+            per_page=parameters.per_page,
+            facet=FacetResult(facet.field, facet.title, facet.position, buckets, None),
+            total=total,
+            seq=horizon,
+            shards=ShardSummary(self._cluster.num_shards, len(outcome.answers)),
+            timings=_timings(started, outcome.answers),
+        )
+
+    async def _find(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        horizon: int,
+        cursor: Cursor | None,
+        deadline: Deadline,
+    ) -> tuple[_Outcome, list[Hit]]:
+        """Ask the shards for the hits of a page, and merge them."""
+        sort, is_newest_first = parameters.sort, parameters.is_place_descending
+        offset, limit = 0 if cursor else parameters.offset, parameters.per_page
+        num_hits = num_first = offset + limit if limit else 0
+        if cursor is None and parameters.distinct is None:
+            num_first = num_asked(num_hits, self._cluster.num_shards)
+        while True:
+            outcome = await self._scatter(
+                index, parameters, horizon, cursor, deadline, num_hits=num_first
+            )
+            hits = merge_hits(
+                outcome.answers, sort, is_newest_first, offset, limit, parameters.distinct
+            )
+            if num_first == num_hits or not lacks_hits(
+                outcome.answers, hits, sort, is_newest_first, limit
+            ):
+                return outcome, hits
+            num_first = num_hits
+
+    # --- steps 1-5
+
+    async def _scatter(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        horizon: int,
+        cursor: Cursor | None,
+        deadline: Deadline,
+        *,
+        num_hits: int = 0,
+        wants_all_buckets: bool = False,
+    ) -> _Outcome:
+        """Ask the shards; afterwards every facet number in their answers has a text."""
+        memory = self._memory(index)
+        scored = UNRESTRICTED
+        if parameters.query:
+            scored = await self._scored_query(index, memory, parameters, horizon, deadline)
+        if parameters.filter_fields or parameters.sort:
+            await self._check_fields(index, memory, parameters, horizon, deadline)
+        plan = plan_facets(
+            parameters,
+            memory.facets,
+            horizon,
+            is_total=scored.query is None and not parameters.filters and not wants_all_buckets,
+            wants_all_buckets=wants_all_buckets,
+        )
+        is_inline = num_hits <= INLINE_HITS_MAX and parameters.marks is None
+        request = SearchRequest(
+            index=index.number,
+            horizon=horizon,
+            revision=index.revision,
+            query=scored.query,
+            filters=parameters.filters,
+            facets=plan.requests,
+            ranges=parameters.ranges,
+            sort=parameters.sort,
+            is_place_descending=parameters.is_place_descending,
+            num_hits=num_hits,
+            num_documents=num_inline(num_hits, self._cluster.num_shards) if is_inline else 0,
+            after=cursor.after if cursor and cursor.after else None,
+            distinct=parameters.distinct,
+            wants_explanation="score_details" in parameters.show,
+            timeout_ms=deadline.remaining_ms,
+        )
+        responses = await gather(
+            self._cluster,
+            "search",
+            request,
+            SearchResponse,
+            deadline,
+            is_partial=parameters.allows_partial,
+        )
+        answers = [(i, answer) for i, answer in enumerate(responses) if answer is not None]
+        if plan.requests:
+            await memory.facets.learn(index, answers, deadline)
+        return _Outcome(answers, horizon, memory, scored, plan)
+
+    async def _scored_query(
+        self,
+        index: Index,
+        memory: _IndexMemory,
+        parameters: SearchParameters,
+        horizon: int,
+        deadline: Deadline,
+    ) -> ScoredQuery:
+        """Parse and score the query text."""
+
+        def parse() -> ParsedQuery:
+            return parse_query(
+                parameters.query,
+                QueryOptions(parameters.match, parameters.prefix, parameters.typo),
+                memory.vocabulary,
+                self._analyzer,
+                self._limits.query_words_max,
+            )
+
+        return await score_query(index, parse, parameters, memory.statistics, horizon, deadline)
+
+    async def _check_fields(
+        self,
+        index: Index,
+        memory: _IndexMemory,
+        parameters: SearchParameters,
+        horizon: int,
+        deadline: Deadline,
+    ) -> None:
+        """Refuse filters and orders on fields that no document ever had a scalar value in.
+
+        An index without documents refuses nothing: nobody can tell yet.
+        """
+        knows = memory.knows_field
+        named = [key.field for key in parameters.sort if key.field is not None]
+        if all(map(knows, parameters.filter_fields)) and all(map(knows, named)):
+            return
+        statistics = await memory.statistics.of_words(
+            index, (), horizon, deadline, is_partial=parameters.allows_partial
+        )
+        if statistics.num_docs == 0:
+            return
+        known = sorted(memory.statistics.scalar_fields)
+        for name, param in parameters.filter_fields.items():
+            if not knows(name):
+                raise InvalidRequest(
+                    f"{name!r} is neither a facet nor a field with values to filter by; "
+                    f"the facets are {_listed(index.configuration.facets)}, "
+                    f"fields with values are {_listed(known)}",
+                    code="unknown_facet",
+                    param=param,
+                )
+        for name in named:
+            if not knows(name):
+                raise InvalidRequest(
+                    f"no item has a value to sort by in {name!r}; "
+                    f"fields with values are {_listed(known)}",
+                    code="unknown_sort_field",
+                    param=parameters.sort_param,
+                )
+
+    # --- steps 6-8
+
+    async def _documents(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        outcome: _Outcome,
+        hits: Sequence[Hit],
+        deadline: Deadline,
+    ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
+        """Return the stored bytes (and marks) of the hits, fetching those that are not here."""
+        missing = list(hits)
+        if parameters.marks is None:
+            missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
+            if not missing:
+                return [hit.answer.documents[hit.rank] for hit in hits], None
+        requests: list[FetchRequest | None] = []
+        for shard in range(self._cluster.num_shards):
+            records = np.array([hit.record for hit in missing if hit.shard == shard], np.uint64)
+            requests.append(
+                FetchRequest(
+                    index.number,
+                    outcome.horizon,
+                    index.revision,
+                    records.tobytes(),
+                    outcome.scored.query if parameters.marks is not None else None,
+                    parameters.marks,
+                )
+                if len(records)
+                else None
+            )
+        fetched = await gather_each(
+            self._cluster, "fetch", requests, FetchResponse, deadline, is_partial=True
+        )
+        documents: list[bytes] = []
+        marks: list[dict[str, Any]] = []
+        taken = [0] * self._cluster.num_shards
+        for hit in hits:
+            if parameters.marks is None and hit.rank < len(hit.answer.documents):
+                documents.append(hit.answer.documents[hit.rank])
+                continue
+            part = fetched[hit.shard]
+            if part is None:
+                raise Unavailable(f"shard {hit.shard} went away between finding and fetching hits")
+            documents.append(part.documents[taken[hit.shard]])
+            marks.append(part.marks[taken[hit.shard]] if part.marks else {})
+            taken[hit.shard] += 1
+        return documents, marks if parameters.marks is not None else None
+
+    def _facets(self, parameters: SearchParameters, outcome: _Outcome) -> list[FacetResult]:
+        """Merge the counts of all facets and choose their buckets."""
+        if not parameters.facets:
+            return []
+        return facet_results(
+            parameters,
+            outcome.plan,
+            outcome.memory.facets,
+            outcome.answers,
+            outcome.horizon,
+            self._analyzer,
+            is_complete=len(outcome.answers) == self._cluster.num_shards,
+        )
+
+    # --- what is remembered
+
+    def _cursor(
+        self, index: Index, parameters: SearchParameters, text: str, held: int | None
+    ) -> Cursor:
+        """Return the cursor of a request; its state is kept for a while."""
+        cursor = Cursor.decode(text, index.revision, len(parameters.sort))
+        if held is not None:
+            return Cursor(index.revision, held, cursor.after)
+        if cursor.is_start:
+            return Cursor(index.revision, self._leases.begin(index.number), ())
+        self._leases.go_on(index.number, cursor.horizon)
+        return cursor
+
+    def _memory(self, index: Index) -> _IndexMemory:
+        """Return what is remembered of an index under its present configuration."""
+        memory = self._memories.get(index.number)
+        if memory is None or memory.revision != index.revision:
+            memory = _IndexMemory(
+                index.configuration,
+                index.revision,
+                Vocabulary(index.configuration, self._analyzer),
+                StatisticsMemory(self._cluster),
+                FacetMemory(self._cluster),
+            )
+            self._memories[index.number] = memory
+        return memory
+
+    def _forget_dropped(self, catalog: Catalog) -> None:
+        """Let go of indexes that are no longer in the catalog."""
+        existing = {index.number for index in catalog.indexes.values()}
+        for number in [number for number in self._memories if number not in existing]:
+            del self._memories[number]
+
+
+def _listed(names: object) -> str:
+    """Return names for a message, cut to what a person reads."""
+    text = ", ".join(map(str, names)) or "none"  # type: ignore[call-overload]
+    return text if len(text) <= 500 else text[:500] + ", …"
+
+
+def _timings(started: float, answers: Sequence[tuple[int, SearchResponse]]) -> Timings:
+    """Return the phases: a shard's are those of the slowest one."""
+    search, facets, sort = map(max, zip(*[answer.timings_us for _, answer in answers], strict=True))
+    total = int((time.perf_counter() - started) * 1_000_000)
+    return Timings(total, search, facets, sort)
+
+
+def _next_cursor(
+    cursor: Cursor | None, parameters: SearchParameters, hits: Sequence[Hit]
+) -> str | None:
+    """Return where to go on: behind the last hit of a full page of a cursor's search."""
+    if cursor is None or not hits or len(hits) < parameters.per_page:
+        return None
+    last = hits[-1]
+    after = (*last.sort_values, last.score, last.place)
+    return Cursor(cursor.revision, cursor.horizon, after).encode()

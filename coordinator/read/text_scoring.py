@@ -1,0 +1,268 @@
+"""What scoring knows of an index: statistics of all live documents, asked for once per horizon.
+
+    words of a query ─▶ known for this horizon?  yes ─▶ weights (common.scoring)
+                                │ no
+                                └─▶ one `statistics` call to every shard, answers added up
+
+Document frequencies, lengths and numbers of documents add up over shards, so a score depends on
+the live documents only: not on how many shards there are or how their segments lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from common.configuration import PrefixMode, SearchableField, TypoMode
+from common.deadline import Deadline
+from common.protocol.messages import (
+    FieldWeight,
+    ScoredClause,
+    StatisticsRequest,
+    StatisticsResponse,
+    TextQuery,
+)
+from common.query import Phrase, Word
+from common.scoring import clause_weights, weigh_fields
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather
+from coordinator.parameters.parse import SearchParameters
+from coordinator.read.query_parser import ParsedQuery, words_of
+
+WORDS_REMEMBERED_MAX: Final = 10_000
+"""Per index and horizon; then all are forgotten."""
+
+QUERIES_REMEMBERED_MAX: Final = 2_000
+"""Scored queries per index and horizon."""
+FIELD_CHOICES_REMEMBERED_MAX: Final = 64
+"""Different `search_fields` per index and horizon."""
+
+HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
+"""One clause must match, and there is none: no document does."""
+
+
+QueryKey: TypeAlias = tuple[str, str, PrefixMode, TypoMode, tuple[SearchableField, ...] | None]
+"""Everything of a request that its scored query depends on, beside the index and the horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredQuery:
+    """A query text with weights; None restricts nothing."""
+
+    query: TextQuery | None
+    ignored_words: list[str]
+    """Words that no document has, left out since another one is known."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """Sums over all shards, of the live documents as of one horizon."""
+
+    horizon: int
+    num_docs: int = -1
+    """-1: not asked for yet."""
+    fields: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By path: documents that have words in the field, and how many words these are."""
+    doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
+    """By `MatchKind`."""
+    field_weights: dict[tuple[SearchableField, ...] | None, tuple[FieldWeight, ...]] = field(
+        default_factory=dict
+    )
+    """Weights of the fields that a query searches, by what it names."""
+    queries: dict[QueryKey, ScoredQuery] = field(default_factory=dict)
+    """Queries that were scored already: people type the same words."""
+
+    def add_up(self, words: Sequence[Word], parts: Sequence[StatisticsResponse]) -> None:
+        """Take in what the shards answered about some words."""
+        self.num_docs = sum(part.num_docs for part in parts)
+        fields: dict[str, tuple[int, int]] = {}
+        for part in parts:
+            for one in part.fields:
+                num_docs, length = fields.get(one.path, (0, 0))
+                fields[one.path] = (num_docs + one.num_docs, length + one.total_length)
+        self.fields = fields
+        self.field_weights.clear()
+        for i, word in enumerate(words):
+            freqs = [part.doc_freqs[i] for part in parts]
+            self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
+
+
+UNRESTRICTED: Final = ScoredQuery(None, [])
+
+
+class StatisticsMemory:
+    """The statistics of one index; what is not known yet is asked of the shards.
+
+    Attributes:
+        scalar_fields: fields that have, or had, scalar values; the set only grows.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._newest = Statistics(-1)
+        self.scalar_fields: set[str] = set()
+
+    def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
+        """Return a query that was scored already as of this horizon."""
+        return self._newest.queries.get(key) if self._newest.horizon == horizon else None
+
+    async def of_words(
+        self,
+        index: Index,
+        words: Sequence[Word],
+        horizon: int,
+        deadline: Deadline,
+        *,
+        is_partial: bool,
+    ) -> Statistics:
+        """Return statistics that know the given words.
+
+        With a shard away, a search that allows a partial answer is scored by what is there; that
+        is not remembered, since the next search may find all shards again. A shard may go away
+        while it is asked.
+        """
+        statistics = self._newest
+        if statistics.horizon != horizon or len(statistics.doc_freqs) > WORDS_REMEMBERED_MAX:
+            # A new object: searches that wait for an answer go on with theirs.
+            statistics = Statistics(horizon)
+            if horizon >= self._newest.horizon:
+                self._newest = statistics
+        unknown = [word for word in words if word not in statistics.doc_freqs]
+        if not unknown and statistics.num_docs >= 0:
+            return statistics
+        parts: list[StatisticsResponse] = []
+        if not (is_partial and self._cluster.failed_shards()):
+            parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
+        if len(parts) < self._cluster.num_shards:
+            statistics, unknown = Statistics(horizon), list(words)
+            parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
+        for part in parts:
+            self.scalar_fields.update(part.scalar_fields)
+        statistics.add_up(unknown, parts)
+        return statistics
+
+    async def _ask(
+        self,
+        index: Index,
+        words: Sequence[Word],
+        horizon: int,
+        deadline: Deadline,
+        *,
+        is_partial: bool,
+    ) -> list[StatisticsResponse]:
+        """Return what the shards say about some words; fewer than all only if partial."""
+        answers = await gather(
+            self._cluster,
+            "statistics",
+            StatisticsRequest(index.number, horizon, index.revision, tuple(words)),
+            StatisticsResponse,
+            deadline,
+            is_partial=is_partial,
+        )
+        return [answer for answer in answers if answer is not None]
+
+
+async def score_query(
+    index: Index,
+    parse: Callable[[], ParsedQuery],
+    parameters: SearchParameters,
+    memory: StatisticsMemory,
+    horizon: int,
+    deadline: Deadline,
+) -> ScoredQuery:
+    """Parse a query and give its clauses their weights; what is known is done once a horizon.
+
+    Blank text and mere punctuation restrict nothing.
+    """
+    key = (
+        parameters.query,
+        parameters.match,
+        parameters.prefix,
+        parameters.typo,
+        parameters.search_fields,
+    )
+    scored = memory.known_query(key, horizon)
+    if scored is not None:
+        return scored
+    parsed = parse()
+    if parsed.is_blank:
+        return UNRESTRICTED
+    statistics = await memory.of_words(
+        index,
+        words_of(parsed.clauses),
+        horizon,
+        deadline,
+        is_partial=parameters.allows_partial,
+    )
+    scored = _weigh(index, parsed, parameters, statistics)
+    if len(statistics.queries) < QUERIES_REMEMBERED_MAX:
+        statistics.queries[key] = scored
+    return scored
+
+
+def _weigh(
+    index: Index, parsed: ParsedQuery, parameters: SearchParameters, statistics: Statistics
+) -> ScoredQuery:
+    """Give the clauses of a query their weights.
+
+    A word that is nowhere in the index, not even as a prefix or with a typo, is ignored while
+    another clause is left; if none is, nothing matches.
+    """
+    doc_freqs = statistics.doc_freqs
+    clauses = []
+    ignored = []
+    for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
+        if isinstance(clause, Phrase) or any(doc_freqs[clause]):
+            weights = tuple(
+                tuple(
+                    count * weight
+                    for weight in clause_weights(doc_freqs[word], statistics.num_docs)
+                )
+                for word in words_of((clause,))
+            )
+            clauses.append(ScoredClause(clause, weights))
+        else:
+            ignored.append(clause.text)
+    if parsed.clauses and not clauses:
+        return ScoredQuery(HOPELESS, ignored)
+    configuration = index.configuration
+    query = TextQuery(
+        clauses=tuple(clauses),
+        required=parsed.num_required(len(clauses)),
+        is_leading=parsed.match == "last",
+        excluded=parsed.excluded,
+        fields=_field_weights(parameters, statistics),
+        k1=configuration.k1,
+        b=configuration.b,
+        proximity=configuration.proximity,
+    )
+    return ScoredQuery(query, ignored)
+
+
+def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tuple[FieldWeight, ...]:
+    """Return the fields that the query looks into: those asked for, or all that have words.
+
+    A field that is named stands for what lies in it too: `author` for `author.name`.
+    """
+    named = parameters.search_fields
+    known = statistics.field_weights.get(named)
+    if known is not None:
+        return known
+    weights: dict[str, float] = {}
+    if named is None:
+        weights = dict.fromkeys(statistics.fields, 1.0)
+    else:
+        for one in named:
+            inside = one.path + "."
+            for path in statistics.fields:
+                if path == one.path or path.startswith(inside):
+                    weights.setdefault(path, one.weight)
+    weighed = weigh_fields(statistics.fields, weights, statistics.num_docs)
+    result = tuple(
+        FieldWeight(path, one.weight, one.average_length) for path, one in sorted(weighed.items())
+    )
+    if len(statistics.field_weights) < FIELD_CHOICES_REMEMBERED_MAX:
+        statistics.field_weights[named] = result
+    return result

@@ -1,0 +1,1 @@
+"""The write path: batches are validated, partitioned, grouped and acknowledged."""

@@ -1,0 +1,723 @@
+"""WRITE PATH: validate → place → send → acknowledge.
+
+    body ──scan──▶ items, or errors ──divide──▶ a part for each shard ──group──▶ shards ──▶ answer
+    json_scan      nothing was sent yet         division               write_queue
+
+Every write is checked whole before anything of it is sent: a request that is refused with a 4xx has
+changed nothing. After that it can only fail for operating reasons (a shard died, a disk is full),
+and then the answer says that the outcome is unknown: sending it again is safe, because items are
+written by id.
+
+A bulk is read, scanned and spooled first, whatever its size, and then written in groups; a group
+is atomic on each shard, the whole is not (nor is it in other engines): if a shard dies in its
+middle, the groups before stay.
+
+A configuration is prepared on all shards behind the running one, then made durable in the catalog,
+then switched to on all shards. Writes of the index wait meanwhile. A crash before the catalog's
+rename leaves the old configuration everywhere, one after it the new one everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+import orjson
+
+from common import data_directory
+from common.configuration import parse_configuration
+from common.deadline import Deadline
+from common.errors import (
+    Conflict,
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    ServiceError,
+)
+from common.json.scan import ItemError, ItemScanner, ScannedItems, scan_item
+from common.limits import Limits
+from common.placement import ID_INTEGER_MAX
+from common.process.faults import fault
+from common.process.logs import Log
+from common.protocol.messages import IndexEntry, PrepareConfiguration
+from common.protocol.operations import Operation, Outcome
+from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
+from coordinator.cluster.cluster import Cluster
+from coordinator.settings import Settings
+from coordinator.write.partitioning import divide_operations
+from coordinator.write.spool import Spool
+from coordinator.write.write_queue import (
+    LARGE_GROUPS_UNDER_WAY_MAX,
+    Applied,
+    Batch,
+    Items,
+    WriteQueue,
+)
+
+SCAN_BYTES: Final = 1024 * 1024
+"""How much of a bulk body is gathered before it is scanned, and the size from which a batch is
+scanned in a thread: 2 ms of work, against 50 µs for the switch."""
+
+BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
+"""Groups at the shards, and one being read from the spool."""
+
+T = TypeVar("T")
+
+_log = Log("ingest")
+
+
+@dataclass(slots=True)
+class WriteResult:
+    """What a write did.
+
+    Attributes:
+        created: items that are new.
+        updated: items that replaced one.
+        deleted: items that are gone.
+        rejected: items that were refused.
+        errors: why, one object for each refused item, up to the limit `errors_reported_max`.
+        seq: the write's number; a search whose `meta.seq` is at least this one sees it.
+    """
+
+    created: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rejected: int = 0
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    seq: int = 0
+
+    def add(self, applied: Applied) -> None:
+        """Count what became of a batch."""
+        counts = np.bincount(applied.outcomes, minlength=len(Outcome))
+        self.created += int(counts[Outcome.CREATED])
+        self.updated += int(counts[Outcome.UPDATED])
+        self.deleted += int(counts[Outcome.DELETED])
+        self.seq = max(self.seq, applied.seq)
+
+
+class Ingest:
+    """All writes of the service.
+
+    Args:
+        cluster: the shards.
+        catalog: the indexes.
+        settings: sizes and times.
+    """
+
+    def __init__(self, cluster: Cluster, catalog: Catalog, settings: Settings) -> None:
+        self._cluster = cluster
+        self._catalog = catalog
+        self._settings = settings
+        self._limits: Limits = settings.limits
+        self._spool_folder: Path = data_directory.spool_folder(settings.data_dir)
+        self._queues: dict[int, WriteQueue] = {}
+        self._configuring = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        cluster.on_state(lambda shard: self._look_for_sources())
+
+    # --- items
+
+    async def put_items(self, index: Index, body: bytes, deadline: Deadline) -> WriteResult:
+        """Add the items of a JSON array, or replace those whose id exists: all or none.
+
+        Raises:
+            InvalidRequest: the body is no array of good items; `details["errors"]` names each bad
+                one by its position.
+            PayloadTooLarge: there are too many.
+        """
+        if body.lstrip(b" \t\r\n")[:1] != b"[":
+            raise InvalidRequest(
+                "the body must be a JSON array of items; newline-delimited JSON goes to "
+                "/{index}/index",
+                code="invalid_body",
+            )
+        if len(body) > SCAN_BYTES:
+            stretches = await asyncio.to_thread(self._scan, index, body)
+        else:
+            stretches = self._scan(index, body)
+        errors = _Errors(self._limits.errors_reported_max, "index")
+        for scanned in stretches:
+            errors.add(scanned)
+        errors.raise_if_any()
+        num_items = sum(scanned.num_items for scanned in stretches)
+        if num_items > self._limits.batch_items_max:
+            raise PayloadTooLarge(
+                f"a batch may have {self._limits.shown('batch_items_max')} items, not "
+                f"{num_items}; use /{{index}}/index for more"
+            )
+        result = WriteResult(seq=self._cluster.horizon(index.number))
+        for scanned in stretches:
+            if scanned.num_items:  # one of the two, for the second feed had nothing new
+                result.add(await self._write_items(index, _items(scanned), deadline))
+        return result
+
+    async def replace_item(
+        self,
+        index: Index,
+        item_id: bytes,
+        body: bytes,
+        deadline: Deadline,
+        *,
+        version: bytes | None = None,
+    ) -> WriteResult:
+        """Replace an item.
+
+        Args:
+            index: where it is.
+            item_id: canonical id from the path.
+            body: the whole new item as JSON; its id, if it has one, must be the same.
+            deadline: by which the write must be confirmed.
+            version: xxh64 of the stored bytes that must be there (If-Match).
+
+        Raises:
+            NotFound: `item_not_found`.
+            Conflict: the stored item is another version.
+            InvalidRequest: the item is not valid, or its id is another one (`id_mismatch`).
+        """
+        return await self._write_item(
+            index,
+            Operation.REPLACE,
+            item_id,
+            self._checked(index, item_id, body),
+            deadline,
+            version,
+        )
+
+    async def merge_item(
+        self,
+        index: Index,
+        item_id: bytes,
+        body: bytes,
+        deadline: Deadline,
+        *,
+        version: bytes | None = None,
+    ) -> WriteResult:
+        """Replace some fields of an item; like `replace_item` otherwise."""
+        return await self._write_item(
+            index, Operation.MERGE, item_id, self._checked(index, item_id, body), deadline, version
+        )
+
+    async def delete_item(
+        self, index: Index, item_id: bytes, deadline: Deadline, *, version: bytes | None = None
+    ) -> WriteResult:
+        """Remove an item.
+
+        Raises:
+            NotFound: `item_not_found`.
+            Conflict: the stored item is another version.
+        """
+        return await self._write_item(index, Operation.DELETE, item_id, item_id, deadline, version)
+
+    async def delete_items(
+        self, index: Index, item_ids: Sequence[bytes], deadline: Deadline
+    ) -> WriteResult:
+        """Remove items by canonical id; ids that are not there change nothing."""
+        return await self.write_operations(
+            index, [(Operation.DELETE, item_id, item_id) for item_id in item_ids], deadline
+        )
+
+    async def write_operations(
+        self,
+        index: Index,
+        operations: Sequence[tuple[Operation, bytes, bytes]],
+        deadline: Deadline,
+    ) -> WriteResult:
+        """Carry out operations (kind, canonical id, checked payload) in one group."""
+        result = WriteResult(seq=self._cluster.horizon(index.number))
+        if operations:
+            parts = divide_operations(operations, self._cluster.num_shards)
+            num_bytes = sum(len(payload) for _, _, payload in operations)
+            batch = Batch(len(operations), num_bytes, parts=parts)
+            result.add(await self._queue(index).write(batch, deadline))
+        return result
+
+    # --- bulk
+
+    async def bulk(
+        self, index: Index, chunks: AsyncIterator[bytes], *, skips_bad: bool = False
+    ) -> WriteResult:
+        """Load a body of any size: a JSON array, or newline-delimited JSON.
+
+        Nothing is written before all of it was read.
+
+        Args:
+            index: where to.
+            chunks: the body, decompressed; an exception from it means that the body is cut off.
+            skips_bad: write the good items although there are bad ones.
+
+        Returns:
+            Counts, and the errors of the bad ones.
+
+        Raises:
+            InvalidRequest: there are bad items; nothing was written.
+            StorageFull: no room for the body; nothing was written.
+            Unavailable: a shard went away; the groups before were written.
+        """
+        self._queue(index)  # the index is still there
+        spool = await asyncio.to_thread(Spool, self._spool_folder)
+        is_handed_over = False
+        try:
+            errors = await self._spool_body(index, chunks, spool)
+            if not skips_bad:
+                errors.raise_if_any()
+            # The rest happens whether or not the client still waits for it.
+            writing = self._start(self._write_spool(index, spool))
+            is_handed_over = True
+            result: WriteResult = await asyncio.shield(writing)
+        finally:
+            if not is_handed_over:
+                spool.close()
+        result.rejected, result.errors = errors.num, errors.listed
+        return result
+
+    async def _spool_body(
+        self, index: Index, chunks: AsyncIterator[bytes], spool: Spool
+    ) -> _Errors:
+        """Read, scan and spool a body; the next bytes are received while a thread scans."""
+        scanner = ItemScanner(index.configuration.facets, self._limits)
+        errors = _Errors(self._limits.errors_reported_max, "line", lambda: bool(scanner.is_array))
+
+        def scan(data: bytes, is_last: bool) -> None:
+            for scanned in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
+                errors.add(scanned)
+                spool.append(scanned)
+
+        gathered: list[bytes] = []
+        num_gathered = 0
+        scanning: asyncio.Future[None] | None = None
+        try:
+            async for chunk in chunks:
+                gathered.append(chunk)
+                num_gathered += len(chunk)
+                if num_gathered >= SCAN_BYTES:
+                    if scanning is not None:
+                        await scanning
+                    data, gathered, num_gathered = b"".join(gathered), [], 0
+                    scanning = asyncio.ensure_future(asyncio.to_thread(scan, data, False))
+        finally:
+            if scanning is not None:
+                await asyncio.wait((scanning,))  # the thread must not outlive the spool
+        if scanning is not None:
+            scanning.result()
+        await asyncio.to_thread(scan, b"".join(gathered), True)
+        return errors
+
+    async def _write_spool(self, index: Index, spool: Spool) -> WriteResult:
+        """Write what was spooled, group after group."""
+        settings, num_shards = self._settings, self._cluster.num_shards
+        # A configuration change may hold writes for long; a bulk waits for it.
+        patience_ms = settings.configure_timeout_ms
+        result = WriteResult(seq=self._cluster.horizon(index.number))
+        under_way: deque[asyncio.Task[Applied]] = deque()
+        stretches = spool.stretches(settings.group_bytes * num_shards, settings.group_operations)
+
+        def next_batch() -> tuple[Items, Any] | None:
+            items = next(stretches, None)
+            if items is None:
+                return None
+            return items, items.divide(num_shards) if items.has_id.all() else None
+
+        try:
+            while (read := await asyncio.to_thread(next_batch)) is not None:
+                items, parts = read
+                batch = _batch(items, parts)
+                write = self._queue(index).write(batch, Deadline.after_ms(patience_ms))
+                under_way.append(asyncio.create_task(write))
+                del read, items, parts, batch, write
+                if len(under_way) >= BULK_BATCHES_MAX:
+                    result.add(await under_way.popleft())
+            while under_way:
+                result.add(await under_way.popleft())
+        except ServiceError as error:
+            written = await asyncio.gather(*under_way, return_exceptions=True)
+            for applied in written:
+                if isinstance(applied, Applied):
+                    result.add(applied)
+            error.details = {**error.details, "created": result.created, "updated": result.updated}
+            raise
+        finally:
+            spool.close()
+        return result
+
+    # --- indexes
+
+    async def configure(
+        self, name: str, document: dict[str, Any], deadline: Deadline | None = None
+    ) -> tuple[Index, list[str]]:
+        """Create an index, or change the configuration of a running one: on all shards or none.
+
+        Args:
+            name: of the index (checked by the caller).
+            document: as posted.
+            deadline: how long to wait; the change goes on behind it.
+
+        Returns:
+            The index as it is now, and warnings about keys that have no effect.
+
+        Raises:
+            InvalidRequest: `invalid_configuration`, names each wrong path.
+            Unavailable: a shard is away; nothing was changed.
+        """
+        _, warnings = parse_configuration(document, self._limits)
+        if name in self._catalog.aliases:
+            raise InvalidRequest(
+                f"{name!r} is an alias of {self._catalog.aliases[name]!r}; configure that index",
+                code="invalid_index_name",
+            )
+        index = await self._wait_for(self._configure(name, document), deadline)
+        return index, warnings
+
+    async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
+        """Remove an index and its data.
+
+        Raises:
+            NotFound: there is none.
+        """
+        await self._wait_for(self._delete_index(name), deadline)
+
+    async def _configure(self, name: str, document: dict[str, Any]) -> Index:
+        """Prepare, commit, switch."""
+        async with self._configuring:
+            current = self._catalog.indexes.get(name)
+            if current is None:
+                self._check_number(1)
+            stored = self._catalog.state.new_entry(name, document)
+            queue = None if current is None else self._queue(current)
+            if queue is not None:
+                await queue.hold()
+            try:
+                await self._prepare(stored.entry)
+                await self._catalog.change(lambda state: state.with_index(stored), is_active=False)
+                await self._cluster.push_catalog()
+                self._catalog.activate()
+            finally:
+                if queue is not None:
+                    queue.release()
+            _log.info("configured", index=name, number=stored.number, revision=stored.revision)
+            return self._catalog.indexes[name]
+
+    async def _prepare(self, entry: IndexEntry) -> None:
+        """Let all shards build a new revision behind the running one."""
+        timeout_ms = self._settings.configure_timeout_ms
+        params = PrepareConfiguration(entry)
+        calls: list[asyncio.Future[None]] = []
+        try:
+            for shard in self._cluster.shards:
+                # One by one: what was called before a failure must be waited for.
+                calls.append(shard.call("prepare", params, None, timeout_ms))  # noqa: PERF401
+            for call in calls:
+                await call
+        except ServiceError:
+            await asyncio.gather(*calls, return_exceptions=True)
+            await self._cluster.push_catalog()  # it does not name the revision: thrown away
+            raise
+
+    async def _delete_index(self, name: str) -> None:
+        """Commit, hide, drop."""
+        async with self._configuring:
+            index = self._catalog.index(name)
+            queue = self._queue(index)
+            await queue.hold()
+            try:
+                await self._catalog.change(
+                    lambda state: state.without_index(index.name), is_active=False
+                )
+                self._catalog.activate()
+                queue.fail_waiting(_no_index(index.name))
+                del self._queues[index.number]
+                await self._cluster.push_catalog()
+                self._cluster.forget(index.number)
+            finally:
+                queue.release()
+            _log.info("deleted", index=index.name, number=index.number)
+
+    async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
+        """Make new indexes of what a snapshot has: all of them on all shards, or nothing.
+
+        The catalog names them together, when every shard has made them, and keeps their source
+        until it is known that every shard still has them: one that was killed in between, and has
+        thrown away what nothing named yet, makes them again of the source instead of empty.
+
+        Args:
+            wanted: with names that are checked.
+            deadline: how long to wait; the work goes on behind it.
+
+        Raises:
+            Conflict: `index_exists`.
+            InvalidRequest: `too_many_indexes`.
+            Unavailable: a shard is away.
+            StorageFull: no room.
+            InternalError: `snapshot_damaged`. In any case nothing was changed.
+        """
+        await self._wait_for(self._restore(wanted), deadline)
+
+    async def _restore(self, wanted: Sequence[Restored]) -> None:
+        """Prepare, commit, switch, and let the source go."""
+        async with self._configuring:
+            catalog = self._catalog
+            for one in wanted:
+                if one.name in catalog.indexes or one.name in catalog.aliases:
+                    raise Conflict(
+                        f"there is an index or alias {one.name!r} already; restore under another "
+                        "name, or delete it first",
+                        code="index_exists",
+                    )
+            self._check_number(len(wanted))
+            stored: list[StoredIndex] = []
+            state = catalog.state
+            for one in wanted:
+                index = state.new_entry(one.name, one.configuration)
+                stored.append(msgspec.structs.replace(index, source=one.source))
+                state = state.with_index(stored[-1])
+            for index in stored:
+                await self._prepare(index.entry)
+            fault("restore.prepared")
+
+            def with_all(state: CatalogState) -> CatalogState:
+                for index in stored:
+                    state = state.with_index(index)
+                return state
+
+            try:
+                await catalog.change(with_all, is_active=False)
+            except ServiceError:
+                await self._cluster.push_catalog()  # it does not name them: thrown away
+                raise
+            fault("restore.named")
+            for index, one in zip(stored, wanted, strict=True):
+                self._cluster.take_up(index.number, one.source.seq)
+            await self._cluster.push_catalog()
+            catalog.activate()
+            for index in stored:
+                _log.info("restored", index=index.name, number=index.number)
+            await self._let_sources_go()
+
+    async def _let_sources_go(self) -> None:
+        """Forget what restored indexes were made of, if all shards have them.
+
+        All shards serve, and nobody changes indexes: so each has taken the catalog as it is.
+        """
+        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
+            await self._catalog.change(CatalogState.without_sources, is_active=False)
+
+    def _look_for_sources(self) -> None:
+        """Let sources go that are still there when the last shard has come back."""
+        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
+            self._start(self._let_sources_go_later())
+
+    async def _let_sources_go_later(self) -> None:
+        async with self._configuring:
+            await self._let_sources_go()
+
+    def _check_number(self, num_new: int) -> None:
+        """Refuse more indexes than there may be."""
+        if len(self._catalog.indexes) + num_new > self._limits.indexes_max:
+            raise InvalidRequest(
+                f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
+                code="too_many_indexes",
+            )
+
+    async def while_unchanged(
+        self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline
+    ) -> T:
+        """Do something during which no index is made, configured or dropped; writes go on."""
+
+        async def run() -> T:
+            async with self._configuring:
+                return await work()
+
+        result: T = await self._wait_for(run(), deadline)
+        return result
+
+    # --- parts
+
+    def num_waiting(self) -> int:
+        """Return how many batches wait, over all indexes."""
+        return sum(queue.num_waiting for queue in self._queues.values())
+
+    def _queue(self, index: Index) -> WriteQueue:
+        """Return the queue of an index that is still there."""
+        current = self._catalog.indexes.get(index.name)
+        if current is None or current.number != index.number:
+            raise _no_index(index.name)
+        queue = self._queues.get(index.number)
+        if queue is None:
+            queue = self._queues[index.number] = WriteQueue(
+                self._cluster,
+                index.number,
+                group_bytes=self._settings.group_bytes,
+                group_operations=self._settings.group_operations,
+                waiting_max=self._settings.writes_waiting_max,
+                timeout_ms=self._settings.write_timeout_ms,
+            )
+        return queue
+
+    def _scan(self, index: Index, body: bytes) -> list[ScannedItems]:
+        """Scan a whole body."""
+        scanner = ItemScanner(index.configuration.facets, self._limits)
+        return [scanner.feed(body), scanner.finish()]
+
+    def _checked(self, index: Index, item_id: bytes, body: bytes) -> bytes:
+        """Check the item of a single operation; returns it with its id."""
+        found = scan_item(body, index.configuration.facets, self._limits)
+        if isinstance(found, ItemError):
+            raise InvalidRequest(found.message, code=found.code)
+        if found is None:
+            body = with_id(body, item_id)
+        elif found != item_id:
+            raise InvalidRequest(
+                f"the item's id is {found.decode()!r}, the path's {item_id.decode()!r}; leave it "
+                "out of the item, or make them equal",
+                code="id_mismatch",
+                param="id",
+            )
+        if len(body) > self._limits.item_bytes_max:
+            raise PayloadTooLarge(f"an item may have {self._limits.shown('item_bytes_max')} bytes")
+        return body
+
+    async def _write_item(
+        self,
+        index: Index,
+        operation: Operation,
+        item_id: bytes,
+        payload: bytes,
+        deadline: Deadline,
+        version: bytes | None,
+    ) -> WriteResult:
+        """Carry out one operation and tell what became of it."""
+        versions = None if version is None else {0: version}
+        parts = divide_operations(
+            [(operation, item_id, payload)], self._cluster.num_shards, versions
+        )
+        applied = await self._queue(index).write(Batch(1, len(payload), parts=parts), deadline)
+        outcome = applied.outcomes[0]
+        if outcome == Outcome.NOT_FOUND:
+            raise NotFound(
+                f"there is no item {item_id.decode()!r} in index {index.name!r}",
+                code="item_not_found",
+            )
+        if outcome == Outcome.CONFLICT:
+            raise Conflict(
+                f"item {item_id.decode()!r} is no longer the version that If-Match names"
+            )
+        if outcome == Outcome.CORRUPT:
+            raise InternalError(
+                f"item {item_id.decode()!r} is damaged on disk: write it again as a whole, or "
+                "restore the index from a backup",
+                code="item_corrupt",
+            )
+        if outcome == Outcome.INVALID:
+            raise InvalidRequest(
+                "the merged item would break a limit (fields, values or bytes of an item)",
+                code="invalid_item",
+            )
+        result = WriteResult()
+        result.add(applied)
+        return result
+
+    async def _write_items(self, index: Index, items: Items, deadline: Deadline) -> Applied:
+        """Write items as one batch."""
+        parts = items.divide(self._cluster.num_shards) if items.has_id.all() else None
+        return await self._queue(index).write(_batch(items, parts), deadline)
+
+    def _start(self, coroutine: Any) -> asyncio.Task[Any]:
+        """Run something that goes on when its request has gone."""
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._finish)
+        return task
+
+    def _finish(self, task: asyncio.Task[Any]) -> None:
+        """Let a task go; look at its failure, whoever else does."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ServiceError):
+            _log.error("write failed", cause=error)
+
+    async def _wait_for(self, coroutine: Any, deadline: Deadline | None) -> Any:
+        """Wait for something that goes on behind the deadline."""
+        task = self._start(coroutine)
+        try:
+            seconds = None if deadline is None else deadline.remaining_seconds
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                "it takes longer than this request's deadline, and goes on; look again later"
+            ) from None
+
+
+class _Errors:
+    """The bad items of a body: all are counted, the first ones listed."""
+
+    def __init__(self, num_max: int, unit: str, is_array: Any = None) -> None:
+        self.num = 0
+        self.listed: list[dict[str, Any]] = []
+        self._num_max = num_max
+        self._unit = unit
+        self._is_array = is_array
+
+    def add(self, scanned: ScannedItems) -> None:
+        """Take the errors of a stretch."""
+        self.num += len(scanned.errors)
+        unit = "index" if self._is_array is not None and self._is_array() else self._unit
+        for error in scanned.errors[: self._num_max - len(self.listed)]:
+            listed = {unit: error.position, "code": error.code, "message": error.message}
+            if error.id is not None:
+                listed["id"] = error.id
+            self.listed.append(listed)
+
+    def raise_if_any(self) -> None:
+        """Refuse the body."""
+        if not self.listed:
+            return
+        first = self.listed[0]
+        where = "line" if "line" in first else "index"
+        more = f" (and {self.num - 1} more)" if self.num > 1 else ""
+        raise InvalidRequest(
+            f"{'line' if where == 'line' else 'item'} {first[where]}: {first['message']}{more}; "
+            "nothing was stored",
+            code=first["code"],
+            details={"rejected": self.num, "errors": self.listed},
+        )
+
+
+def with_id(item: bytes, item_id: bytes) -> bytes:
+    """Put an id in front of the fields of an item (valid JSON) that has none.
+
+    Digits become a number, anything else a text.
+    """
+    inside = item.strip(b" \t\r\n")[1:]
+    is_number = item_id.isdigit() and (item_id == b"0" or item_id[:1] != b"0")
+    if is_number and int(item_id) <= ID_INTEGER_MAX:
+        text = item_id
+    else:
+        text = orjson.dumps(item_id.decode())
+    separator = b"" if inside.lstrip(b" \t\r\n") == b"}" else b","
+    return b'{"id":%b%b%b' % (text, separator, inside)
+
+
+def _items(scanned: ScannedItems) -> Items:
+    """Return what was scanned as it is written."""
+    return Items(scanned.payload, scanned.starts, scanned.ends, scanned.id_hashes, scanned.has_id)
+
+
+def _batch(items: Items, parts: Any) -> Batch:
+    """Make a batch of items that may have been divided already."""
+    num_bytes = int((items.ends - items.starts).sum())
+    if parts is None:
+        return Batch(len(items.starts), num_bytes, items=items)
+    return Batch(len(items.starts), num_bytes, parts=parts)
+
+
+def _no_index(name: str) -> NotFound:
+    """Return the error for an index that is gone."""
+    return NotFound(f"there is no index {name!r} any more", code="index_not_found")

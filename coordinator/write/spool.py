@@ -1,0 +1,111 @@
+"""Spool: the items of a bulk body on disk, between being read and being written.
+
+A bulk changes nothing unless all of it was read and found good, and a body may be larger than
+memory: so its items wait in two files without a name (the system takes them back when the process
+ends, however it ends).
+
+    payload   bytes of the body that hold items, one stretch after the other
+    rows      per item four int64: start in payload, end, hash of the id, whether it has one
+
+Costs: the bytes pass the page cache once in each direction (about 0.4 µs for an item of 500 bytes);
+nothing is synced, for nothing of it has to survive. Memory: what is being read or written.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.data_directory import full_disk_told
+from common.file_io import read_all, write_all
+from common.json.scan import ScannedItems
+from coordinator.write.write_queue import Items
+
+_ROW_INTEGERS: Final = 4
+_ROW_BYTES: Final = 8 * _ROW_INTEGERS
+_ROWS_AT_ONCE: Final = 65_536
+
+_NO_ROOM: Final = "no room for this body; nothing was written"
+
+
+class Spool:
+    """The items of one bulk.
+
+    Args:
+        folder: in the data directory, so that its disk, not another one, must have the room.
+
+    Attributes:
+        num_items: appended so far.
+        num_bytes: of payload so far.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        with full_disk_told(_NO_ROOM):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Open as long as the spool is.
+            self._payload = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+            self._rows = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        self.num_items = 0
+        self.num_bytes = 0
+
+    def close(self) -> None:
+        """Give the room back."""
+        self._payload.close()
+        self._rows.close()
+
+    def append(self, scanned: ScannedItems) -> None:
+        """Add the good items of a stretch of the body.
+
+        Raises:
+            StorageFull: the disk has no room.
+        """
+        if scanned.num_items == 0:
+            return
+        first, last = int(scanned.starts[0]), int(scanned.ends[-1])
+        offset = self.num_bytes - first
+        rows = np.empty((scanned.num_items, _ROW_INTEGERS), np.int64)
+        rows[:, 0] = scanned.starts + offset
+        rows[:, 1] = scanned.ends + offset
+        rows[:, 2] = scanned.id_hashes.view(np.int64)
+        rows[:, 3] = scanned.has_id
+        with full_disk_told(_NO_ROOM):
+            write_all(self._payload.fileno(), scanned.payload[first:last].data)
+            write_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"))
+        self.num_items += scanned.num_items
+        self.num_bytes += last - first
+
+    def stretches(self, num_bytes: int, num_items: int) -> Iterator[Items]:
+        """Read the items back in their order.
+
+        Args:
+            num_bytes: of a stretch, at most (an item that is larger comes alone).
+            num_items: of a stretch, at most.
+        """
+        position = 0
+        while position < self.num_items:
+            rows = self._read_rows(position, min(num_items, _ROWS_AT_ONCE))
+            start = int(rows[0, 0])
+            fitting = int(np.searchsorted(rows[:, 1], start + num_bytes, side="right"))
+            rows = rows[: max(fitting, 1)]
+            payload = np.empty(int(rows[-1, 1]) - start, np.uint8)
+            read_all(self._payload.fileno(), payload.data, start)
+            yield Items(
+                payload,
+                rows[:, 0] - start,
+                rows[:, 1] - start,
+                rows[:, 2].copy().view(np.uint64),
+                rows[:, 3].astype(np.bool_),
+            )
+            position += len(rows)
+
+    def _read_rows(self, first: int, num: int) -> NDArray[np.int64]:
+        """Read rows from `first` on, as many as there are up to `num`."""
+        num = min(num, self.num_items - first)
+        rows = np.empty((num, _ROW_INTEGERS), np.int64)
+        read_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"), first * _ROW_BYTES)
+        return rows

@@ -1,0 +1,505 @@
+"""Group commit: the writes of one index, joined into groups, a few groups under way at a time.
+
+    requests ──▶ queue ──▶ group 41  ─▶ shard 0: answered    shard 1: committing
+                           group 42  ─▶ shard 0: committing  shard 1: waiting in its queue
+                 (next)    group 43     joined from whatever comes until a shard has nothing to do
+
+A commit costs about the same for one operation and for a hundred. So the next group gathers as long
+as all shards that it needs have something to do; what is large (a bulk) goes ahead, so that no
+shard waits for its way. (Beginning the next group at once made groups of 3 operations a shard of 16
+writers, this way they are of 5: 2,800 instead of 2,300 items a second among a million, p99 10.6
+instead of 11.8 ms; with one writer nothing changes. 2 shards, 2 cores, 2026-11-21.) Each group has
+one sequence number; groups reach every shard in the order of their numbers.
+
+A group is *settled* when every shard that got a part of it has answered or failed. Groups are
+settled in order: then the horizon moves, and only then the requests are answered, so whoever was
+answered sees the write. A shard that failed has either refused (then it did not apply its part), or
+its connection ended: then whether it applied the part is decided by the time it is connected again,
+and the requests with operations there are answered `shard_unavailable`: outcome unknown, safe to
+send again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, InternalError, ServiceError, Unavailable
+from common.placement import shards_of
+from common.process.logs import Log
+from common.process.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
+from common.protocol.framing import JOIN_MAX_BYTES
+from common.protocol.messages import ApplyRequest, ApplyResponse
+from coordinator.cluster.cluster import Cluster
+from coordinator.write.partitioning import Part, Parts, divide, places_of
+
+GROUPS_UNDER_WAY_MAX: Final = 3
+LARGE_GROUPS_UNDER_WAY_MAX: Final = 2
+LARGE_BYTES: Final = 256 << 10
+LARGE_OPERATIONS: Final = 256
+"""From so much on the waiting batches do not gather any longer."""
+
+_log = Log("ingest")
+
+
+class Applied(NamedTuple):
+    """What became of a batch."""
+
+    outcomes: NDArray[np.uint8]
+    """`Outcome` per operation."""
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Items that are still to be divided over the shards."""
+
+    payload: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    id_hashes: NDArray[np.uint64]
+    has_id: NDArray[np.bool_]
+
+    def divide(self, num_shards: int, seq: int = 0, first_position: int = 0) -> Parts:
+        """Divide; seq and position matter only where an item has no id."""
+        places = places_of(seq, first_position, len(self.starts))
+        shards = shards_of(self.id_hashes, self.has_id, places, num_shards)
+        return divide(self.payload, self.starts, self.ends, shards, num_shards)
+
+
+class Batch:
+    """The operations of one request (or of a stretch of a bulk), to be written in one group.
+
+    Args:
+        num_operations: how many there are.
+        num_bytes: of all payloads.
+        parts: by shard.
+        items: instead of parts: items without ids among them, whose shard depends on the place that
+            they get, so that they are divided when their group is made.
+
+    Attributes:
+        future: what became of them.
+        request_ids: of the request.
+    """
+
+    __slots__ = (
+        "future",
+        "items",
+        "num_bytes",
+        "num_operations",
+        "outcomes",
+        "parts",
+        "request_ids",
+    )
+
+    def __init__(
+        self,
+        num_operations: int,
+        num_bytes: int,
+        parts: Parts | None = None,
+        items: Items | None = None,
+    ) -> None:
+        assert (parts is None) != (items is None)
+        self.num_operations = num_operations
+        self.num_bytes = num_bytes
+        self.parts = parts or {}
+        self.items = items
+        self.outcomes = np.zeros(num_operations, np.uint8)
+        self.future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self.request_ids = REQUEST_IDS.get()
+
+
+class _Group:
+    """Batches that are written together."""
+
+    __slots__ = ("batches", "errors", "num_shards", "seq", "unanswered")
+
+    def __init__(self, seq: int, batches: list[Batch]) -> None:
+        self.seq = seq
+        self.batches = batches
+        self.num_shards = 0
+        self.unanswered: set[int] = set()  # shards
+        self.errors: dict[int, ServiceError] = {}  # by shard
+
+
+class WriteQueue:
+    """The writes of one index.
+
+    Args:
+        cluster: the shards.
+        index: number of the index.
+        group_bytes: of payload that one shard gets in a group, about.
+        group_operations: greatest number of operations of a group.
+        waiting_max: greatest number of batches that wait.
+        timeout_ms: within which a shard must have answered a group.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        index: int,
+        *,
+        group_bytes: int,
+        group_operations: int,
+        waiting_max: int,
+        timeout_ms: int,
+    ) -> None:
+        self._cluster = cluster
+        self._index = index
+        self._group_bytes = group_bytes * cluster.num_shards
+        self._group_operations = group_operations
+        self._waiting_max = waiting_max
+        self._timeout_ms = timeout_ms
+        self._waiting: deque[Batch] = deque()
+        self._under_way: deque[_Group] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._is_pump_scheduled = False
+        self._is_dividing = False
+        self._num_holds = 0
+        self._idle: asyncio.Event = asyncio.Event()
+
+    @property
+    def num_waiting(self) -> int:
+        """Batches that no group has taken yet."""
+        return len(self._waiting)
+
+    async def write(self, batch: Batch, deadline: Deadline) -> Applied:
+        """Write a batch.
+
+        Returns:
+            When it is on disk on every shard concerned, and visible.
+
+        Raises:
+            Unavailable: `overloaded` or `starting`, nothing was written; `shard_unavailable`, the
+                outcome is unknown where the message does not say otherwise.
+            DeadlineExceeded: if nothing was written so far, nothing will be.
+        """
+        if len(self._waiting) >= self._waiting_max:
+            raise Unavailable(
+                f"{len(self._waiting)} writes to this index are waiting already; try again in a "
+                "second",
+                code="overloaded",
+            )
+        self._waiting.append(batch)
+        self._schedule_pump()
+        timer = self._loop.call_later(deadline.remaining_seconds, self._expire, batch)
+        try:
+            return await batch.future
+        except asyncio.CancelledError:
+            # Whoever waited has gone. A group that has the batch goes on, for the others' sake.
+            self._withdraw(batch)
+            raise
+        finally:
+            timer.cancel()
+
+    def _expire(self, batch: Batch) -> None:
+        """Answer a batch whose deadline has passed; a group that has it goes on."""
+        if self._withdraw(batch):
+            _fail(
+                batch, DeadlineExceeded("the write waited until its deadline; nothing was written")
+            )
+        else:
+            _fail(
+                batch,
+                DeadlineExceeded(
+                    "the write was not confirmed within its deadline; it may still be carried out"
+                ),
+            )
+
+    async def hold(self) -> None:
+        """Start no further group, and return when none is under way; `release` must follow."""
+        self._num_holds += 1
+        try:
+            while self._under_way or self._is_dividing:
+                self._idle.clear()
+                await self._idle.wait()
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Go on."""
+        self._num_holds -= 1
+        self._schedule_pump()
+
+    def fail_waiting(self, error: ServiceError) -> None:
+        """Answer everything that waits with an error (the index was deleted)."""
+        while self._waiting:
+            _fail(self._waiting.popleft(), error)
+
+    def _withdraw(self, batch: Batch) -> bool:
+        """Take a batch out of the queue; False if a group has it already."""
+        try:
+            self._waiting.remove(batch)
+        except ValueError:
+            return False
+        return True
+
+    # --- groups
+
+    def _schedule_pump(self) -> None:
+        """Make groups after this loop iteration, so that what comes in it is joined."""
+        if not self._is_pump_scheduled:
+            self._is_pump_scheduled = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Make and send groups as far as may be under way."""
+        self._is_pump_scheduled = False
+        while self._waiting and not self._num_holds and not self._is_dividing and self._may_begin():
+            try:
+                seq = self._cluster.next_seq()
+            except Unavailable as error:
+                self.fail_waiting(error)
+                return
+            batches = self._refuse_unreachable(self._take_batches())
+            if not batches:
+                continue
+            group = _Group(seq, batches)
+            REQUEST_IDS.set(_request_ids(batches))  # of this callback, and of what it begins
+            if any(batch.items is not None for batch in group.batches):
+                self._is_dividing = True
+                task = self._loop.create_task(asyncio.to_thread(self._divide, group))
+                task.add_done_callback(partial(self._send_divided, group))
+                return
+            self._send(group)
+
+    def _may_begin(self) -> bool:
+        """Return whether the next group is to be begun now, rather than gather more batches."""
+        if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
+            return False
+        busy = {shard for group in self._under_way for shard in group.unanswered}
+        num_bytes = num_operations = 0
+        for batch in self._waiting:
+            needed = self._needed_shards(batch)
+            if not needed or not busy.issuperset(needed):
+                return True
+            num_bytes += batch.num_bytes
+            num_operations += batch.num_operations
+            if num_bytes >= LARGE_BYTES or num_operations >= LARGE_OPERATIONS:
+                return len(self._under_way) < LARGE_GROUPS_UNDER_WAY_MAX
+        return False
+
+    def _take_batches(self) -> list[Batch]:
+        """Take as many waiting batches as fit into one group, at least one."""
+        batches: list[Batch] = []
+        num_bytes = num_operations = 0
+        while self._waiting:
+            batch = self._waiting[0]
+            num_bytes += batch.num_bytes
+            num_operations += batch.num_operations
+            if batches and (
+                num_bytes > self._group_bytes or num_operations > self._group_operations
+            ):
+                break
+            batches.append(self._waiting.popleft())
+        return batches
+
+    def _refuse_unreachable(self, batches: list[Batch]) -> list[Batch]:
+        """Fail the batches that need a shard that is away, before anything of them is written."""
+        failed = self._cluster.failed_shards()
+        if not failed:
+            return batches
+        reachable = []
+        for batch in batches:
+            needed = self._needed_shards(batch)
+            away = [shard for shard in failed if shard in needed]
+            if away:
+                _fail(
+                    batch,
+                    Unavailable(f"shard {away[0]} is away; nothing was written; try again shortly"),
+                )
+            else:
+                reachable.append(batch)
+        return reachable
+
+    def _needed_shards(self, batch: Batch) -> Collection[int]:
+        """Return the shards that a batch needs: any, as long as it is not divided."""
+        return batch.parts if batch.items is None else range(self._cluster.num_shards)
+
+    def _divide(self, group: _Group) -> None:
+        """Divide what waited for its place (in a thread)."""
+        first_position = 0
+        for batch in group.batches:
+            if batch.items is not None:
+                batch.parts = batch.items.divide(
+                    self._cluster.num_shards, group.seq, first_position
+                )
+                batch.items = None
+            first_position += batch.num_operations
+
+    def _send_divided(self, group: _Group, task: asyncio.Task[None]) -> None:
+        """Send a group whose items have been divided."""
+        self._is_dividing = False
+        error = task.exception()
+        if error is not None:
+            _log.error("dividing failed", cause=error)
+            for batch in group.batches:
+                _fail(batch, InternalError("internal error"))
+            self._idle.set()
+        else:
+            self._send(group)
+        self._schedule_pump()
+
+    def _send(self, group: _Group) -> None:
+        """Send each shard its part of a group."""
+        self._under_way.append(group)
+        horizon = self._cluster.oldest_horizon(self._index)
+        touched = sorted({shard for batch in group.batches for shard in batch.parts})
+        group.num_shards = len(touched)
+        group.unanswered = set(touched)
+        for shard in touched:
+            request, attachment = self._request(group, shard, horizon)
+            try:
+                call = self._cluster.shards[shard].call(
+                    "apply",
+                    request,
+                    ApplyResponse,
+                    self._timeout_ms,
+                    is_write=True,
+                    attachment=attachment,
+                )
+            except ServiceError as error:
+                self._take_answer(group, shard, None, error)
+            else:
+                call.add_done_callback(partial(self._take_future, group, shard))
+        if not touched:  # only empty batches
+            self._settle()
+
+    def _request(
+        self, group: _Group, shard: int, horizon: int
+    ) -> tuple[ApplyRequest, list[bytes | memoryview]]:
+        """Join the parts of one shard; a large payload comes apart from the request."""
+        payloads: list[bytes | memoryview] = []
+        lengths: list[NDArray[np.uint32]] = []
+        operations: list[NDArray[np.uint8]] = []
+        places: list[NDArray[np.uint64]] = []
+        versions: dict[int, bytes] = {}
+        first_position = num_operations = 0
+        for batch in group.batches:
+            part = batch.parts.get(shard)
+            if part is not None:
+                payloads.append(part.payload)
+                lengths.append(part.lengths)
+                operations.append(part.operations)
+                places.append(_places(group.seq, first_position, part))
+                for ordinal, version in part.versions.items():
+                    versions[num_operations + ordinal] = version
+                num_operations += len(part.lengths)
+            first_position += batch.num_operations
+        is_single = len(payloads) == 1
+        is_large = sum(map(len, payloads)) > JOIN_MAX_BYTES
+        request = ApplyRequest(
+            index=self._index,
+            seq=group.seq,
+            horizon=horizon,
+            payload=b"" if is_large else b"".join(payloads),
+            lengths=(lengths[0] if is_single else np.concatenate(lengths)).tobytes(),
+            operations=(operations[0] if is_single else np.concatenate(operations)).tobytes(),
+            places=(places[0] if is_single else np.concatenate(places)).tobytes(),
+            versions=versions,
+        )
+        return request, payloads if is_large else []
+
+    # --- answers
+
+    def _take_future(
+        self, group: _Group, shard: int, future: asyncio.Future[ApplyResponse]
+    ) -> None:
+        """Take a shard's answer."""
+        if future.cancelled():
+            self._take_answer(group, shard, None, Unavailable("the service stops"))
+            return
+        error = future.exception()
+        if error is None:
+            self._take_answer(group, shard, future.result(), None)
+        elif isinstance(error, ServiceError):
+            self._take_answer(group, shard, None, error)
+        else:
+            _log.error("apply failed", shard=shard, cause=error)
+            self._take_answer(group, shard, None, InternalError("internal error"))
+
+    def _take_answer(
+        self,
+        group: _Group,
+        shard: int,
+        answer: ApplyResponse | None,
+        error: ServiceError | None,
+    ) -> None:
+        """Note what a shard did with its part; settle what can be."""
+        if answer is not None:
+            outcomes = np.frombuffer(answer.outcomes, np.uint8)
+            num_expected = sum(
+                len(batch.parts[shard].lengths) for batch in group.batches if shard in batch.parts
+            )
+            if len(outcomes) != num_expected:
+                error = InternalError(f"shard {shard} answered {len(outcomes)} outcomes")
+                _log.error("wrong number of outcomes", shard=shard, expected=num_expected)
+            else:
+                first = 0
+                for batch in group.batches:
+                    part = batch.parts.get(shard)
+                    if part is not None:
+                        last = first + len(part.lengths)
+                        batch.outcomes[part.positions] = outcomes[first:last]
+                        first = last
+        if error is not None:
+            group.errors[shard] = error
+        group.unanswered.remove(shard)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Settle the groups at the head of the line that all shards have answered."""
+        while self._under_way and not self._under_way[0].unanswered:
+            group = self._under_way.popleft()
+            if group.errors and len(group.errors) == group.num_shards:
+                self._cluster.doubt(self._index, group.seq, group.errors)
+            else:
+                self._cluster.advance(self._index, group.seq)
+            for batch in group.batches:
+                error = next(
+                    (group.errors[shard] for shard in batch.parts if shard in group.errors), None
+                )
+                if error is not None:
+                    _fail(batch, error)
+                elif not batch.future.done():
+                    batch.future.set_result(Applied(batch.outcomes, group.seq))
+                batch.parts = {}
+        if not self._under_way:
+            self._idle.set()
+        self._schedule_pump()
+
+
+def _request_ids(batches: list[Batch]) -> tuple[str, ...]:
+    """Return the ids of the first requests of a group, each once (a bulk has many batches)."""
+    if len(batches) == 1:
+        return batches[0].request_ids
+    ids: dict[str, None] = {}
+    for batch in batches:
+        ids.update(dict.fromkeys(batch.request_ids))
+        if len(ids) >= REQUEST_IDS_MAX:
+            break
+    return tuple(ids)
+
+
+def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:
+    """Return the places of the operations of a part: seq << 32 | position in the group."""
+    first = np.uint64((seq << 32) + first_position)
+    places: NDArray[np.uint64] = part.positions.astype(np.uint64) + first
+    return places
+
+
+def _fail(batch: Batch, error: ServiceError) -> None:
+    """Answer a batch with an error (a copy: each waiter adds its own traceback)."""
+    if not batch.future.done():
+        batch.future.set_exception(
+            type(error)(error.message, code=error.code, param=error.param, details=error.details)
+        )

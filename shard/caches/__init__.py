@@ -1,0 +1,1 @@
+"""Bounded memory of derived values, and the background tasks that make them."""

@@ -1,0 +1,118 @@
+"""Memory of what searches derive from segments: bounded by bytes, the least recently used goes.
+
+A segment is immutable, so what is derived from it (the documents that pass a filter, an order of
+its documents, a column of texts) stays right as long as its `uid` is part of the key. Entries of
+segments that are gone are never asked for again. Each write makes a segment, so they would soon be
+most of all: an entry goes with its *owner*, of which the memo only has a weak reference.
+
+    entries   key → (value, size, id of the owner)
+    owners    id of the owner → (weak reference, its keys)
+    gone      ids of owners that have been collected; taken up by the next `put` or `sweep`
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any, Final
+
+MIB: Final = 1 << 20
+ENTRY_BYTES: Final = 500
+"""Taken by an entry beside what it says itself: key, tuples, the heads of arrays."""
+
+
+class LruCache:
+    """Values by key, of at most `bytes_max` together.
+
+    Safe to use from several threads. Two that miss the same key both compute it; the second value
+    replaces the first, which is equal.
+    """
+
+    __slots__ = ("_entries", "_gone", "_lock", "_owners", "bytes_max", "size")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.size = 0
+        self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
+        self._owners: dict[int, tuple[weakref.ref[Any], set[Hashable]]] = {}
+        # An owner may be collected at any line, also while this thread holds the lock: its end is
+        # only noted then.
+        self._gone: deque[int] = deque()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> Any:
+        """Return a value, or None if it is not (or no longer) there."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def takes(self, num_bytes: int) -> bool:
+        """Return whether a value of this size would be kept."""
+        return 2 * (num_bytes + ENTRY_BYTES) <= self.bytes_max
+
+    def put(self, key: Hashable, value: Any, num_bytes: int, owner: object) -> None:
+        """Remember a value; one that is larger than half the bound is not kept.
+
+        Args:
+            key: names it.
+            value: must not refer to its owner.
+            num_bytes: of the value.
+            owner: whose end is the end of the entry.
+        """
+        if not self.takes(num_bytes):
+            return
+        size = num_bytes + ENTRY_BYTES
+        with self._lock:
+            self._sweep()
+            self._drop(key)
+            owner_id = id(owner)
+            known = self._owners.get(owner_id)
+            if known is None:
+                known = self._owners[owner_id] = (self._reference(owner), set())
+            known[1].add(key)
+            self._entries[key] = (value, size, owner_id)
+            self.size += size
+            while self.size > self.bytes_max:
+                self._drop(next(iter(self._entries)))
+
+    def sweep(self) -> None:
+        """Forget the entries of owners that are gone."""
+        with self._lock:
+            self._sweep()
+
+    def _reference(self, owner: object) -> weakref.ref[Any]:
+        owner_id, gone = id(owner), self._gone
+        return weakref.ref(owner, lambda _: gone.append(owner_id))
+
+    def _sweep(self) -> None:
+        # The id of an owner that is gone may be another's by now, but not before it was noted: so
+        # no entry of that other one is here yet.
+        while self._gone:
+            known = self._owners.get(self._gone.popleft())
+            for key in tuple(known[1]) if known is not None else ():
+                self._drop(key)
+
+    def _drop(self, key: Hashable) -> None:
+        """Forget an entry, and its owner with its last one."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self.size -= entry[1]
+        keys = self._owners[entry[2]][1]
+        keys.remove(key)
+        if not keys:
+            del self._owners[entry[2]]
+
+
+FILTER_MEMO: Final = LruCache(16 * MIB)
+"""Documents of filters: 4 bytes each, at most 62 KB per filter and 500,000 documents."""
+COLUMN_MEMO: Final = LruCache(128 * MIB)
+"""Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""

@@ -1,0 +1,295 @@
+"""Is what is on disk right? The work of `facetd check` and `facetd rebuild`.
+
+Every item is read and its checksum compared; every counter is counted; every segment is built again
+from the items and compared array by array with the file; every facet number is looked up. Runs on
+the folder of a shard that is not running (it takes the folder's lock).
+
+    truth      meta page, counters, log of groups, tombstones, every item
+    derived    manifest, checksums of files, runs of records, places, and each array
+
+Without `--rebuild` nothing is changed. With it, everything derived is removed and built anew from
+the items, which then are what is checked.
+
+Cost: that of indexing all items again (10 µs each).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from common import data_directory
+from common.data_directory import DataDirectoryError
+from common.errors import InternalError
+from common.process import logs
+from common.settings import SettingError, Sources
+from common.shard_settings import ShardSettings
+from shard.partition.derived_files import DerivedFiles
+from shard.partition.merger import flush, work
+from shard.partition.partition import Generation, Partition, make_batch, manifest_entry
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import DamagedSegment, Segment, verify_segment
+from shard.storage.documents import DocumentStore, StoredItem
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    StorageFailure,
+    SubDatabase,
+)
+from shard.storage.group_log import State, read_groups, read_state, read_tombstones
+from shard.storage.manifest import (
+    SHARD_FILE,
+    IndexManifest,
+    ShardManifest,
+    UnreadableManifest,
+    read_manifest,
+)
+
+_SUPERSETS = ("presence.kinds",)
+"""Arrays that may keep what a merge has dropped (see their modules)."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a check found.
+
+    Attributes:
+        problems: one line each; empty if all is well.
+        notes: what is normal, but worth knowing.
+        num_items: live items that were checked.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    num_items: int = 0
+
+
+def check_index(folder: Path, settings: ShardSettings | None = None) -> Report:
+    """Check one index of a shard that is not running."""
+    report = Report()
+    try:
+        environment = Environment.open(folder, (settings or ShardSettings()).map_bytes_max)
+    except (DamagedEnvironment, StorageFailure) as error:
+        report.problems.append(str(error))
+        return report
+    try:
+        truth = _check_truth(environment, report)
+        _check_derived(folder, environment, truth, report)
+    except InternalError as error:
+        report.problems.append(error.message)
+    finally:
+        environment.close()
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """What LMDB says."""
+
+    state: State
+    live: BitMap64
+    places: dict[int, int]
+    dead: BitMap64
+
+
+def _check_truth(environment: Environment, report: Report) -> _Truth:
+    with environment.read() as txn:
+        state = read_state(txn)
+        groups = read_groups(txn)
+        dead = BitMap64(read_tombstones(txn).tolist())
+        for group in groups:
+            dead.update(group.deleted.tolist())
+        documents = DocumentStore(environment)
+        live = BitMap64()
+        places: dict[int, int] = {}
+        for item in documents.scan(txn, 0):
+            if item.document is None:
+                report.problems.append(f"item of record {item.record} is damaged")
+            if item.record >= state.next_record:
+                report.problems.append(
+                    f"record {item.record} is not below the counter {state.next_record}"
+                )
+            places[item.record] = item.place
+            if item.record not in dead:
+                live.add(item.record)
+        unknown = [record for record in dead if record not in places]
+        if unknown:
+            report.notes.append(f"{len(unknown)} deleted items are gone already")
+        if txn.count(SubDatabase.DOCUMENTS) != len(places):
+            report.problems.append("the tree of items does not have as many as it says")
+    if len(live) != state.num_docs:
+        report.problems.append(f"{len(live)} live items, but the counter says {state.num_docs}")
+    last = groups[-1].seq if groups else state.seq_folded
+    if last > state.seq_max:
+        report.problems.append(f"write group {last} is above the counter {state.seq_max}")
+    report.num_items = len(live)
+    return _Truth(state, live, places, dead)
+
+
+def _check_derived(folder: Path, environment: Environment, truth: _Truth, report: Report) -> None:
+    try:
+        manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
+    except UnreadableManifest as error:
+        report.problems.append(f"{error}; it is built again at the next start")
+        return
+    if manifest is None:
+        report.notes.append("no manifest: everything is built at the next start")
+        return
+    is_older = environment.last_txn_id() < manifest.txn_id
+    if is_older or truth.state.next_record < manifest.next_record:
+        report.problems.append("data.mdb is older than the manifest: restore both from one backup")
+    if not _are_files_whole(folder, manifest, report):
+        return
+    loaded = DerivedFiles(folder).load(manifest)
+    registry = FieldRegistry.from_list(loaded.fields)
+    generation = Generation.make(manifest_entry(manifest), registry, loaded.dictionaries)
+    covered = BitMap64()
+    last_record = -1
+    for segment in loaded.segments:
+        records = segment["docs.record"]
+        name = segment.path.name if segment.path is not None else ""
+        if int(records[0]) <= last_record or (np.diff(records.astype(np.int64)) <= 0).any():
+            report.problems.append(f"{name}: records do not ascend")
+        last_record = int(records[-1])
+        covered.update(records.tolist())
+        _compare(segment, name, generation, environment, truth, report)
+    missing = len(truth.live - covered)
+    if missing:
+        report.notes.append(f"{missing} items are indexed at the next start")
+
+
+def _are_files_whole(folder: Path, manifest: IndexManifest, report: Report) -> bool:
+    pieces = [piece for one in manifest.dictionaries.values() for piece in one.pieces]
+    is_whole = True
+    for entry in (*manifest.segments, *pieces):
+        try:
+            verify_segment(folder / entry.file)
+        except DamagedSegment as error:
+            report.problems.append(f"{error}; it is built again at the next start")
+            is_whole = False
+    return is_whole
+
+
+def _compare(
+    segment: Segment,
+    name: str,
+    generation: Generation,
+    environment: Environment,
+    truth: _Truth,
+    report: Report,
+) -> None:
+    """Build a segment again from its items and compare every array."""
+    records = segment["docs.record"].tolist()
+    gone = [record for record in records if record not in truth.places]
+    if gone:
+        report.problems.append(f"{name}: {len(gone)} of its items are not stored")
+        return
+    if segment["docs.place"].tolist() != [truth.places[record] for record in records]:
+        report.problems.append(f"{name}: places differ from those of the items")
+    lengths = {path: len(one) for path, one in generation.dictionaries.items()}
+    items = [
+        (item.record, item.place, item.document or b"{}")
+        for item in _read_items(environment, segment["docs.record"])
+    ]
+    expected = Partition.build_batch(generation, make_batch(items))
+    names = set(segment) | set(expected)
+    differing = sorted(name for name in names if not _are_equal(name, segment, expected))
+    if differing:
+        report.problems.append(f"{name}: differs from its items in {', '.join(differing)}")
+    for path, one in generation.dictionaries.items():
+        if len(one) != lengths[path]:
+            report.problems.append(f"{name}: values of facet {path!r} have no number")
+
+
+def _read_items(environment: Environment, records: NDArray[np.uint64]) -> Iterator[StoredItem]:
+    wanted = BitMap64(records.tolist())
+    last = int(records[-1])
+    with environment.read() as txn:
+        for item in DocumentStore(environment).scan(txn, int(records[0])):
+            if item.record > last:
+                return
+            if item.record in wanted:
+                yield item
+
+
+def _are_equal(name: str, segment: Segment, expected: Segment) -> bool:
+    if name in _SUPERSETS:
+        return True
+    left, right = segment.get(name), expected.get(name)
+    return (
+        left is not None
+        and right is not None
+        and left.dtype == right.dtype
+        and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    )
+
+
+def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = None) -> None:
+    """Remove everything derived of an index and build it from the items.
+
+    Raises:
+        DamagedEnvironment: data.mdb is damaged: nothing was removed.
+    """
+    settings = settings or ShardSettings()
+    Environment.open(folder, settings.map_bytes_max).close()
+    partition = Partition.open(folder, number, settings, is_rebuild=True)
+    try:
+        while work(partition, is_idle=True):
+            pass
+        flush(partition)
+    finally:
+        partition.close()
+
+
+@click.command(name="facetd check")
+@click.option("--data-dir", type=click.Path(exists=True, path_type=Path), required=True)
+@click.option("--rebuild", is_flag=True, help="Build everything derived anew, then check.")
+def main(data_dir: Path, rebuild: bool) -> None:
+    """Check all indexes of a data directory that is not in use."""
+    logs.configure("check", level="warning")
+    try:
+        settings = ShardSettings.of(Sources.collect(os.environ))
+    except SettingError as error:
+        print(f"facetd: {error}", file=sys.stderr)
+        sys.exit(2)
+    num_problems = 0
+    for folder in sorted(data_dir.glob("shard-*")):
+        try:
+            data_directory.acquire_lock(folder, wait_seconds=0)
+            manifest = read_manifest(folder / SHARD_FILE, ShardManifest)
+        except (DataDirectoryError, UnreadableManifest) as error:
+            print(f"facetd: {error}", file=sys.stderr)
+            sys.exit(2)
+        for number in () if manifest is None else manifest.indexes:
+            num_problems += _check_one(folder / f"index-{number}", number, settings, rebuild)
+    sys.exit(1 if num_problems else 0)
+
+
+def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool) -> int:
+    """Check one index, print what was found, return the number of problems."""
+    where = f"{folder.parent.name}/{folder.name}"
+    if rebuild:
+        try:
+            rebuild_index(folder, number, settings)
+        except (DamagedEnvironment, StorageFailure, InternalError) as error:
+            print(f"{where}: {error}")
+            return 1
+    report = check_index(folder, settings)
+    for problem in report.problems:
+        print(f"{where}: PROBLEM {problem}")
+    for note in report.notes:
+        print(f"{where}: {note}")
+    print(f"{where}: {report.num_items} items, {len(report.problems)} problems")
+    return len(report.problems)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""The same items on another number of shards: the work of `facetd reshard`.
+
+    shard-0/index-1 ─┐  live items of all shards         ┌─▶ <target>/shard-0/index-1
+    shard-1/index-1 ─┴─▶ in the order of their places ───┼─▶ <target>/shard-1/index-1
+                         slot of the id → shard          └─▶ <target>/shard-2/index-1
+
+An item keeps its bytes and its place, so every answer stays the same; its record is a new one:
+records follow the order of the places. Deleted items are left behind, and the log of groups with
+them: the new truth begins as if all groups were folded. At the end everything derived is built, so
+that the service starts at once.
+
+Only reads the source (under the locks of its shards) and only writes below the target, which is
+worth nothing until the caller has put it in the source's place.
+
+Cost: 16 bytes of memory an item; 10 µs an item to write, as much again to index.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from common import data_directory
+from common.data_directory import DataDirectoryError, sync_folder
+from common.errors import InternalError, StorageFull
+from common.json.scan import STORED_LIMITS, ItemScanner
+from common.placement import shards_of
+from common.process import logs
+from common.process.faults import fault
+from common.protocol.messages import IndexEntry
+from common.settings import SettingError, Sources
+from common.shard_settings import ShardSettings
+from shard.maintenance.check import rebuild_index
+from shard.partition.partition import BATCH_BYTES_MAX, BATCH_ITEMS_MAX, read_entry, write_entry
+from shard.storage.codecs import as_bytes_array, item_place, key_number
+from shard.storage.documents import (
+    TRAINING_ITEMS_MAX,
+    TRAINING_ITEMS_MIN,
+    DocumentStore,
+)
+from shard.storage.environment import (
+    DamagedEnvironment,
+    Environment,
+    StorageFailure,
+    SubDatabase,
+)
+from shard.storage.group_log import State, read_groups, read_state, read_tombstones, write_state
+from shard.storage.manifest import (
+    FORMAT,
+    SHARD_FILE,
+    ShardManifest,
+    UnreadableManifest,
+    read_manifest,
+    write_manifest,
+)
+
+READ_ITEMS = 256
+"""Items that are read together; they may be large."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """One index on one of the old shards."""
+
+    environment: Environment
+    documents: DocumentStore
+    entry: IndexEntry
+    state: State
+    records: NDArray[np.uint64]
+    """Of the live items."""
+    places: NDArray[np.uint64]
+
+    @classmethod
+    def open(cls, folder: Path, settings: ShardSettings) -> _Source:
+        environment = Environment.open(folder, settings.map_bytes_max)
+        records, places = array("Q"), array("Q")
+        with environment.read() as txn:
+            state = read_state(txn)
+            dead = BitMap64(read_tombstones(txn).tolist())
+            for group in read_groups(txn):
+                dead.update(group.deleted.tolist())
+            for key, value in txn.items(SubDatabase.DOCUMENTS):
+                record = key_number(key)
+                if record not in dead:
+                    records.append(record)
+                    places.append(item_place(value))  # its checksum is compared when it is read
+        if len(records) != state.num_docs:
+            raise DamagedEnvironment(
+                f"{folder} has {len(records)} items, but counted {state.num_docs}: run facetd check"
+            )
+        return cls(
+            environment,
+            DocumentStore(environment),
+            read_entry(environment),
+            state,
+            np.frombuffer(records, np.uint64),
+            np.frombuffer(places, np.uint64),
+        )
+
+
+class _Target:
+    """One index on one of the new shards."""
+
+    def __init__(self, folder: Path, entry: IndexEntry, settings: ShardSettings) -> None:
+        folder.mkdir(mode=0o700)
+        self.folder = folder
+        self.num_docs = 0
+        self._environment = Environment.create(folder, settings.map_bytes_max)
+        write_entry(self._environment, entry)
+        self._documents = DocumentStore(self._environment)
+
+    def append(self, items: Sequence[bytes], places: NDArray[np.uint64]) -> None:
+        """Store items behind those that are there."""
+        if self._documents.wants_training and len(items) >= TRAINING_ITEMS_MIN:
+            self._documents.train(items[:: max(1, len(items) // TRAINING_ITEMS_MAX)])
+        sizes = np.fromiter(map(len, items), np.int64, len(items))
+        payload = as_bytes_array(b"".join(items))
+        first = self.num_docs
+        encoded = self._documents.encode(payload, np.cumsum(sizes) - sizes, sizes, places, first)
+        with self._environment.write() as txn:
+            for batch in encoded.batches():
+                txn.append(SubDatabase.DOCUMENTS, batch)
+        self.num_docs += len(items)
+
+    def finish(self, seq: int) -> None:
+        """Write the counters; `seq` is that of the newest group."""
+        with self._environment.write() as txn:
+            write_state(txn, State(self.num_docs, seq, seq, self.num_docs))
+        self._environment.close()
+        sync_folder(self.folder)
+
+
+def reshard(source: Path, target: Path, num_shards: int, settings: ShardSettings) -> int:
+    """Divide the items of a data directory over another number of shards.
+
+    Args:
+        source: the data directory; only read.
+        target: gets the folders of the new shards; has none yet.
+        num_shards: how many.
+        settings: of the shards.
+
+    Returns:
+        The number of items.
+
+    Raises:
+        DataDirectoryError, UnreadableManifest: something is in use, missing, or damaged.
+        DamagedEnvironment, InternalError: stored items are damaged.
+        OSError, StorageFull, StorageFailure: no room.
+    """
+    old = _read_manifests(source)
+    numbers = sorted({number for manifest in old.values() for number in manifest.indexes})
+    folders = [data_directory.shard_folder(target, shard) for shard in range(num_shards)]
+    for folder in folders:
+        folder.mkdir(mode=0o700)
+    num_items = 0
+    seq_max = max((manifest.seq_max for manifest in old.values()), default=0)
+    for number in numbers:
+        name = f"index-{number}"
+        sources = [
+            _Source.open(folder / name, settings)
+            for folder, manifest in old.items()
+            if number in manifest.indexes
+        ]
+        # Shards may differ for a moment; the catalog decides at the next start.
+        entry = max((one.entry for one in sources), key=lambda one: one.revision)
+        targets = [_Target(folder / name, entry, settings) for folder in folders]
+        for items, places in _batches(sources):
+            _divide(items, places, targets)
+            fault("reshard.batch")
+        num_stored = sum(one.num_docs for one in targets)
+        if num_stored != sum(one.state.num_docs for one in sources):
+            raise InternalError(f"index {number} has lost items on its way")
+        seq = max(one.state.seq_max for one in sources)
+        for one in targets:
+            one.finish(seq)
+        for former in sources:
+            former.environment.close()
+        seq_max = max(seq_max, seq)
+        num_items += num_stored
+    for shard, folder in enumerate(folders):
+        manifest = ShardManifest(FORMAT, shard, num_shards, tuple(numbers), seq_max)
+        write_manifest(folder / SHARD_FILE, manifest)
+        for number in numbers:
+            rebuild_index(folder / f"index-{number}", number, settings)
+    fault("reshard.built")
+    return num_items
+
+
+def _read_manifests(source: Path) -> dict[Path, ShardManifest]:
+    """Own the folders of the old shards, and return what each has."""
+    whole = data_directory.read_manifest(source)
+    if whole is None:
+        raise DataDirectoryError(f"{source} has no data of facetd")
+    found = {}
+    for shard in range(whole.shards):
+        folder = data_directory.shard_folder(source, shard)
+        manifest = None
+        if folder.is_dir():
+            data_directory.acquire_lock(folder, wait_seconds=0)  # held until this process ends
+            manifest = read_manifest(folder / SHARD_FILE, ShardManifest)
+        if manifest is not None:
+            if (manifest.shard, manifest.num_shards) != (shard, whole.shards):
+                raise DataDirectoryError(f"{folder} belongs to other data")
+            found[folder] = manifest
+    if found and len(found) < whole.shards:
+        raise DataDirectoryError(f"{source} lacks the data of a shard; restore it from a backup")
+    return found
+
+
+def _batches(sources: Sequence[_Source]) -> Iterator[tuple[list[bytes], NDArray[np.uint64]]]:
+    """Yield the live items of all old shards in the order of their places."""
+    owners = np.repeat(np.arange(len(sources)), [len(one.records) for one in sources])
+    records = np.concatenate([one.records for one in sources])
+    places = np.concatenate([one.places for one in sources])
+    order = np.argsort(places, kind="stable")
+    batch: list[bytes] = []
+    start = num_bytes = 0
+    for at in range(0, len(order), READ_ITEMS):
+        positions = order[at : at + READ_ITEMS]
+        items = [b""] * len(positions)
+        for owner, source in enumerate(sources):
+            slots = np.flatnonzero(owners[positions] == owner)
+            found = source.documents.read(records[positions[slots]].tolist())
+            for slot, item in zip(slots.tolist(), found, strict=True):
+                items[slot] = item
+        batch += items
+        num_bytes += sum(map(len, items))
+        if len(batch) >= BATCH_ITEMS_MAX or num_bytes >= BATCH_BYTES_MAX:
+            yield batch, places[order[start : start + len(batch)]]
+            start += len(batch)
+            batch, num_bytes = [], 0
+    if batch:
+        yield batch, places[order[start:]]
+
+
+def _divide(items: list[bytes], places: NDArray[np.uint64], targets: Sequence[_Target]) -> None:
+    """Give each new shard its items of a batch."""
+    scanner = ItemScanner(limits=STORED_LIMITS)
+    scans = [scanner.feed(b"[%b]" % b",".join(items)), scanner.finish()]
+    hashes = np.concatenate([scanned.id_hashes for scanned in scans])
+    has_id = np.concatenate([scanned.has_id for scanned in scans])
+    errors = [error for scanned in scans for error in scanned.errors]
+    if errors or len(hashes) != len(items):
+        reason = errors[0].message if errors else "their number differs"
+        raise InternalError(f"stored items cannot be read again: {reason}")
+    shards = shards_of(hashes, has_id, places, len(targets))
+    for shard, target in enumerate(targets):
+        mine = np.flatnonzero(shards == shard)
+        if len(mine):
+            target.append([items[i] for i in mine.tolist()], places[mine])
+
+
+@click.command(name="facetd reshard")
+@click.option("--source", type=click.Path(exists=True, path_type=Path), required=True)
+@click.option("--target", type=click.Path(exists=True, path_type=Path), required=True)
+@click.option("--shards", type=click.IntRange(1, 64), required=True)
+def main(source: Path, target: Path, shards: int) -> None:
+    """Write the items of the data directory SOURCE as SHARDS shards below TARGET."""
+    logs.configure("reshard", level="warning")
+    try:
+        num_items = reshard(source, target, shards, ShardSettings.of(Sources.collect(os.environ)))
+    except (StorageFull, InternalError) as error:
+        reason = error.message
+    except (
+        DataDirectoryError,
+        UnreadableManifest,
+        DamagedEnvironment,
+        StorageFailure,
+        SettingError,
+        OSError,
+    ) as error:
+        reason = str(error)
+    else:
+        print(f"{num_items} items on {shards} shard{'s' if shards > 1 else ''}")
+        return
+    print(f"facetd: {reason}", file=sys.stderr)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One partition of every index: its write path, its states, its merges."""

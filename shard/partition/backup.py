@@ -1,0 +1,156 @@
+"""A consistent copy of one index's truth at one horizon, made while the index is written to.
+
+    data.mdb ── env.copy (one read transaction, compacted) ──▶ <target>/data.mdb ── roll back ──▶
+    <snapshot>/data.mdb ── copy, checksum ──▶ index-9/data.mdb ── configuration ── build ──▶ serves
+
+Derived data are not copied: opening the copy builds them, and the configuration is in LMDB. LMDB
+copies the state of one moment on one shard; shards are brought to the *same* moment by taking back
+the groups behind the horizon, which the log of groups can do (the coordinator keeps the horizon in
+use while the copy is made, so no group behind it was folded and none of its victims removed).
+
+The way back makes a new index, under a number of its own, of the copy that a snapshot has; nobody
+can name it before the catalog does, and what is left of a half-made one is removed at the next
+start, like that of any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import xxhash
+
+from common.data_directory import shard_folder, sync_file, sync_folder
+from common.errors import InternalError, InvalidRequest, StorageFull
+from common.process.faults import fault
+from common.protocol.messages import IndexEntry, SnapshotSource
+from common.shard_settings import ShardSettings
+from shard.partition.partition import Partition, write_entry
+from shard.storage.codecs import number_key
+from shard.storage.environment import (
+    DATA_FILE,
+    DamagedEnvironment,
+    Environment,
+    SubDatabase,
+    Transaction,
+)
+from shard.storage.group_log import read_groups, read_state, write_state
+
+COPY_BYTES = 1 << 20
+GROWTH_FACTOR = 2
+"""Room that an index takes which is put back: its items, and what is derived of them."""
+
+
+def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
+    """Copy the truth of an index into a new folder.
+
+    Args:
+        partition: the index.
+        target: must not exist.
+        horizon: the newest group in the copy; None for all there are.
+
+    Raises:
+        OSError: no room, or the target exists.
+        InvalidRequest: the horizon is too old.
+    """
+    target.mkdir(parents=True)
+    fault("backup.copy")
+    partition.environment.copy(target)
+    if horizon is not None:
+        copied = Environment.open(target, partition.settings.map_bytes_max)
+        try:
+            with copied.write() as txn:
+                roll_back(txn, horizon)
+        finally:
+            copied.close()
+        (target / "lock.mdb").unlink(missing_ok=True)
+    sync_file(target / "data.mdb")
+    sync_folder(target)
+
+
+def roll_back(txn: Transaction, horizon: int) -> None:
+    """Take back every group behind a horizon.
+
+    Raises:
+        InvalidRequest: some of them are no longer in the log.
+    """
+    state = read_state(txn)
+    if horizon < state.seq_folded:
+        raise InvalidRequest(
+            f"state {horizon} is gone; the oldest that can be copied is {state.seq_folded}"
+        )
+    seq_max = state.seq_folded
+    for group in read_groups(txn):
+        if group.seq <= horizon:
+            seq_max = max(seq_max, group.seq)
+            continue
+        for record in range(group.first_record, group.first_record + group.num_records):
+            txn.delete(SubDatabase.DOCUMENTS, number_key(record))
+        txn.delete(SubDatabase.GROUPS, number_key(group.seq))
+        state = replace(state, num_docs=state.num_docs - group.num_records + len(group.deleted))
+    write_state(txn, replace(state, seq_max=seq_max))
+
+
+# --- the way back
+
+
+def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSettings) -> Partition:
+    """Make an index of the truth that a snapshot has of another one, and build what is derived.
+
+    Args:
+        folder: of the index; must not exist.
+        entry: of the index, with its source.
+        shard: ordinal of this shard.
+        settings: of the shard.
+
+    Raises:
+        InternalError: `snapshot_damaged`, the file is not as it was made.
+        StorageFull: no room.
+        OSError, StorageFailure: the disk refused it. In any case: remove the folder.
+    """
+    source = entry.source
+    assert source is not None
+    path = _file_of(source, shard)
+    num_bytes, checksum = source.files[shard]
+    if not settings.leave_room(folder.parent, GROWTH_FACTOR * num_bytes):
+        raise StorageFull(f"there is no room to restore an index of {num_bytes} bytes on a shard")
+    folder.mkdir(mode=0o700)
+    sync_folder(folder.parent)  # before shard.json says that it is there
+    fault("restore.copy")
+    try:
+        if _copy_checked(path, folder / DATA_FILE) != (num_bytes, checksum):
+            raise _damaged(path, "its size or checksum differs")
+        sync_file(folder / DATA_FILE)
+        sync_folder(folder)
+        environment = Environment.open(folder, settings.map_bytes_max)
+        try:
+            write_entry(environment, entry.without_source())
+        finally:
+            environment.close()
+        fault("restore.open")
+        return Partition.open(folder, entry.number, settings)
+    except FileNotFoundError as error:
+        raise _damaged(path, "it is missing") from error
+    except DamagedEnvironment as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _file_of(source: SnapshotSource, shard: int) -> Path:
+    """Return the file of a shard in a snapshot."""
+    return shard_folder(Path(source.folder), shard) / f"index-{source.number}" / DATA_FILE
+
+
+def _copy_checked(source: Path, target: Path) -> tuple[int, str]:
+    """Copy a file; returns size and checksum of what was written."""
+    checksum = xxhash.xxh3_64()
+    num_bytes = 0
+    with source.open("rb") as read, target.open("xb") as written:
+        while piece := read.read(COPY_BYTES):
+            checksum.update(piece)
+            num_bytes += len(piece)
+            written.write(piece)
+    return num_bytes, checksum.hexdigest()
+
+
+def _damaged(path: Path, problem: str) -> InternalError:
+    return InternalError(f"{path} is damaged: {problem}", code="snapshot_damaged")

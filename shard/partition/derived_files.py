@@ -1,0 +1,250 @@
+"""The derived files of one index: written, named by the manifest, opened, put aside, removed.
+
+Life of a file: written under a temporary name → synced → renamed → named by the manifest → no
+longer named → removed. Whatever a crash leaves behind is a file that no manifest names, and the
+next open removes it. A file that fails its checksum is renamed to `<name>.damaged` (the last ones
+are kept for whoever wants to know why) and built again from the documents.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from common.process.faults import fault
+from common.process.logs import Log
+from common.protocol.messages import IndexEntry
+from shard.segment.facet_dictionary import FacetDictionary
+from shard.segment.segment import DamagedSegment, Segment
+from shard.storage.manifest import (
+    FORMAT,
+    MANIFEST_FILE,
+    DictionaryEntry,
+    IndexManifest,
+    SegmentEntry,
+    UnreadableManifest,
+    read_manifest,
+    write_manifest,
+)
+
+PIECES_MAX = 8
+"""A dictionary in more pieces is written anew as one."""
+
+DAMAGED_MAX = 4
+"""Damaged files that are kept."""
+
+_SUFFIX = ".seg"
+_log = Log("shard")
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What could be read of an index's derived files.
+
+    Attributes:
+        fields: path by field number.
+        segments: the intact ones, in the order of their records.
+        dictionaries: by path; with new epochs (see `DerivedFiles.load`).
+    """
+
+    fields: tuple[str, ...] = ()
+    segments: list[Segment] = field(default_factory=list)
+    dictionaries: dict[str, FacetDictionary] = field(default_factory=dict)
+
+
+class DerivedFiles:
+    """The derived files in the folder of one index.
+
+    Several threads may write files (the merger, and a rebuild behind the running index); whoever
+    commits holds `commit_lock` while he finds out what to commit.
+
+    Attributes:
+        folder: of the index.
+        commit_lock: held by whoever commits.
+        reserved: names of files that no manifest names yet, but one will: they are not removed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.commit_lock = threading.Lock()
+        self.reserved: set[str] = set()
+        self._next_file = 0
+        self._lock = threading.Lock()
+        self._pieces: dict[str, DictionaryEntry] = {}
+        self._epochs: dict[str, int] = {}
+
+    def read_manifest(self) -> IndexManifest | None:
+        """Return the manifest; None if it is missing or damaged (then all is built again)."""
+        try:
+            manifest = read_manifest(self.folder / MANIFEST_FILE, IndexManifest)
+        except UnreadableManifest as error:
+            _log.warning("manifest is damaged, building the index again", reason=str(error))
+            return None
+        return manifest
+
+    def load(self, manifest: IndexManifest | None) -> Loaded:
+        """Open the files that a manifest names; put damaged ones aside.
+
+        A dictionary gets a new epoch: the documents behind the last manifest are indexed again and
+        may number new values in another order than the process that ended.
+        """
+        self._next_file = self._first_free_number(manifest)
+        loaded = Loaded()
+        if manifest is None:
+            return loaded
+        loaded.fields = manifest.fields
+        for path, entry in manifest.dictionaries.items():
+            pieces = [self._open(piece) for piece in entry.pieces]
+            intact = [piece for piece in pieces if piece is not None]
+            if len(intact) < len(pieces):
+                return Loaded(fields=manifest.fields)  # its numbers mean nothing any more
+            arrays = [{"keys": piece["keys"], "offsets": piece["offsets"]} for piece in intact]
+            restored = FacetDictionary.from_arrays(FacetDictionary().epoch, arrays)
+            loaded.dictionaries[path] = restored
+            self._pieces[path] = entry
+            self._epochs[path] = restored.epoch
+        opened = [self._open(entry) for entry in manifest.segments]
+        loaded.segments = [segment for segment in opened if segment is not None]
+        return loaded
+
+    def remove_leftovers(self) -> None:
+        """Remove what a crash left half written, and old damaged files; while nobody writes."""
+        for path in self.folder.glob("*.tmp"):
+            path.unlink(missing_ok=True)
+        damaged = sorted(self.folder.glob("*.damaged"), key=lambda path: path.stat().st_mtime)
+        for path in damaged[:-DAMAGED_MAX]:
+            path.unlink(missing_ok=True)
+
+    def _first_free_number(self, manifest: IndexManifest | None) -> int:
+        numbers = [manifest.next_file if manifest is not None else 0]
+        for path in self.folder.glob("*-*"):
+            number = path.name.partition("-")[2].partition(".")[0]
+            if number.isdigit():
+                numbers.append(int(number) + 1)
+        return max(numbers)
+
+    def _open(self, entry: SegmentEntry) -> Segment | None:
+        path = self.folder / entry.file
+        try:
+            segment = Segment.open(path)
+            if segment.checksum != entry.checksum:
+                raise DamagedSegment(f"{entry.file}: not the file that the manifest names")
+        except DamagedSegment as error:
+            _log.warning("derived file is damaged, building it again", reason=str(error))
+            if path.exists():
+                path.replace(path.with_name(path.name + ".damaged"))
+            return None
+        return segment
+
+    def write(self, segment: Segment, kind: str = "segment") -> Segment:
+        """Write a segment to a new file and return it as mapped from there.
+
+        Raises:
+            OSError: no room, or the device failed.
+        """
+        with self._lock:
+            path = self.folder / f"{kind}-{self._next_file}{_SUFFIX}"
+            self._next_file += 1
+            self.reserved.add(path.name)
+        fault("merge.write")
+        segment.write(path)
+        return Segment.open(path)
+
+    def commit(
+        self,
+        *,
+        entry: IndexEntry,
+        next_record: int,
+        txn_id: int,
+        fields: Iterable[str],
+        segments: Sequence[Segment],
+        dictionaries: Mapping[str, FacetDictionary],
+    ) -> None:
+        """Write what is new of the dictionaries, then the manifest; remove what it does not name.
+
+        Args:
+            entry: number, name and configuration of the index.
+            next_record: greater than every record in the files.
+            txn_id: last transaction of data.mdb.
+            fields: path by field number.
+            segments: all of them are files.
+            dictionaries: by path; at least as long as the segments need.
+
+        Raises:
+            OSError: no room, or the device failed; the former manifest stands.
+        """
+        pieces = {path: self._write_tail(path, one) for path, one in dictionaries.items()}
+        fault("manifest.write")
+        write_manifest(
+            self.folder / MANIFEST_FILE,
+            IndexManifest(
+                format=FORMAT,
+                number=entry.number,
+                name=entry.name,
+                revision=entry.revision,
+                configuration=entry.configuration,
+                next_record=next_record,
+                next_file=self._next_file,
+                txn_id=txn_id,
+                fields=tuple(fields),
+                segments=tuple(_entry(segment) for segment in segments),
+                dictionaries=pieces,
+            ),
+        )
+        fault("manifest.written")
+        self._pieces = pieces
+        self._epochs = {path: one.epoch for path, one in dictionaries.items()}
+        self._remove_unnamed(segments)
+
+    def discard(self, segments: Iterable[Segment]) -> None:
+        """Remove files that no manifest named; their mappings stay valid until they are let go."""
+        for segment in segments:
+            if segment.path is not None:
+                segment.path.unlink(missing_ok=True)
+                self.reserved.discard(segment.path.name)
+
+    def _write_tail(self, path: str, dictionary: FacetDictionary) -> DictionaryEntry:
+        """Write the values of a dictionary that no piece has yet."""
+        num_values = len(dictionary)
+        entry = self._pieces.get(path)
+        if entry is None or self._epochs.get(path) != dictionary.epoch:
+            entry = DictionaryEntry(pieces=(), num_values=0)
+        if entry.num_values == num_values:
+            return entry
+        if len(entry.pieces) >= PIECES_MAX:
+            entry = DictionaryEntry(pieces=(), num_values=0)
+        arrays = dictionary.to_arrays(entry.num_values, num_values)
+        piece = self.write(Segment(arrays, num_docs=0), "facets")
+        return DictionaryEntry(pieces=(*entry.pieces, _entry(piece)), num_values=num_values)
+
+    def _remove_unnamed(self, segments: Sequence[Segment]) -> None:
+        named = {segment.path.name for segment in segments if segment.path is not None}
+        named.update(piece.file for entry in self._pieces.values() for piece in entry.pieces)
+        with self._lock:
+            self.reserved -= named
+            named |= self.reserved
+        for path in self.folder.iterdir():
+            if path.suffix == _SUFFIX and path.name not in named:
+                path.unlink(missing_ok=True)
+
+    def bytes_on_disk(self) -> int:
+        """Return the size of everything in the folder."""
+        sizes = []
+        for path in self.folder.iterdir():
+            try:
+                stat = path.stat()
+            except FileNotFoundError:
+                continue  # removed meanwhile
+            sizes.append(min(stat.st_size, stat.st_blocks * 512))
+        return int(np.sum(sizes, dtype=np.int64))
+
+
+def _entry(segment: Segment) -> SegmentEntry:
+    assert segment.path is not None
+    return SegmentEntry(
+        file=segment.path.name, checksum=segment.checksum, num_docs=segment.num_docs
+    )

@@ -1,0 +1,365 @@
+"""Background work on the indexes of a shard: merge segments, write them to files, forget the dead.
+
+One thread for all indexes. It looks at an index when its writer has published something, and again
+when the index has been idle for a while. Each look does one step at a time, the most useful first:
+
+    1. merge neighbours that `merge_policy` names, as arrays, without the documents that no search
+       can name any more; a result that is large enough goes to a file
+    2. write segments in memory to files, when there is enough of them
+    3. note the new files in the manifest (then the old ones go)
+    4. remove dead records from LMDB, some at a time, on the writer's thread
+    5. when the index has come to rest: let go of states of former configurations, and of memory
+
+Everything here may be killed at any moment, and be tried again later if the disk is full: nothing
+of it is needed for the truth, and a search sees the same before and after.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from common.process.faults import fault
+from common.process.logs import Log
+from common.process.memory import trim
+from common.process.priority import run_in_background
+from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
+from shard.partition.merge_policy import SegmentSize, choose_merge
+from shard.partition.partition import Partition
+from shard.partition.writer import Writer, has_room
+from shard.segment.segment import Segment
+from shard.segment.segment_builder import make_doc_maps, merge_segments
+from shard.segment.snapshot import SegmentView
+
+RETRY_SECONDS = 10.0
+"""After a full disk."""
+
+NEW_SEGMENTS_MIN = 2
+"""So many more segments than at the last look, while writing, before the next look."""
+
+PURGEABLE_MAX = 20_000
+"""Dead records from which they are removed from LMDB between write groups, not only when idle."""
+
+_log = Log("shard")
+
+
+@dataclass(slots=True)
+class Job:
+    """An index that the merger looks after.
+
+    Attributes:
+        partition: the index.
+        writer: its writer.
+        submit: runs a function on the writer's thread.
+        written_at: monotonic time of the last publication.
+        is_pending: whether there may be something to do.
+        retry_at: not before this monotonic time, because the last try failed.
+        idle_at: monotonic time at which it will be idle; until then only new segments matter.
+        num_segments: how many there were when nothing was to be done.
+        num_steps: merges and flushes done since the index was opened.
+        seconds: that they took together.
+    """
+
+    partition: Partition
+    writer: Writer
+    submit: Callable[[Callable[[], object]], Future[object]]
+    written_at: float = field(default_factory=time.monotonic)
+    is_pending: bool = True
+    retry_at: float = 0.0
+    idle_at: float = 0.0
+    num_segments: int = 0
+    is_merging: bool = False
+    num_steps: int = 0
+    seconds: float = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether to look at the index now."""
+        return (
+            self.is_pending
+            and now >= self.retry_at
+            and (now >= self.idle_at or self.has_new_segments())
+        )
+
+    def has_new_segments(self) -> bool:
+        """Whether there are so many more segments that some may be worth a merge."""
+        num_segments = len(self.partition.history.newest.views)
+        return num_segments >= self.num_segments + NEW_SEGMENTS_MIN
+
+
+class MergeStatistics(NamedTuple):
+    """What an operator sees of the merging of one index, since it was opened."""
+
+    is_running: bool
+    num_steps: int
+    micros: int
+
+
+class Merger:
+    """The thread; `start` it, `notify` it, `stop` it."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._wakes = threading.Condition()
+        self._is_stopping = False
+        self._busy: int | None = None
+        self._thread = threading.Thread(target=self._run, name="merger", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step in progress."""
+        with self._wakes:
+            self._is_stopping = True
+            self._wakes.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def add(self, job: Job) -> None:
+        """Look after an index."""
+        with self._wakes:
+            self._jobs[job.partition.number] = job
+            self._wakes.notify()
+
+    def remove(self, number: int) -> None:
+        """Look after an index no more; waits for a step on it that is in progress."""
+        with self._wakes:
+            self._jobs.pop(number, None)
+            self._wakes.wait_for(lambda: self._busy != number)
+
+    def notify(self, number: int) -> None:
+        """Tell that an index was written to."""
+        with self._wakes:
+            job = self._jobs.get(number)
+            if job is not None:
+                job.written_at = time.monotonic()
+                # Most groups only make the tail longer: they need not wake the thread.
+                if not job.is_pending or job.has_new_segments():
+                    job.is_pending = True
+                    self._wakes.notify()
+
+    def statistics(self, number: int) -> MergeStatistics:
+        """Return what there is to say of the merging of an index."""
+        job = self._jobs.get(number)
+        if job is None:
+            return MergeStatistics(False, 0, 0)
+        return MergeStatistics(job.is_merging, job.num_steps, int(job.seconds * 1e6))
+
+    # --- the thread
+
+    def _run(self) -> None:
+        run_in_background()
+        while True:
+            with self._wakes:
+                job = self._next_job()
+                if job is None and not self._is_stopping:
+                    self._wakes.wait(self._seconds_to_wait())
+                    job = self._next_job()
+                if self._is_stopping:
+                    return
+                self._busy = None if job is None else job.partition.number
+            try:
+                if job is not None:
+                    self._work(job)
+            finally:
+                with self._wakes:
+                    self._busy = None
+                    self._wakes.notify_all()
+
+    def _next_job(self) -> Job | None:
+        """Return the index that waits longest, of those with something to do."""
+        now = time.monotonic()
+        due = [job for job in self._jobs.values() if job.is_due(now)]
+        return min(due, key=lambda job: job.written_at, default=None)
+
+    def _seconds_to_wait(self) -> float | None:
+        """Return the time until an index may be due without a notification; None: there is none."""
+        now = time.monotonic()
+        due_times = [
+            max(job.retry_at, job.idle_at) for job in self._jobs.values() if job.is_pending
+        ]
+        return max(0.0, min(due_times) - now) if due_times else None
+
+    def _work(self, job: Job) -> None:
+        """Do one step; keep the job pending until there is none left."""
+        settings = job.partition.settings
+        idle_at = job.written_at + settings.idle_ms / 1000
+        is_idle = time.monotonic() >= idle_at
+        num_segments = len(job.partition.history.newest.views)
+        try:
+            job.is_merging = True
+            started = time.monotonic()
+            has_worked = work(job.partition, is_idle=is_idle)
+            if has_worked:
+                job.num_steps += 1
+                job.seconds += time.monotonic() - started
+            if not has_worked and is_idle:
+                has_worked = self._tidy(job)
+            elif sum(map(len, job.partition.purgeable)) > PURGEABLE_MAX:
+                has_worked = bool(job.submit(job.writer.purge).result()) or has_worked
+        except OSError as error:
+            _log.warning("merging put off", index=job.partition.number, reason=str(error))
+            job.retry_at = time.monotonic() + RETRY_SECONDS
+            return
+        except Exception as error:
+            _log.error("merging failed", index=job.partition.number, cause=error)
+            job.retry_at = time.monotonic() + RETRY_SECONDS
+            return
+        finally:
+            job.is_merging = False
+        if has_worked:
+            return
+        if is_idle:
+            with self._wakes:
+                job.is_pending = job.written_at + settings.idle_ms / 1000 != idle_at
+        else:
+            job.idle_at = idle_at
+            job.num_segments = num_segments
+
+    def _tidy(self, job: Job) -> bool:
+        """Let the tail be merged, then remove dead records; returns whether to come again."""
+        if job.partition.tail_uid and len(job.partition.history.newest.views) > 1:
+            job.submit(job.writer.retire_tail).result()
+            return True
+        if job.partition.purgeable:
+            return bool(job.submit(job.writer.purge).result())
+        with job.partition.lock:
+            job.partition.history.forget_revisions()
+        for memo in (FILTER_MEMO, COLUMN_MEMO):
+            memo.sweep()
+        trim()
+        return False
+
+
+def work(partition: Partition, *, is_idle: bool) -> bool:
+    """Do one step for an index: merge, or write to files; returns whether there was one.
+
+    Raises:
+        OSError: no room, or the device failed; nothing has changed.
+    """
+    with partition.lock:
+        views = partition.history.newest.views
+        tail_uid = partition.tail_uid
+    sizes = [
+        SegmentSize(
+            view.segment.num_docs,
+            partition.count_droppable(view),
+            is_fixed=view.segment.uid == tail_uid,
+        )
+        for view in views
+    ]
+    chosen = choose_merge(sizes, is_idle=is_idle)
+    is_flush = chosen is None
+    if chosen is None:
+        chosen = _choose_flush(partition, views, sizes)
+    if chosen is None:
+        return False
+    parts = views[chosen.start : chosen.stop]
+    num_bytes = sum(view.segment.size for view in parts)
+    if not has_room(partition, num_bytes):
+        raise OSError(errno.ENOSPC, f"no room on the disk for a merge of {num_bytes} bytes")
+    _merge(partition, parts, is_flush=is_flush)
+    return True
+
+
+def flush(partition: Partition) -> None:
+    """Write all segments that are in memory to files; for an orderly stop."""
+    while True:
+        with partition.lock:
+            partition.tail_uid = 0
+            views = partition.history.newest.views
+        run = _last_memory_run(views)
+        if run is None:
+            partition.commit_derived()
+            return
+        _merge(partition, views[run.start : run.stop], is_flush=True)
+
+
+def _choose_flush(
+    partition: Partition, views: Sequence[SegmentView], sizes: Sequence[SegmentSize]
+) -> range | None:
+    """Return segments in memory that should become a file."""
+    settings = partition.settings
+    waiting = [
+        position
+        for position, (view, size) in enumerate(zip(views, sizes, strict=True))
+        if view.segment.path is None and not size.is_fixed
+    ]
+    for position in waiting:
+        if sizes[position].num_docs >= settings.flush_docs:
+            return range(position, position + 1)
+    num_bytes = sum(views[position].segment.size for position in waiting)
+    num_docs = sum(sizes[position].num_docs for position in waiting)
+    if num_docs < settings.flush_docs and num_bytes < settings.flush_bytes:
+        return None
+    first = last = waiting[0]
+    while last + 1 in waiting:
+        last += 1
+    return range(first, last + 1)
+
+
+def _last_memory_run(views: Sequence[SegmentView]) -> range | None:
+    """Return the newest run of segments in memory."""
+    stop = len(views)
+    while stop and views[stop - 1].segment.path is not None:
+        stop -= 1
+    start = stop
+    while start and views[start - 1].segment.path is None:
+        start -= 1
+    return range(start, stop) if stop else None
+
+
+def _merge(
+    partition: Partition,
+    parts: Sequence[SegmentView],
+    *,
+    is_flush: bool,
+) -> None:
+    """Merge segments (or copy one) and put the result in their place."""
+    generation = partition.generation
+    segments = [view.segment for view in parts]
+    dropped = [partition.droppable(view) for view in parts]
+    fault("merge.begin")
+    doc_maps = make_doc_maps(segments, dropped)
+    is_copy = len(segments) == 1 and not any(gone is not None and len(gone) for gone in dropped)
+    merged: Segment | None = segments[0] if is_copy else merge_segments(segments, doc_maps)
+    assert merged is not None
+    if merged.num_docs == 0:
+        merged = None
+    elif is_flush or _belongs_in_file(partition, segments, merged):
+        merged = partition.derived.write(merged)
+    fault("merge.publish")
+    if not partition.replace_segments(parts, doc_maps, merged):
+        partition.derived.discard([] if merged is None else [merged])
+        return
+    for segment in segments:
+        segment.caches.clear()  # they refer to the segment, which would keep it from going
+    if merged is None or merged.path is not None:
+        partition.commit_derived()
+    gone_records = [
+        segment["docs.record"][gone]
+        for segment, gone in zip(segments, dropped, strict=True)
+        if gone is not None and len(gone)
+    ]
+    if gone_records:
+        with partition.lock:
+            # Another configuration that came meanwhile has segments of its own, and has counted.
+            if partition.generation is generation:
+                partition.purgeable.append(np.concatenate(gone_records))
+
+
+def _belongs_in_file(partition: Partition, parts: Sequence[Segment], merged: Segment) -> bool:
+    settings = partition.settings
+    return (
+        any(part.path is not None for part in parts)
+        or merged.num_docs >= settings.flush_docs
+        or merged.size >= settings.flush_bytes
+    )

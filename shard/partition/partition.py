@@ -1,0 +1,671 @@
+"""One index on this shard: its truth, its derived data, its searchable states.
+
+    Partition ─┬─ environment, documents       the truth: LMDB               (storage/)
+               ├─ derived                      its files                     (derived_files.py)
+               ├─ generation                   what one configuration makes of it
+               │    ├─ registry, dictionaries  numbers of fields and facet values
+               │    └─ builder                 items → segment
+               └─ history ── Snapshot          what a search sees            (snapshot.py)
+
+Threads. Searches read `history` and never wait. The writer thread (one per index) is the only one
+that changes the truth and adds segments; the merger thread replaces segments by their merger. Both
+publish under `lock`, which is held for some microseconds: take the newest snapshot, derive the next
+one, put it into the history (one attribute assignment). Documents are addressed by record between
+threads, because a merge changes every other address.
+
+Opening trusts nothing derived: segments are verified, and whatever LMDB has that no intact segment
+covers is indexed: the tail behind the last manifest as well as the gap that a damaged file leaves.
+
+    LMDB records   0 ........ 400 ........ 900 ........ 1000
+    segments       [0 – 400)  (damaged)    [900 – 960)
+    indexed anew              400 – 900                 960 – 1000
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from common.configuration import IndexConfiguration, parse_configuration
+from common.data_directory import sync_folder
+from common.errors import InvalidRequest
+from common.process.logs import Log
+from common.protocol.messages import IndexEntry
+from common.shard_settings import ShardSettings
+from shard.partition.derived_files import DerivedFiles
+from shard.partition.history import SnapshotHistory
+from shard.segment.facet_dictionary import FacetDictionary
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
+from shard.segment.segment_builder import SegmentBuilder
+from shard.segment.snapshot import SegmentView, Snapshot
+from shard.storage.codecs import as_bytes_array, decode_value, encode_value
+from shard.storage.documents import DocumentStore
+from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
+from shard.storage.group_log import Group, State, read_groups, read_state, read_tombstones
+from shard.storage.manifest import IndexManifest
+
+BATCH_ITEMS_MAX = 16_384
+BATCH_BYTES_MAX = 8 << 20
+"""Of items that are indexed together when an index is built again."""
+
+RECENT_COUNTED_MAX = 1_000
+"""Groups that are looked through to count what a merge could drop: it is asked for often."""
+
+_CONFIGURATION_KEY = b"configuration"
+_EMPTY_ITEM = b"{}"
+_decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
+
+_log = Log("shard")
+
+
+@dataclass(slots=True)
+class Generation:
+    """What one configuration makes of the documents.
+
+    Attributes:
+        entry: number, name, revision and configuration as posted.
+        configuration: the same, parsed.
+        registry: paths of fields; shared by all generations of an index.
+        dictionaries: facet dictionaries by path.
+        builder: builds segments with them.
+    """
+
+    entry: IndexEntry
+    configuration: IndexConfiguration
+    registry: FieldRegistry
+    dictionaries: dict[str, FacetDictionary]
+    builder: SegmentBuilder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.builder = SegmentBuilder(self.configuration, self.registry, self.dictionaries)
+
+    @classmethod
+    def make(
+        cls,
+        entry: IndexEntry,
+        registry: FieldRegistry,
+        known: Mapping[str, FacetDictionary] | None = None,
+    ) -> Generation:
+        """Parse a configuration; dictionaries that are not known yet begin empty."""
+        configuration = parse_configuration(entry.configuration)[0]
+        known = known or {}
+        dictionaries = {}
+        for path in configuration.facets:
+            dictionary = known.get(path)
+            dictionaries[path] = FacetDictionary() if dictionary is None else dictionary
+        return cls(entry, configuration, registry, dictionaries)
+
+    def needs_rebuild(self, other: IndexConfiguration) -> bool:
+        """Whether segments of this generation cannot serve another configuration."""
+        return structure_of(self.configuration) != structure_of(other)
+
+
+def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
+    """Return what of a configuration shapes segments; the rest acts at query time."""
+    searchable = configuration.searchable_fields
+    return (
+        tuple(configuration.facets),
+        None if searchable is None else frozenset(one.path for one in searchable),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items read back for indexing."""
+
+    payload: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    records: NDArray[np.uint64]
+    places: NDArray[np.uint64]
+
+
+class Partition:
+    """One index on this shard.
+
+    Made by `create` or `open`; `close` writes what is in memory and lets go of everything.
+
+    Attributes:
+        number: of the index, never given to another one.
+        folder: where all of it lies.
+        settings: of the shard.
+        lock: held while `history`, `generation` or `state` change.
+        environment: LMDB.
+        documents: stored items.
+        derived: files of segments and dictionaries.
+        generation: the configuration in force and what belongs to it.
+        history: searchable states.
+        state: counters as of the last commit.
+        unfolded: groups that the log still has, oldest first.
+        tail_uid: the newest segment while the writer may still replace it, or 0.
+        purgeable: dead records that no segment has any more.
+        num_rebuilds: configurations that are being built: as long as there are any, nothing is
+            purged, for a tombstone says of a record in their segments that it is dead.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        folder: Path,
+        settings: ShardSettings,
+        environment: Environment,
+        entry: IndexEntry,
+    ) -> None:
+        self.number = number
+        self.folder = folder
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.environment = environment
+        self.documents = DocumentStore(environment)
+        self.derived = DerivedFiles(folder)
+        self.generation = Generation.make(entry, FieldRegistry())
+        self.history: SnapshotHistory
+        self.state = State()
+        self.unfolded: list[Group] = []
+        self.tail_uid = 0
+        self.purgeable: list[NDArray[np.uint64]] = []
+        self.num_rebuilds = 0
+
+    # --- life
+
+    @classmethod
+    def create(cls, folder: Path, entry: IndexEntry, settings: ShardSettings) -> Partition:
+        """Make an empty index in a folder that is not there yet.
+
+        Raises:
+            OSError, StorageFailure: no room, or the device failed; remove the folder.
+        """
+        folder.mkdir(mode=0o700)
+        sync_folder(folder.parent)  # before shard.json says that it is there
+        environment = Environment.create(folder, settings.map_bytes_max)
+        try:
+            write_entry(environment, entry)
+            partition = cls(entry.number, folder, settings, environment, entry)
+            partition.history = SnapshotHistory(partition.make_snapshot(0, ()))
+            partition.commit_derived()
+        except BaseException:
+            environment.close()
+            raise
+        return partition
+
+    @classmethod
+    def open(
+        cls, folder: Path, number: int, settings: ShardSettings, *, is_rebuild: bool = False
+    ) -> Partition:
+        """Open an index: check the truth, map what is intact, index the rest.
+
+        Args:
+            folder: of the index.
+            number: of the index.
+            settings: of the shard.
+            is_rebuild: believe no derived file, index everything.
+
+        Raises:
+            DamagedEnvironment: data.mdb is not what it must at least be.
+            InternalError: item_corrupt, counters or configuration are damaged.
+        """
+        derived = DerivedFiles(folder)
+        derived.remove_leftovers()
+        manifest = derived.read_manifest()
+        environment = Environment.open(folder, settings.map_bytes_max)
+        try:
+            _check_truth(environment, manifest)
+            entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
+            partition = cls(number, folder, settings, environment, entry)
+            partition.derived = derived
+            partition._open_derived(None if is_rebuild else manifest)
+        except BaseException:
+            environment.close()
+            raise
+        return partition
+
+    def _open_derived(self, manifest: IndexManifest | None) -> None:
+        with self.environment.read() as txn:
+            self.state = read_state(txn)
+            self.unfolded = read_groups(txn)
+            folded = read_tombstones(txn)
+        loaded = self.derived.load(manifest)
+        registry = FieldRegistry.from_list(loaded.fields)
+        self.generation = Generation.make(self.generation.entry, registry, loaded.dictionaries)
+        segments = self._fill_gaps(loaded.segments, folded)
+        views = self._hide_dead(segments, folded)
+        if sum(view.num_docs for view in views) != self.state.num_docs:
+            _log.error(
+                "segments and documents disagree, building the index again",
+                index=self.number,
+                num_docs=self.state.num_docs,
+                found=sum(view.num_docs for view in views),
+            )
+            self.generation = Generation.make(self.generation.entry, registry)
+            views = self._hide_dead(self._fill_gaps([], folded), folded)
+        known = [self.state.seq_folded, *(group.seq for group in self.unfolded)]
+        self.history = SnapshotHistory(
+            self.make_snapshot(self.state.seq_max, tuple(views)),
+            known=tuple(seq for seq in known if seq < self.state.seq_max),
+        )
+        self._find_purgeable(views, folded)
+
+    def _fill_gaps(self, segments: Sequence[Segment], dead: NDArray[np.uint64]) -> list[Segment]:
+        """Return the segments, and new ones for the records that none of them covers."""
+        filled: list[Segment] = []
+        start = 0
+        dead_set = BitMap64(dead.tolist())
+        for segment in [*segments, None]:
+            records = None if segment is None else segment["docs.record"]
+            if records is not None and len(records) == 0:
+                continue
+            end = self.state.next_record if records is None else int(records[0])
+            built = 0
+            for batch in self.read_batches(start, end, dead_set):
+                filled.append(self.build_batch(self.generation, batch))
+                built += len(batch.records)
+            if built:
+                _log.info("items indexed at open", index=self.number, num_items=built)
+            if segment is not None and records is not None:
+                filled.append(segment)
+                start = int(records[-1]) + 1
+        return filled
+
+    def _hide_dead(
+        self, segments: Sequence[Segment], folded: NDArray[np.uint64]
+    ) -> list[SegmentView]:
+        dead = np.concatenate([folded, *(group.deleted for group in self.unfolded)])
+        return delete_records([SegmentView(segment) for segment in segments], dead)
+
+    def _find_purgeable(self, views: Sequence[SegmentView], folded: NDArray[np.uint64]) -> None:
+        """Note the dead records that segments do not have, but LMDB does.
+
+        What segments still have stays out, also if it was noted before: its tombstone hides it.
+        """
+        kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
+        gone = np.unique(np.concatenate([folded, *self.purgeable]))
+        if kept:
+            gone = np.setdiff1d(gone, np.concatenate(kept))
+        self.purgeable = [gone] if len(gone) else []
+
+    def close(self) -> None:
+        """Let go of the environment. Threads of the writer and merger have ended before."""
+        self.environment.close()
+
+    @property
+    def file_bytes(self) -> int:
+        """What the files of the newest state have, about."""
+        sizes = (view.segment.size for view in self.history.newest.views)
+        return self.environment.file_bytes() + sum(sizes)
+
+    # --- reading the truth
+
+    def read_batches(self, first_record: int, end_record: int, dead: BitMap64) -> Iterator[Batch]:
+        """Yield the items of [first_record, end_record) that are not dead, in batches.
+
+        A damaged item is indexed as an empty one: it is counted and found, and answers with
+        `item_corrupt` instead of being missing in silence.
+        """
+        position = first_record
+        while position < end_record:
+            items: list[tuple[int, int, bytes]] = []
+            num_bytes = 0
+            with self.environment.read() as txn:
+                for item in self.documents.scan(txn, position):
+                    if item.record >= end_record:
+                        break
+                    if item.record in dead:
+                        continue
+                    document = _EMPTY_ITEM if item.document is None else item.document
+                    items.append((item.record, item.place, document))
+                    num_bytes += len(document)
+                    if len(items) >= BATCH_ITEMS_MAX or num_bytes >= BATCH_BYTES_MAX:
+                        break
+            if not items:
+                return
+            position = items[-1][0] + 1
+            yield make_batch(items)
+
+    @staticmethod
+    def build_batch(generation: Generation, batch: Batch) -> Segment:
+        """Build the segment of a batch."""
+        extraction = generation.builder.extract(batch.payload, batch.starts, batch.ends)
+        return generation.builder.build(extraction, batch.records, batch.places)
+
+    # --- states
+
+    def make_snapshot(
+        self, seq: int, views: tuple[SegmentView, ...], generation: Generation | None = None
+    ) -> Snapshot:
+        """Return a state of the index."""
+        generation = generation or self.generation
+        return Snapshot(
+            seq=seq,
+            revision=generation.entry.revision,
+            views=views,
+            configuration=generation.configuration,
+            registry=generation.registry,
+            dictionaries=generation.dictionaries,
+            dictionary_lengths={path: len(one) for path, one in generation.dictionaries.items()},
+            documents=self.documents,
+        )
+
+    def snapshot_at(self, horizon: int, revision: int | None = None) -> Snapshot:
+        """Return the state that a horizon names.
+
+        Raises:
+            InvalidRequest: cursor_expired, it is older than everything that can be had.
+        """
+        snapshot = self.history.at(horizon, revision)
+        if snapshot is not None:
+            return snapshot
+        with self.lock:
+            return self._restore_state(horizon)
+
+    def _restore_state(self, horizon: int) -> Snapshot:
+        """Make a state that is not kept, from the next one that is and the log of groups.
+
+        The newer segments have all its documents (merges drop only what died behind the oldest
+        horizon in use); what later groups added is hidden, what they deleted is shown again.
+        """
+        seq = self.history.seq_at(horizon)
+        if seq is None:
+            raise InvalidRequest(
+                "the state that the cursor names is gone: search again without the cursor",
+                code="cursor_expired",
+                param="cursor",
+            )
+        newer = self.history.after(seq, self.generation.entry.revision)
+        later = [group for group in self.unfolded if seq < group.seq <= newer.seq]
+        hidden = [np.zeros(0, np.uint64)]
+        revived = [np.zeros(0, np.uint64)]
+        for group in later:
+            end = group.first_record + group.num_records
+            hidden.append(np.arange(group.first_record, end, dtype=np.uint64))
+            revived.append(group.deleted)
+        views = _revive_records(newer.views, np.concatenate(revived))
+        views = delete_records(views, np.concatenate(hidden))
+        snapshot = self.make_snapshot(seq, tuple(views))
+        self.history.add_asked(snapshot)
+        return snapshot
+
+    def publish(
+        self,
+        seq: int,
+        *,
+        added: Segment | None,
+        replaced_uid: int = 0,
+        deleted: NDArray[np.uint64] | None = None,
+        tail_uid: int = 0,
+    ) -> None:
+        """Make the next state visible; called by the writer.
+
+        Args:
+            seq: of the group.
+            added: the segment with its new documents.
+            replaced_uid: uid of the newest segment if `added` takes its place: it begins with the
+                same documents.
+            deleted: records that the group removed.
+            tail_uid: uid of the newest segment if the writer may still replace it.
+        """
+        with self.lock:
+            self.tail_uid = tail_uid
+            views = list(self.history.newest.views)
+            if deleted is not None and len(deleted):
+                views = delete_records(views, deleted)
+            if added is not None:
+                gone = None
+                if replaced_uid:
+                    assert views[-1].segment.uid == replaced_uid
+                    gone = views.pop().deleted
+                views.append(SegmentView(added, gone))
+            self.history.add(self.make_snapshot(seq, tuple(views)))
+
+    def replace_segments(
+        self,
+        parts: Sequence[SegmentView],
+        doc_maps: Sequence[NDArray[np.int64]],
+        merged: Segment | None,
+    ) -> bool:
+        """Put a merged segment in the place of its parts; called by the merger.
+
+        All states get it, so the parts can go: it has every document that a search can still name,
+        and what was deleted since the merge began is hidden in it. Nothing is done, and False
+        returned, if the parts are gone: another configuration was switched to.
+
+        Args:
+            parts: as the merge began.
+            doc_maps: by part: ordinal in `merged`, or -1.
+            merged: None if nothing was left.
+        """
+        with self.lock:
+            uids = [view.segment.uid for view in self.history.newest.views]
+            if parts[0].segment.uid not in uids:
+                return False
+            first = uids.index(parts[0].segment.uid)
+            current = uids[first : first + len(parts)]
+            assert current == [part.segment.uid for part in parts]
+            newest = self.history.newest
+            for state in (*self.history.older, newest):
+                if state.revision == newest.revision:
+                    self.history.add(_with_merged(state, parts, doc_maps, merged, newest))
+        return True
+
+    @property
+    def safe_seq(self) -> int:
+        """Seq up to which deletions are final: no search can name a state before it."""
+        return self.history.horizon
+
+    def final_groups(self) -> list[Group]:
+        """Return the groups of the log that no search can name a state before."""
+        groups = self.unfolded
+        return groups[: bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq)]
+
+    def forget_folded(self, state: State) -> None:
+        """Take over new counters, and forget the groups that they call folded."""
+        if state.seq_folded != self.state.seq_folded:
+            self.unfolded = [group for group in self.unfolded if group.seq > state.seq_folded]
+        self.state = state
+
+    def recent_groups(self) -> list[Group]:
+        """Return the groups whose deletions are not final yet."""
+        groups = self.unfolded
+        return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
+
+    def count_droppable(self, view: SegmentView) -> int:
+        """Return a lower bound of the documents that `droppable` returns; little work."""
+        if view.deleted is None:
+            return 0
+        recent = self.recent_groups()
+        if len(recent) > RECENT_COUNTED_MAX:
+            return 0
+        return max(0, len(view.deleted) - sum(len(group.deleted) for group in recent))
+
+    def droppable(self, view: SegmentView) -> NDArray[np.uint32] | None:
+        """Return the ordinals of a view's documents that no search can name any more."""
+        if view.deleted is None:
+            return None
+        ordinals = np.array(view.deleted.to_array(), np.uint32)
+        recent = [group.deleted for group in self.recent_groups()]
+        if recent:
+            records = view.segment["docs.record"][ordinals]
+            ordinals = ordinals[~np.isin(records, np.concatenate(recent))]
+        return ordinals
+
+    def commit_derived(self) -> None:
+        """Write the manifest of the newest state: its segments that are files."""
+        with self.derived.commit_lock:
+            with self.lock:
+                generation = self.generation
+                segments = [view.segment for view in self.history.newest.views]
+                next_record = self.state.next_record
+            self.derived.commit(
+                entry=generation.entry,
+                next_record=next_record,
+                txn_id=self.environment.last_txn_id(),
+                fields=generation.registry.to_list(),
+                segments=[segment for segment in segments if segment.path is not None],
+                dictionaries=generation.dictionaries,
+            )
+
+    def switch_generation(
+        self,
+        generation: Generation,
+        views: Sequence[SegmentView],
+        folded: NDArray[np.uint64] | None = None,
+    ) -> None:
+        """Let searches use what another configuration makes of the documents.
+
+        Args:
+            generation: the configuration in force from now on.
+            views: its segments.
+            folded: the records that were dead when these were built anew; None if they are the
+                former ones.
+        """
+        with self.lock:
+            self.generation = generation
+            self.tail_uid = 0
+            seq = self.history.newest.seq
+            self.history.add(self.make_snapshot(seq, tuple(views)))
+            if folded is not None:
+                self._find_purgeable(views, folded)
+        self.commit_derived()
+        write_entry(self.environment, generation.entry)
+
+
+def _with_merged(
+    state: Snapshot,
+    parts: Sequence[SegmentView],
+    doc_maps: Sequence[NDArray[np.int64]],
+    merged: Segment | None,
+    newest: Snapshot,
+) -> Snapshot:
+    """Return a state with a merged segment in the place of what lies in its range.
+
+    An older state may have other segments there than the parts: a shorter tail, or none of the
+    newest. Then the merged one has documents that the state hides, with facet values that came
+    later; so from now on the state knows the values that the newest one knows.
+    """
+    low = parts[0].segment["docs.record"][0]
+    high = parts[-1].segment["docs.record"][-1]
+    maps = {part.segment.uid: one for part, one in zip(parts, doc_maps, strict=True)}
+    is_hidden = np.ones(0 if merged is None else merged.num_docs, np.bool_)
+    views: list[SegmentView] = []
+    position = None
+    for view in state.views:
+        records = view.segment["docs.record"]
+        if records[0] < low or records[-1] > high:
+            views.append(view)
+            continue
+        position = len(views) if position is None else position
+        if merged is not None:
+            ordinals = maps.get(view.segment.uid)
+            if ordinals is None:  # another one with documents of the parts
+                ordinals = np.searchsorted(merged["docs.record"], records)
+            if view.deleted is not None:
+                ordinals = np.delete(ordinals, view.deleted.to_array())
+            is_hidden[ordinals[ordinals >= 0]] = False
+    # Also if all of it is hidden: states before, in which it was alive, are restored from this.
+    if merged is not None and position is not None:
+        whole = SegmentView(merged)
+        hidden = np.flatnonzero(is_hidden)
+        views.insert(position, whole.without(hidden.tolist()) if len(hidden) else whole)
+    return state.with_views(tuple(views), newest.dictionary_lengths)
+
+
+def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+    """Return the views with some of their deleted documents again."""
+    result = []
+    for view in views:
+        if view.deleted is None:
+            result.append(view)
+            continue
+        ordinals = np.array(view.deleted.to_array(), np.int64)
+        gone = ordinals[~np.isin(view.segment["docs.record"][ordinals], records)]
+        whole = SegmentView(view.segment)
+        result.append(whole.without(gone.tolist()) if len(gone) else whole)
+    return result
+
+
+def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
+    """Return the views without the documents of some records; unknown records do not matter.
+
+    Cost: one binary search a record, and a copy of the tombstones of each view that loses some.
+    """
+    remaining = np.sort(records)
+    result = []
+    for view in views:
+        own = view.segment["docs.record"]
+        if len(own) == 0 or len(remaining) == 0:
+            result.append(view)
+            continue
+        low, high = np.searchsorted(remaining, [own[0], own[-1] + np.uint64(1)])
+        inside = remaining[low:high]
+        ordinals = np.searchsorted(own, inside)
+        found = ordinals[own[ordinals] == inside]
+        result.append(view.without(found.tolist()) if len(found) else view)
+    return result
+
+
+def make_batch(items: Sequence[tuple[int, int, bytes]]) -> Batch:
+    """Return a batch of (record, place, document)."""
+    sizes = np.array([len(document) for _, _, document in items], np.int64)
+    ends = np.cumsum(sizes)
+    return Batch(
+        payload=as_bytes_array(b"".join(document for _, _, document in items)),
+        starts=ends - sizes,
+        ends=ends,
+        records=np.array([record for record, _, _ in items], np.uint64),
+        places=np.array([place for _, place, _ in items], np.uint64),
+    )
+
+
+def _check_truth(environment: Environment, manifest: IndexManifest | None) -> None:
+    """Compare data.mdb with what the manifest knows it must have.
+
+    Raises:
+        DamagedEnvironment: it is older or emptier.
+    """
+    if manifest is None:
+        return
+    with environment.read() as txn:
+        state = read_state(txn)
+    if environment.last_txn_id() < manifest.txn_id or state.next_record < manifest.next_record:
+        raise DamagedEnvironment(
+            f"{environment.data_path} is older than the index was (transaction "
+            f"{environment.last_txn_id()}, record {state.next_record}; expected at least "
+            f"{manifest.txn_id} and {manifest.next_record}): restore both from one backup"
+        )
+
+
+def manifest_entry(manifest: IndexManifest) -> IndexEntry:
+    """Return the configuration that a manifest's files were made with."""
+    return IndexEntry(manifest.number, manifest.name, manifest.revision, manifest.configuration)
+
+
+def read_entry(environment: Environment) -> IndexEntry:
+    """Return the configuration that LMDB has: what an index without manifest is built with.
+
+    Raises:
+        DamagedEnvironment: there is none.
+    """
+    with environment.read() as txn:
+        value = txn.get(SubDatabase.META, _CONFIGURATION_KEY)
+    if value is None:
+        raise DamagedEnvironment(
+            f"{environment.data_path} has no configuration: restore it from a backup, "
+            "or remove the index"
+        )
+    content = decode_value(0, value, "the configuration of an index")
+    return _decode_entry(content)
+
+
+def write_entry(environment: Environment, entry: IndexEntry) -> None:
+    """Note the configuration in LMDB, for the day when the manifest is damaged."""
+    with environment.write() as txn:
+        txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))

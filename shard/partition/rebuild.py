@@ -1,0 +1,134 @@
+"""Another configuration over the same documents, built behind the running one.
+
+    prepare   running generation ───────────── serves, is written to
+              Rebuild.run: LMDB → segments (files that no manifest names)
+    catalog   Rebuild.finish, on the writer's thread: what was written since, then the switch
+
+If only what acts at query time has changed (weights, language, synonyms, sizes), nothing is built:
+the new generation shares dictionaries and segments with the running one. Unless a dictionary is
+full of values that no item has any more: numbers are never given back, so only building anew lets
+go of them.
+
+Before the switch nothing durable names the new files, so a crash, or a catalog that does not name
+the revision, leaves the index as it was. The switch is the manifest that names them.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+from pyroaring import BitMap64
+
+from common.process.logs import Log
+from common.protocol.messages import IndexEntry
+from shard.collect.facet_counts import facet_counter
+from shard.partition.partition import Generation, Partition, delete_records
+from shard.partition.writer import has_room
+from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView, Snapshot
+from shard.storage.group_log import read_groups, read_tombstones
+
+DEAD_VALUES_MIN = 65_536
+"""Of a facet, from which it may be worth to build an index again."""
+
+_log = Log("shard")
+
+
+class Rebuild:
+    """A configuration that is being prepared for one partition.
+
+    Args:
+        partition: the running index.
+        entry: the new revision.
+    """
+
+    def __init__(self, partition: Partition, entry: IndexEntry) -> None:
+        self.entry = entry
+        self._partition = partition
+        running = partition.generation
+        self._generation = Generation.make(entry, running.registry, running.dictionaries)
+        self._is_shared = not running.needs_rebuild(
+            self._generation.configuration
+        ) and not _has_many_dead_values(partition.history.newest)
+        if not self._is_shared:
+            # New numbers for all: a value that no item has any more is left behind.
+            self._generation = Generation.make(entry, running.registry)
+        self._segments: list[Segment] = []
+        self._next_record = 0
+        self._is_over = False
+        with partition.lock:
+            partition.num_rebuilds += 1
+
+    def run(self) -> None:
+        """Build what the revision needs of the documents that are there now; any thread.
+
+        Raises:
+            OSError: no room, or the device failed; `discard` what was written.
+        """
+        if self._is_shared:
+            return
+        partition = self._partition
+        with partition.lock:
+            end = partition.state.next_record
+            size = sum(view.segment.size for view in partition.history.newest.views)
+        if not has_room(partition, size):
+            raise OSError(errno.ENOSPC, f"no room to build an index of {size} bytes again")
+        self._build_up_to(end)
+
+    def _build_up_to(self, end: int) -> None:
+        partition = self._partition
+        for batch in partition.read_batches(self._next_record, end, self._folded()):
+            segment = partition.build_batch(self._generation, batch)
+            if segment.num_docs >= partition.settings.flush_docs:
+                segment = partition.derived.write(segment)
+            self._segments.append(segment)
+        self._next_record = end
+
+    def _folded(self) -> BitMap64:
+        """Return the records that no state shows any more, also not after the next start."""
+        with self._partition.environment.read() as txn:
+            return BitMap64(read_tombstones(txn).tolist())
+
+    def finish(self) -> None:
+        """Catch up with what was written since, and switch; on the writer's thread."""
+        try:
+            self._switch()
+        finally:
+            self._end()
+        _log.info("configured", index=self._partition.number, revision=self.entry.revision)
+
+    def _switch(self) -> None:
+        partition = self._partition
+        if self._is_shared:
+            partition.switch_generation(self._generation, partition.history.newest.views)
+        else:
+            self._build_up_to(partition.state.next_record)
+            with partition.environment.read() as txn:
+                folded = read_tombstones(txn)
+                groups = read_groups(txn)
+            # Of some of the dead, an older state can still be made: these are only hidden.
+            dead = np.concatenate([folded, *(group.deleted for group in groups)])
+            views = delete_records([SegmentView(segment) for segment in self._segments], dead)
+            partition.switch_generation(self._generation, views, folded)
+
+    def discard(self) -> None:
+        """Remove what was written; the revision does not come."""
+        self._end()
+        self._partition.derived.discard(self._segments)
+
+    def _end(self) -> None:
+        with self._partition.lock:
+            if not self._is_over:
+                self._is_over = True
+                self._partition.num_rebuilds -= 1
+
+
+def _has_many_dead_values(snapshot: Snapshot) -> bool:
+    """Return whether most values of some facet, and not just a few, are no item's any more."""
+    for path, num_values in snapshot.dictionary_lengths.items():
+        if num_values > DEAD_VALUES_MIN:
+            num_alive = facet_counter(snapshot, path).totals.num_present
+            if num_values - num_alive >= max(DEAD_VALUES_MIN, num_alive):
+                return True
+    return False

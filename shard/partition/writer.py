@@ -1,0 +1,531 @@
+"""WRITE PATH of a shard: a group of operations becomes durable, then visible, then answered.
+
+    ApplyRequest ─ plan ─┬─ encode → LMDB commit (sync)  ─┐
+                         └─ extract → build segment      ─┴─ publish → answer
+
+A group of a few hundred kilobytes at most is done by the writer thread, which goes before merges; a
+larger one by the bulk thread, of the lowest priority, for which the writer thread waits. Of many
+additions both halves run at once (a committer thread waits for the disk); a few are computed in
+0.2 ms, less than two threads lose to each other by taking turns with the interpreter.
+The group is visible only after both halves are done, and answered after it is visible; so what is
+answered is on disk, found and counted.
+
+Small groups join the *tail*: the newest segment, as long as it has few documents, is built again
+with the new ones, from their retained bytes. A thousand single writes so make thirty segments to
+merge, not a thousand. (The longer the tail, the more is built again with each group, the fewer
+segments there are to merge; with groups of some items, both together cost least about here.)
+
+If the process dies: before the commit nothing has happened; after it, the next open finds the
+records in LMDB and indexes them. If the group is sent again, its seq is in the log, and the answer
+is given from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.errors import InternalError, StorageFull, Unavailable
+from common.placement import hash_id
+from common.process.faults import fault
+from common.process.logs import Log
+from common.process.priority import run_in_background
+from common.process.request_ids import carried
+from common.protocol.messages import ApplyRequest, ApplyResponse
+from common.protocol.operations import Operation, Outcome
+from shard.partition.partition import Partition
+from shard.partition.write_plan import Change, Stored, plan_writes
+from shard.segment.external_ids import find_live, hash_ids, is_item_of
+from shard.segment.extraction import Extraction
+from shard.segment.segment import Segment
+from shard.segment.snapshot import Snapshot
+from shard.storage.codecs import as_bytes_array
+from shard.storage.documents import TRAINING_ITEMS_MAX, TRAINING_ITEMS_MIN
+from shard.storage.environment import StorageFailure, SubDatabase, is_disk_full
+from shard.storage.group_log import (
+    DELETED_UNFOLDED_MAX,
+    GROUPS_UNFOLDED_MAX,
+    Group,
+    State,
+    append_group,
+    fold_groups,
+    purge_records,
+    write_state,
+)
+
+TAIL_DOCS_MAX = 32
+TAIL_BYTES_MAX = 256 << 10
+"""Of the newest segment while small groups still join it: building it again takes 0.25 ms."""
+PLAN_SINGLY_MAX = 64
+"""Groups up to this many operations are planned one by one, larger ones of plain items at once."""
+IN_TURN_DOCS_MAX = 64
+"""So many additions are indexed and then committed, more of them are at the same time."""
+PURGE_RECORDS_MAX = 1_000
+"""Records removed for good in one commit: other groups wait for it."""
+GROWTH_FACTOR = 2
+"""Room that a group of n bytes may take on disk: its items, and segments of them."""
+
+_log = Log("shard")
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """Documents that a group adds, in the order of their records."""
+
+    payload: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    places: NDArray[np.uint64]
+
+    @property
+    def count(self) -> int:
+        """Number of documents."""
+        return len(self.starts)
+
+    def behind(self, other: Additions) -> Additions:
+        """Return the documents of the other, then these."""
+        shift = len(other.payload)
+        return Additions(
+            np.concatenate((other.payload, self.payload)),
+            np.concatenate((other.starts, self.starts + shift)),
+            np.concatenate((other.ends, self.ends + shift)),
+            np.concatenate((other.places, self.places)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a group comes to."""
+
+    outcomes: bytes
+    additions: Additions
+    deleted: NDArray[np.uint64]
+    extraction: Extraction | None = None
+    """Of the additions, if planning has made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Bytes of the documents in the newest, tiny segment."""
+
+    uid: int
+    additions: Additions
+    records: NDArray[np.uint64]
+
+
+class Writer:
+    """Applies write groups to one partition; `apply` and `maintain` run on one thread.
+
+    Args:
+        partition: the index.
+        on_failure: called when the disk refused a commit: the process must end.
+    """
+
+    def __init__(self, partition: Partition, on_failure: Callable[[BaseException], None]) -> None:
+        self._partition = partition
+        self._on_failure = on_failure
+        self._tail: Tail | None = None
+        self._has_failed = False
+        self._bulk = ThreadPoolExecutor(1, f"bulk-{partition.number}", run_in_background)
+        self._committer = ThreadPoolExecutor(1, f"committer-{partition.number}", run_in_background)
+
+    def close(self) -> None:
+        """End the threads for large groups."""
+        self._bulk.shutdown()
+        self._committer.shutdown()
+
+    # --- the group
+
+    def apply(self, request: ApplyRequest) -> ApplyResponse:
+        """Apply a group: durable and visible when this returns.
+
+        Raises:
+            StorageFull: no room; nothing was changed.
+            InternalError: nothing was changed, or (after a failed commit) the process ends.
+            Unavailable: it is about to end.
+        """
+        if len(request.payload) <= TAIL_BYTES_MAX:
+            return self._apply(request)
+        return self._bulk.submit(carried(partial(self._apply, request))).result()
+
+    def _apply(self, request: ApplyRequest) -> ApplyResponse:
+        """Apply a group, on this thread."""
+        fault("writer.receive")
+        partition = self._partition
+        if self._has_failed:
+            raise Unavailable("the shard is restarting after a disk error; try again")
+        if request.seq <= partition.state.seq_max:
+            return self._answer_again(request.seq)
+        with partition.lock:
+            partition.history.advance(request.horizon)
+        self._check_room(request)
+        planned = self._plan(request, partition.history.newest)
+        carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
+        (state, group), (segment, tail) = carry_out(request.seq, planned)
+        fault("writer.index")
+        self._publish(state, group, segment, tail)
+        fault("writer.publish")
+        return ApplyResponse(outcomes=planned.outcomes)
+
+    def _in_turn(
+        self, seq: int, planned: Planned
+    ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
+        """Build, then commit: for a small group threads that hand over cost more than they save."""
+        try:
+            built = self._build(planned)
+        except Exception as error:
+            raise InternalError("the items of a group could not be indexed") from error
+        return self._commit(seq, planned), built
+
+    def _at_once(
+        self, seq: int, planned: Planned
+    ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
+        """Build while another thread commits."""
+        commit = self._committer.submit(carried(partial(self._commit, seq, planned)))
+        try:
+            built = self._build(planned)
+        except Exception as error:
+            self._undo(commit.result())
+            raise InternalError("the items of a group could not be indexed") from error
+        return commit.result(), built
+
+    def _answer_again(self, seq: int) -> ApplyResponse:
+        for group in self._partition.unfolded:
+            if group.seq == seq:
+                return ApplyResponse(outcomes=group.outcomes)
+        raise InternalError(f"write group {seq} is older than what this shard has settled")
+
+    def _check_room(self, request: ApplyRequest) -> None:
+        """Refuse additions when map or disk are nearly full; deletes go on.
+
+        Raises:
+            StorageFull: they are.
+        """
+        if request.operations.count(Operation.DELETE) == len(request.operations):
+            return
+        partition = self._partition
+        settings = partition.settings
+        limit = settings.map_bytes_max // 100 * settings.map_watermark_percent
+        if partition.environment.bytes_used() + len(request.payload) > limit:
+            raise StorageFull(
+                f"the index has reached {settings.map_watermark_percent} % of its greatest size of "
+                f"{settings.map_bytes_max} bytes on a shard: delete items, or raise "
+                "FACETD_SHARD_MAP_BYTES_MAX and restart"
+            )
+        if not has_room(partition, GROWTH_FACTOR * len(request.payload)):
+            raise StorageFull("the disk is full: make room, then send the request again")
+
+    # --- plan
+
+    def _plan(self, request: ApplyRequest, base: Snapshot) -> Planned:
+        sizes = np.frombuffer(request.lengths, np.uint32).astype(np.int64)
+        ends = np.cumsum(sizes)
+        additions = Additions(
+            as_bytes_array(request.payload),
+            ends - sizes,
+            ends,
+            np.frombuffer(request.places, np.uint64),
+        )
+        is_plain = not request.versions and request.operations.count(Operation.PUT) == len(sizes)
+        if is_plain and len(sizes) > PLAN_SINGLY_MAX:
+            planned = self._plan_at_once(additions, base)
+            if planned is not None:
+                return planned
+        return self._plan_singly(request, additions, base)
+
+    def _plan_at_once(self, additions: Additions, base: Snapshot) -> Planned | None:
+        """Plan items of different ids as arrays; None if an id comes twice."""
+        extraction = self._partition.generation.builder.extract(
+            additions.payload, additions.starts, additions.ends
+        )
+        has_id = np.flatnonzero(extraction.id_end > extraction.id_start)
+        hashes = hash_ids(extraction, has_id)
+        ordered = np.sort(hashes)
+        if (ordered[1:] == ordered[:-1]).any():
+            return None
+        outcomes = np.full(additions.count, Outcome.CREATED, np.uint8)
+        places = additions.places.copy()
+        deleted = [np.zeros(0, np.uint64)]
+        for view in base.views:
+            queries, docs = find_live(view.segment, view.live_mask, hashes)
+            if not len(docs):
+                continue
+            items = has_id[queries]
+            records = view.segment["docs.record"][docs]
+            is_same = self._have_ids(records, items, extraction)
+            items, docs = items[is_same], docs[is_same]
+            outcomes[items] = Outcome.UPDATED
+            places[items] = view.segment["docs.place"][docs]
+            deleted.append(records[is_same])
+        return Planned(
+            outcomes.tobytes(),
+            replace(additions, places=places),
+            np.concatenate(deleted),
+            extraction,
+        )
+
+    def _have_ids(
+        self, records: NDArray[np.uint64], items: NDArray[np.int64], extraction: Extraction
+    ) -> NDArray[np.bool_]:
+        """Return whether stored records have the ids of the items with the same hash."""
+        starts = extraction.id_start[items].tolist()
+        ends = extraction.id_end[items].tolist()
+        ids = [extraction.text[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
+        try:
+            documents = self._partition.documents.read(records.tolist())
+        except InternalError:  # one is damaged: look at each alone
+            found = [self._has_id(*pair) for pair in zip(records.tolist(), ids, strict=True)]
+        else:
+            found = [is_item_of(*pair) for pair in zip(documents, ids, strict=True)]
+        return np.array(found, np.bool_)
+
+    def _has_id(self, record: int, id: bytes) -> bool:
+        """Whether the stored item has an id, given that the hash is the same.
+
+        A damaged item counts as the same: writing it again is the way to repair it.
+        """
+        try:
+            (document,) = self._partition.documents.read([record])
+        except InternalError:
+            return True
+        return is_item_of(document, id)
+
+    def _plan_singly(self, request: ApplyRequest, additions: Additions, base: Snapshot) -> Planned:
+        """Plan operations one after the other."""
+        spans = zip(additions.starts.tolist(), additions.ends.tolist(), strict=True)
+        changes = [
+            Change(Operation(operation), bytes(request.payload[start:end]), place, version)
+            for operation, (start, end), place, version in zip(
+                request.operations,
+                spans,
+                additions.places.tolist(),
+                map(request.versions.get, range(len(request.operations))),
+                strict=True,
+            )
+        ]
+        ids = [change.id for change in changes]
+        stored = self.locate(base, {id for id in ids if id is not None})
+        plan = plan_writes(
+            changes,
+            ids,
+            stored,
+            lambda record: base.read_documents([record])[0],
+            self._partition.settings.limits,
+        )
+        sizes = np.array([len(one.content) for one in plan.documents], np.int64)
+        ends = np.cumsum(sizes)
+        return Planned(
+            bytes(plan.outcomes),
+            Additions(
+                as_bytes_array(b"".join(one.content for one in plan.documents)),
+                ends - sizes,
+                ends,
+                np.array([one.place for one in plan.documents], np.uint64),
+            ),
+            np.array(plan.deleted, np.uint64),
+        )
+
+    def locate(self, base: Snapshot, ids: set[bytes]) -> dict[bytes, Stored]:
+        """Return the live documents of those ids that exist."""
+        ordered = sorted(ids)
+        hashes = np.array([hash_id(id) for id in ordered], np.uint64)
+        found = {}
+        for view in base.views:
+            queries, docs = find_live(view.segment, view.live_mask, hashes)
+            records = view.segment["docs.record"][docs].tolist()
+            places = view.segment["docs.place"][docs].tolist()
+            for query, record, place in zip(queries.tolist(), records, places, strict=True):
+                if self._has_id(record, ordered[query]):
+                    found[ordered[query]] = Stored(record, place)
+        return found
+
+    # --- make it durable
+
+    def _commit(self, seq: int, planned: Planned) -> tuple[State, Group]:
+        """Store items, log entry and counters in one transaction (committer thread)."""
+        partition = self._partition
+        additions = planned.additions
+        state = partition.state
+        try:
+            self._train(additions)
+            first = state.next_record
+            sizes = additions.ends - additions.starts
+            encoded = partition.documents.encode(
+                additions.payload, additions.starts, sizes, additions.places, first
+            )
+            group = Group(seq, first, additions.count, planned.deleted, planned.outcomes)
+            if _is_small(additions):
+                partition.environment.reserve()
+            fault("writer.commit")
+            with partition.environment.write() as txn:
+                for items in encoded.batches():
+                    txn.append(SubDatabase.DOCUMENTS, items)
+                append_group(txn, group)
+                state = replace(
+                    fold_groups(txn, state, self._foldable()),
+                    next_record=first + additions.count,
+                    seq_max=seq,
+                    num_docs=state.num_docs + additions.count - len(planned.deleted),
+                )
+                write_state(txn, state)
+            fault("writer.committed")
+        except (StorageFailure, OSError) as error:
+            self._fail(error)
+            if is_disk_full(error):
+                raise StorageFull("the disk is full: make room, then send it again") from error
+            raise InternalError("the disk refused a write; the shard restarts") from error
+        return state, group
+
+    def _fail(self, error: BaseException) -> None:
+        """Write nothing more: what the disk has is known only after a reopen."""
+        self._has_failed = True
+        _log.error("the disk refused a write", index=self._partition.number, cause=error)
+        self._on_failure(error)
+
+    def _foldable(self, *, is_final: bool = False) -> list[Group]:
+        """Return the groups to be folded now: all that may be, once it is worth it."""
+        partition = self._partition
+        groups = partition.final_groups()
+        num_deleted = sum(len(group.deleted) for group in groups)
+        is_worth_it = (
+            len(partition.unfolded) > GROUPS_UNFOLDED_MAX or num_deleted > DELETED_UNFOLDED_MAX
+        )
+        return groups if is_worth_it or is_final else []
+
+    def _train(self, additions: Additions) -> None:
+        """Learn a compression dictionary from the first items that are enough of them."""
+        documents = self._partition.documents
+        if not documents.wants_training or additions.count < TRAINING_ITEMS_MIN:
+            return
+        step = max(1, additions.count // TRAINING_ITEMS_MAX)
+        payload = additions.payload
+        spans = zip(additions.starts[::step].tolist(), additions.ends[::step].tolist(), strict=True)
+        documents.train([payload[start:end].tobytes() for start, end in spans])
+
+    def _undo(self, committed: tuple[State, Group]) -> None:
+        """Take back a group that could not be indexed: it stays in the log, without effect."""
+        partition = self._partition
+        state, group = committed
+        records = np.arange(
+            group.first_record, group.first_record + group.num_records, dtype=np.uint64
+        )
+        empty = replace(group, num_records=0, deleted=np.zeros(0, np.uint64))
+        state = replace(state, num_docs=state.num_docs - group.num_records + len(group.deleted))
+        with partition.environment.write() as txn:
+            purge_records(txn, records)
+            append_group(txn, empty)
+            write_state(txn, state)
+        self._note(state, empty)
+
+    # --- make it visible
+
+    def _build(self, planned: Planned) -> tuple[Segment | None, Tail | None]:
+        """Build the segment of a group, together with the tail if both are small."""
+        partition = self._partition
+        builder = partition.generation.builder
+        additions = planned.additions
+        tail = self._tail if partition.tail_uid else None
+        if not additions.count:
+            return None, tail
+        first = partition.state.next_record
+        records = np.arange(first, first + additions.count, dtype=np.uint64)
+        extraction = planned.extraction
+        if extraction is None and tail is not None and _fits_tail(tail.additions, additions):
+            additions = additions.behind(tail.additions)
+            records = np.concatenate((tail.records, records))
+        if extraction is None:
+            extraction = builder.extract(additions.payload, additions.starts, additions.ends)
+        segment = builder.build(extraction, records, additions.places)
+        if additions.count >= TAIL_DOCS_MAX or len(additions.payload) >= TAIL_BYTES_MAX:
+            return segment, None
+        return segment, Tail(segment.uid, additions, records)
+
+    def _publish(
+        self, state: State, group: Group, segment: Segment | None, tail: Tail | None
+    ) -> None:
+        partition = self._partition
+        replaced_uid = 0
+        if segment is not None and self._tail is not None:
+            is_joined = int(segment["docs.record"][0]) == int(self._tail.records[0])
+            replaced_uid = self._tail.uid if is_joined else 0
+        self._note(state, group)
+        self._tail = tail
+        partition.publish(
+            group.seq,
+            added=segment,
+            replaced_uid=replaced_uid,
+            deleted=group.deleted,
+            tail_uid=0 if tail is None else tail.uid,
+        )
+
+    def _note(self, state: State, group: Group) -> None:
+        """Take over counters and log of a commit."""
+        partition = self._partition
+        with partition.lock:
+            partition.forget_folded(state)
+            partition.unfolded.append(group)
+
+    # --- between groups
+
+    def retire_tail(self) -> None:
+        """Let the merger have the newest segment; the next group begins a new one."""
+        self._tail = None
+        with self._partition.lock:
+            self._partition.tail_uid = 0
+
+    def purge(self) -> bool:
+        """Remove some dead records for good; returns whether there are more.
+
+        Raises:
+            StorageFull: the map is full; tried again later.
+        """
+        partition = self._partition
+        with partition.lock:
+            if not partition.purgeable or partition.num_rebuilds:
+                return False
+            records = partition.purgeable.pop()
+            if len(records) > PURGE_RECORDS_MAX:
+                partition.purgeable.append(records[PURGE_RECORDS_MAX:])
+                records = records[:PURGE_RECORDS_MAX]
+        self.fold(records)
+        return bool(partition.purgeable)
+
+    def fold(self, purged: NDArray[np.uint64] | None = None) -> None:
+        """Fold what may be folded, and remove some dead records for good.
+
+        Raises:
+            StorageFull: the map is full; nothing was changed.
+        """
+        partition = self._partition
+        try:
+            with partition.environment.write() as txn:
+                state = fold_groups(txn, partition.state, self._foldable(is_final=True))
+                write_state(txn, state)
+                if purged is not None:
+                    purge_records(txn, purged)
+        except StorageFailure as error:
+            self._fail(error)
+            return
+        with partition.lock:
+            partition.forget_folded(state)
+
+
+def _is_small(additions: Additions) -> bool:
+    return additions.count <= IN_TURN_DOCS_MAX and len(additions.payload) <= TAIL_BYTES_MAX
+
+
+def _fits_tail(tail: Additions, additions: Additions) -> bool:
+    return (
+        tail.count + additions.count <= TAIL_DOCS_MAX
+        and len(tail.payload) + len(additions.payload) <= TAIL_BYTES_MAX
+    )
+
+
+def has_room(partition: Partition, num_bytes: int) -> bool:
+    """Whether the disk can take so many bytes and still has the reserve."""
+    return partition.settings.leave_room(partition.folder, num_bytes)

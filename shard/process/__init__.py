@@ -1,0 +1,1 @@
+"""The shard process: server, handlers, and the fork server that starts it."""

@@ -1,0 +1,214 @@
+"""The table of methods of a shard: method → function. Decode and encode are the connection's work.
+
+A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
+where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. A
+search that is known to take longer (`searcher.is_slow`) goes to a reader thread; what searches have
+wished for (`shard/caches/background_tasks.py`) is made by a thread of low priority; what waits for
+the disk (writes, configuration, backup) is a coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from common.errors import Switched
+from common.process.faults import fault
+from common.process.memory import allocated
+from common.process.priority import run_in_background
+from common.process.request_ids import carried
+from common.protocol.connection import Handler
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    BackupRequest,
+    Catalog,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    FetchRequest,
+    FetchResponse,
+    GetRequest,
+    GetResponse,
+    IndexStatisticsRequest,
+    IndexStatisticsResponse,
+    PrepareConfiguration,
+    ProcessStatistics,
+    SearchRequest,
+    SearchResponse,
+    StatisticsRequest,
+    StatisticsResponse,
+)
+from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
+from shard.caches.recent_items import RECENT_ITEMS
+from shard.partition.backup import copy_truth
+from shard.partition.index_statistics import index_statistics
+from shard.partition.indexes import Indexes
+from shard.read import searcher
+from shard.segment.snapshot import Snapshot
+from shard.storage.environment import refusal_told
+
+READERS = 2
+"""Threads for slow searches."""
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Handlers:
+    """Answers the calls of the coordinator.
+
+    Args:
+        indexes: of this shard.
+        queue_length: returns how many calls are in progress.
+    """
+
+    def __init__(self, indexes: Indexes, queue_length: Callable[[], int]) -> None:
+        self._indexes = indexes
+        self._queue_length = queue_length
+        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
+        self._granting: Future[None] | None = None
+
+    def table(self) -> Mapping[str, Handler]:
+        """Return the handlers by method."""
+        return {
+            "ping": Handler(None, self.ping),
+            "catalog": Handler(Catalog, self.catalog),
+            "prepare": Handler(PrepareConfiguration, self.prepare),
+            "statistics": Handler(StatisticsRequest, self.statistics),
+            "search": Handler(SearchRequest, self.search),
+            "fetch": Handler(FetchRequest, self.fetch),
+            "get": Handler(GetRequest, self.get),
+            "apply": Handler(ApplyRequest, self.apply, ApplyRequest.with_payload),
+            "facet_values": Handler(FacetValuesRequest, self.facet_values),
+            "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
+            "process_statistics": Handler(None, self.process_statistics),
+            "backup": Handler(BackupRequest, self.backup),
+        }
+
+    def ping(self, _: None) -> None:
+        """Say that the event loop runs."""
+
+    async def catalog(self, request: Catalog) -> None:
+        """Make the indexes those of the catalog."""
+        await self._indexes.take_catalog(request)
+
+    async def prepare(self, request: PrepareConfiguration) -> None:
+        """Build a configuration behind the running one."""
+        await self._indexes.prepare(request.entry)
+
+    def statistics(self, request: StatisticsRequest) -> StatisticsResponse:
+        """Answer what scoring needs to know of all live documents."""
+        return searcher.statistics(self._snapshot(request), request)
+
+    def search(
+        self, request: SearchRequest
+    ) -> SearchResponse | Coroutine[None, None, SearchResponse]:
+        """Search one state of an index."""
+        snapshot = self._snapshot(request)
+        if searcher.is_slow(snapshot, request):
+            return self._search_slowly(snapshot, request)
+        response = searcher.search(snapshot, request)
+        self._grant_wishes()
+        return response
+
+    async def _search_slowly(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
+        loop = asyncio.get_running_loop()
+        search = carried(partial(searcher.search, snapshot, request))
+        response = await loop.run_in_executor(self._readers, search)
+        self._grant_wishes()
+        return response
+
+    def _grant_wishes(self) -> None:
+        """Let the thread make what searches have wished for; a later wish wakes it again."""
+        if BACKGROUND_TASKS and (self._granting is None or self._granting.done()):
+            self._granting = self._deriver.submit(BACKGROUND_TASKS.grant_all)
+
+    def fetch(self, request: FetchRequest) -> FetchResponse:
+        """Return stored documents; marks are of one configuration, the documents of none."""
+        if request.highlight is not None:
+            return searcher.fetch(self._snapshot(request), request)
+        return searcher.fetch(self._indexes.snapshot(request.index, request.horizon), request)
+
+    def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:
+        """Return the state that a request names, as its configuration has it.
+
+        Raises:
+            Switched: there is none.
+        """
+        snapshot = self._indexes.snapshot(request.index, request.horizon, request.revision)
+        if snapshot.revision != request.revision:
+            raise Switched("the index is being switched to another configuration; try again")
+        return snapshot
+
+    def get(self, request: GetRequest) -> GetResponse:
+        """Return one document by its id."""
+        return searcher.get(self._indexes.snapshot(request.index, request.horizon), request)
+
+    def facet_values(self, request: FacetValuesRequest) -> FacetValuesResponse:
+        """Return the tail of a facet dictionary."""
+        partition = self._indexes.index(request.index).partition
+        return searcher.facet_values(partition.history.newest, request)
+
+    async def apply(self, request: ApplyRequest) -> ApplyResponse:
+        """Apply a write group."""
+        response = await self._indexes.apply(request)
+        fault("writer.reply")
+        return response
+
+    def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
+        """Return sizes and shape of an index."""
+        index = self._indexes.index(request.index)
+        return index_statistics(index.partition, self._indexes.merger.statistics(request.index))
+
+    def process_statistics(self, _: None) -> ProcessStatistics:
+        """Return what the process says of itself."""
+        merger = self._indexes.merger
+        in_use = allocated()
+        return ProcessStatistics(
+            pid=os.getpid(),
+            resident_bytes=_resident_bytes(),
+            queue_length=self._queue_length(),
+            num_corrupt=sum(
+                one.partition.documents.num_corrupt for one in self._indexes.all_open()
+            ),
+            is_ready=self._indexes.is_ready,
+            indexes=tuple(
+                (
+                    one.partition.number,
+                    index_statistics(one.partition, merger.statistics(one.partition.number)),
+                )
+                for one in self._indexes.all_open()
+            ),
+            cache_bytes={
+                "filters": FILTER_MEMO.size,
+                "columns": COLUMN_MEMO.size,
+                "items": RECENT_ITEMS.size,
+            },
+            allocated_bytes=in_use.num_bytes,
+            python_blocks=in_use.num_blocks,
+        )
+
+    async def backup(self, request: BackupRequest) -> None:
+        """Copy the truth of all indexes into a folder."""
+        folder = Path(request.directory)
+        with refusal_told("to write the copy"):
+            await asyncio.to_thread(folder.mkdir, parents=True)
+            for index in self._indexes.all_open():
+                number = index.partition.number
+                await asyncio.to_thread(
+                    copy_truth,
+                    index.partition,
+                    folder / f"index-{number}",
+                    request.horizons.get(number),
+                )
+            await asyncio.to_thread(self._indexes.write_manifest, folder)
+
+
+def _resident_bytes() -> int:
+    """Return the resident size of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

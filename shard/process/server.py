@@ -1,0 +1,153 @@
+"""The shard process: owns its folder, listens, serves, drains at SIGTERM.
+
+    lock folder → open indexes (in threads) → listen → write endpoint.json → serve
+    SIGTERM → listen no more → finish calls → write what is in memory → status 0
+
+It ends at once when its parent does (`common.process.lifeline`): nothing is lost by that, truth is
+in LMDB. It ends with status 70 when the disk refused a commit: only a new process may trust what it
+reads there. It ends with `EXIT_CANNOT_START` when what it finds must not be served as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from common import data_directory
+from common.data_directory import DataDirectoryError, Endpoint
+from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
+from common.process.logs import Log
+from common.process.memory import configure_allocator, keep_small
+from common.protocol.connection import RpcServer, authenticator
+from common.protocol.messages import Welcome
+from common.shard_settings import ShardSettings
+from shard.partition.indexes import Indexes
+from shard.process.handlers import Handlers
+from shard.storage.environment import DamagedEnvironment, StorageFailure
+
+EXIT_STORAGE_FAILED = 70
+"""The disk refused a commit; the supervisor starts the shard again."""
+
+STOP_GRACE_SECONDS = 2.0
+"""For calls in progress at SIGTERM."""
+
+FAILURE_GRACE_SECONDS = 0.05
+"""Between a refused commit and the end: its answer should reach the client."""
+
+_log = Log("shard")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which shard this process is, and where.
+
+    Attributes:
+        data_dir: the data directory.
+        shard: ordinal.
+        num_shards: how many there are.
+        host: to listen on.
+        port: to listen on; 0 takes a free one.
+        parent_pipe: descriptor whose end means that the parent has ended, or None.
+    """
+
+    data_dir: Path
+    shard: int
+    num_shards: int
+    host: str
+    port: int
+    parent_pipe: int | None
+
+
+def run(identity: Identity, settings: ShardSettings) -> int:
+    """Serve until a signal comes; returns the exit status."""
+    if identity.parent_pipe is not None:
+        ask_for_parent_death_signal()
+    configure_allocator()
+    try:
+        data_directory.create(identity.data_dir)
+        data_directory.check_manifest(identity.data_dir, identity.num_shards)
+        folder = data_directory.shard_folder(identity.data_dir, identity.shard)
+        data_directory.create(folder)
+        data_directory.acquire_lock(folder)
+        return uvloop.run(_serve(identity, settings, folder))
+    except StorageFailure as error:
+        _log.error("ending", status=EXIT_STORAGE_FAILED, reason=str(error))
+        return EXIT_STORAGE_FAILED
+    except (DataDirectoryError, DamagedEnvironment) as error:
+        _log.error("cannot start", reason=str(error))
+        print(f"facetd: {error}", file=sys.stderr)
+        return EXIT_CANNOT_START
+
+
+async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> int:
+    sys.setswitchinterval(settings.switch_interval_us / 1e6)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if identity.parent_pipe is not None:
+        watch_parent(identity.parent_pipe)
+
+    def on_failure(error: BaseException) -> None:
+        loop.call_soon_threadsafe(_fail, error)
+
+    indexes = Indexes(
+        folder,
+        shard=identity.shard,
+        num_shards=identity.num_shards,
+        settings=settings,
+        on_failure=on_failure,
+    )
+    with data_directory.start_explained(identity.data_dir):
+        indexes.start()
+        server = _make_server(identity, indexes, settings.slow_call_ms)
+        port = await server.listen(identity.host, identity.port)
+        endpoint = Endpoint(identity.host, port, os.getpid())
+        data_directory.write_endpoint(identity.data_dir, identity.shard, endpoint)
+    _log.info("listening", host=identity.host, port=port)
+    # What exists now lives as long as the process: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    keeping = [
+        asyncio.create_task(keep_small()),
+        asyncio.create_task(indexes.page_budget.keep_always()),
+    ]
+    await stop.wait()
+    for task in keeping:
+        task.cancel()
+    _log.info("stopping")
+    await server.close(STOP_GRACE_SECONDS)
+    await indexes.close()
+    return 0
+
+
+def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServer:
+    handlers = Handlers(indexes, lambda: server.num_in_flight)
+    server = RpcServer(
+        handlers.table(),
+        authenticator(
+            secret=data_directory.read_or_create_secret(identity.data_dir),
+            shard=identity.shard,
+            num_shards=identity.num_shards,
+            welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
+        ),
+        slow_ms,
+    )
+    return server
+
+
+def _fail(error: BaseException) -> None:
+    """End the process soon: what it would serve is not, or may not be, what is on disk."""
+    status = EXIT_STORAGE_FAILED
+    if isinstance(error, DamagedEnvironment | DataDirectoryError):
+        status = EXIT_CANNOT_START
+        print(f"facetd: {error}", file=sys.stderr)
+    _log.error("ending", status=status, reason=str(error) or type(error).__name__)
+    asyncio.get_running_loop().call_later(FAILURE_GRACE_SECONDS, os._exit, status)

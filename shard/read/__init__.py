@@ -1,0 +1,1 @@
+"""The read path of a shard: one search over one snapshot."""

@@ -1,0 +1,398 @@
+"""READ PATH of a shard: pure functions of a snapshot and a message.
+
+    SearchRequest ─▶ 1 plan      which clauses count for everything, which leave out a facet
+                     2 match     per segment: filters → bitset, query → scored documents
+                     3 count     facets and ranges, each over the matches that it wants
+                     4 select    the best hits over all segments (top_k)
+                     5 harvest   places, scores, records, sort values, documents of the first hits
+
+A search holds one snapshot from start to end and never waits: everything it reads is memory or the
+page cache. It takes 20-1,000 µs, so it runs on the event loop; `is_slow` tells beforehand which
+ones do not (a text column has to be made first), so that these can run on a thread.
+
+Disjunctive facets. A clause that is marked with a facet does not narrow that facet's own counts:
+
+    common clauses            tags = drama            narrow everything
+    group "country"           country ∈ {US, UK}      narrows hits and all facets but `country`
+    group "year"              year ∈ {1994}           narrows hits and all facets but `year`
+
+The groups of facets whose counts nobody asked for are common clauses like any other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from common.analysis.languages import Languages
+from common.placement import hash_id
+from common.protocol.messages import (
+    FacetRequest,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    FetchRequest,
+    FetchResponse,
+    FieldStatistics,
+    GetRequest,
+    GetResponse,
+    RangeRequest,
+    SearchRequest,
+    SearchResponse,
+    SortKey,
+    StatisticsRequest,
+    StatisticsResponse,
+)
+from common.query import NUM_MATCH_KINDS, Filter
+from common.values import ValueKind
+from shard.collect.facet_counts import count_facets
+from shard.collect.range_counts import count_ranges
+from shard.collect.top_k import Hits, select_hits, sort_values
+from shard.query import filters
+from shard.query.explanation import explain_score
+from shard.query.filter_matches import match_filters, narrow, resolve_groups
+from shard.query.matches import Matches, both, leave_out_each
+from shard.query.prepared import PreparedQuery
+from shard.query.statistics import doc_freqs, field_statistics
+from shard.query.text_search import match_text
+from shard.read.highlight import mark_documents
+from shard.segment.external_ids import find_live, is_item_of
+from shard.segment.presence import Aspect, presence_of
+from shard.segment.sort_columns import needs_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+HITS_FAST_MAX: Final = 20_000
+"""More hits than this take milliseconds to order and to encode."""
+_DISTINCT_FACTOR: Final = 4
+"""How many times more hits are selected when values repeat so often that too few were left."""
+
+
+class _Plan(NamedTuple):
+    """A search's clauses, by what they narrow."""
+
+    common: tuple[Filter, ...]
+    groups: Mapping[str, tuple[Filter, ...]]
+    """By facet whose own counts leave them out."""
+
+
+class _Found(NamedTuple):
+    """The matches of a search, by segment of the snapshot."""
+
+    hits: list[Matches]
+    ranked: list[Matches]
+    """Those among which the best are; with scores, if there is a query."""
+    without: Mapping[str, list[Matches]]
+    """By facet: what passes everything but the facet's own clauses."""
+
+    def for_counting(self, field: str, leaves_out_own: bool) -> list[Matches]:
+        """Return the matches that a facet, or range, counts within."""
+        return self.without.get(field, self.hits) if leaves_out_own else self.hits
+
+
+# --- search -------------------------------------------------------------------------------------
+
+
+def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
+    """Answer one search over one snapshot."""
+    started = time.perf_counter_ns()
+    found = _match(snapshot, request)
+    total = sum([part.count for part in found.hits])
+    matched = time.perf_counter_ns()
+    facets, facet_counts = count_facets(snapshot, request.facets, found.for_counting)
+    ranges = tuple(
+        [
+            count_ranges(snapshot, one, found.for_counting(one.field, one.leaves_out_own))
+            for one in request.ranges
+        ]
+    )
+    counted = time.perf_counter_ns()
+    hits = _select(snapshot, request, found.ranked)
+    ordered = time.perf_counter_ns()
+    return SearchResponse(
+        total=total,
+        places=hits.places.tobytes(),
+        scores=b"" if hits.scores is None else hits.scores.tobytes(),
+        records=hits.records.tobytes(),
+        sort_values=tuple([sort_values(snapshot, hits, key) for key in request.sort]),
+        documents=tuple(snapshot.read_documents(hits.records[: request.num_documents])),
+        facets=facets,
+        ranges=ranges,
+        explanations=_explain(snapshot, request, hits),
+        timings_us=(
+            (matched - started) // 1_000,
+            (counted - matched) // 1_000,
+            (ordered - counted) // 1_000,
+        ),
+        distinct_values=()
+        if request.distinct is None
+        else sort_values(snapshot, hits, SortKey(request.distinct.field)),
+        facet_counts=facet_counts,
+    )
+
+
+def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
+    """Return whether a search is likely to take more than some milliseconds."""
+    if request.num_hits > HITS_FAST_MAX:
+        return True
+    if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
+        one.calendar is not None for one in request.ranges
+    ):
+        return True
+    for path in _ordered_fields(request):
+        field = snapshot.registry.number(path)
+        for view in snapshot.views:
+            if field is not None and needs_column(snapshot, view, field):
+                return True
+    for clause in request.filters:
+        for view in snapshot.views:
+            if filters.is_slow(snapshot, view, clause.filter):
+                return True
+    return False
+
+
+def _ordered_fields(request: SearchRequest) -> list[str]:
+    """Return the fields whose orders a search needs."""
+    fields = [key.field for key in request.sort if key.field is not None]
+    fields += [one.field for one in request.ranges if one.calendar is not None]
+    if request.distinct is not None:
+        fields.append(request.distinct.field)
+    return fields
+
+
+def _plan(request: SearchRequest) -> _Plan:
+    """Sort the clauses of a search by what they narrow."""
+    counted: Sequence[FacetRequest | RangeRequest] = (*request.facets, *request.ranges)
+    wanted = {one.field for one in counted if one.leaves_out_own}
+    common: list[Filter] = []
+    groups: dict[str, list[Filter]] = {}
+    for clause in request.filters:
+        if clause.facet is not None and clause.facet in wanted:
+            groups.setdefault(clause.facet, []).append(clause.filter)
+        else:
+            common.append(clause.filter)
+    return _Plan(tuple(common), {facet: tuple(parts) for facet, parts in groups.items()})
+
+
+def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
+    """Find the documents of every segment that match."""
+    plan = _plan(request)
+    prepared = None
+    if request.query is not None:
+        prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
+    hits: list[Matches] = []
+    ranked: list[Matches] = []
+    without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
+    for view in snapshot.views:
+        if prepared is None:
+            matches, others = match_filters(snapshot, view, plan.common, plan.groups)
+            best = matches
+        else:
+            base = narrow(snapshot, view, view.live_mask, plan.common)
+            groups = resolve_groups(snapshot, view, plan.groups)
+            matches, best, others = _match_query(view, request, prepared, base, groups)
+        hits.append(matches)
+        ranked.append(best)
+        for facet, part in others.items():
+            without[facet].append(part)
+    return _Found(hits, ranked, without)
+
+
+def _match_query(
+    view: SegmentView,
+    request: SearchRequest,
+    prepared: PreparedQuery,
+    base: NDArray[np.uint64] | None,
+    groups: Mapping[str, NDArray[np.uint64]],
+) -> tuple[Matches, Matches, dict[str, Matches]]:
+    """Match the query among the documents that pass the filters.
+
+    Returns:
+        All matches; those that can be among the best, with scores; by facet those without its own
+        clauses.
+
+    Facets that leave out their own clauses need the query's matches among more documents. Those
+    are matched a second time: without exact scores, which are what costs.
+    """
+    needs_all_scores = (
+        request.sort or request.after or request.distinct or request.wants_explanation
+    )
+    allowed = base
+    for words in groups.values():
+        allowed = both(allowed, words)
+    num_ranked = None if needs_all_scores else request.num_hits
+    match = match_text(view, prepared, allowed, num_ranked)
+    if not groups:
+        return match.found, match.ranked, {}
+    wider = match_text(view, prepared, base, 0)
+    return match.found, match.ranked, leave_out_each(view, wider.found.docs, groups)
+
+
+def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) -> Hits:
+    """Return the hits asked for, best first."""
+    if request.distinct is None or request.num_hits == 0:
+        return select_hits(snapshot, matches, request, request.num_hits)
+    num_selected = request.num_hits * _DISTINCT_FACTOR
+    while True:
+        hits = select_hits(snapshot, matches, request, num_selected)
+        distinct = _first_per_value(snapshot, request, hits)
+        if len(distinct.docs) >= request.num_hits or len(hits.docs) < num_selected:
+            return distinct.take(slice(0, request.num_hits))
+        num_selected *= _DISTINCT_FACTOR
+
+
+def _first_per_value(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> Hits:
+    """Return the hits without those that have too many better ones of the same value.
+
+    Hits without a value do not count as equal to each other.
+    """
+    assert request.distinct is not None
+    key = SortKey(request.distinct.field)
+    counts: dict[tuple[type, Any], int] = {}
+    kept = []
+    for position, value in enumerate(sort_values(snapshot, hits, key)):
+        if value is not None:
+            typed = (bool if isinstance(value, bool) else type(None), value)
+            counts[typed] = counts.get(typed, 0) + 1
+            if counts[typed] > request.distinct.limit:
+                continue
+        kept.append(position)
+    return hits.take(np.array(kept, np.int64))
+
+
+def _explain(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> tuple[Any, ...]:
+    """Return the parts of each hit's score, if they were asked for."""
+    if not request.wants_explanation or request.query is None:
+        return ()
+    prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
+    return tuple(
+        explain_score(snapshot.views[view], prepared, doc)
+        for view, doc in zip(hits.views.tolist(), hits.docs.tolist(), strict=True)
+    )
+
+
+def _languages(snapshot: Snapshot) -> Languages:
+    """Return the languages of the fields; made once per snapshot."""
+    languages: Languages | None = snapshot.caches.get("languages")
+    if languages is None:
+        configuration = snapshot.configuration
+        languages = Languages(configuration.language, configuration.field_languages)
+        snapshot.caches["languages"] = languages
+    return languages
+
+
+# --- documents ----------------------------------------------------------------------------------
+
+
+def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
+    """Return stored documents by record, with marks if they are wanted."""
+    documents = snapshot.read_documents(np.frombuffer(request.records, np.uint64))
+    marks: tuple[dict[str, Any], ...] = ()
+    if request.highlight is not None:
+        marks = mark_documents(snapshot, documents, request.query, request.highlight)
+    return FetchResponse(tuple(documents), marks)
+
+
+def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
+    """Return the live document that has an id.
+
+    The hash finds candidates, newest segment first; the stored document itself says whether it has
+    the id.
+    """
+    hashes = np.array([hash_id(request.id)], np.uint64)
+    for view in reversed(snapshot.views):
+        _, docs = find_live(view.segment, view.live_mask, hashes)
+        for document in snapshot.read_documents(view.segment["docs.record"][docs]):
+            if is_item_of(document, request.id):
+                return GetResponse(document)
+    return GetResponse(None)
+
+
+# --- statistics and dictionaries ----------------------------------------------------------------
+
+
+def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
+    """Return what scoring needs to know of the live documents."""
+    languages = _languages(snapshot)
+    freqs = []
+    for word in request.words:
+        sums = np.zeros(NUM_MATCH_KINDS, np.int64)
+        for view in snapshot.views:
+            sums += doc_freqs(view, word, languages)
+        freqs.append(tuple(sums.tolist()))
+    return StatisticsResponse(
+        snapshot.num_docs, _text_fields(snapshot), tuple(freqs), _scalar_fields(snapshot)
+    )
+
+
+def _text_fields(snapshot: Snapshot) -> tuple[FieldStatistics, ...]:
+    """Return lengths of all text fields, by path; made once per snapshot."""
+    fields: tuple[FieldStatistics, ...] | None = snapshot.caches.get("text fields")
+    if fields is None:
+        sums: dict[int, tuple[int, int]] = {}
+        for view in snapshot.views:
+            for field, (num_docs, length) in field_statistics(view).items():
+                before = sums.get(field, (0, 0))
+                sums[field] = (before[0] + num_docs, before[1] + length)
+        paths = snapshot.registry.paths
+        fields = tuple(
+            sorted(
+                (FieldStatistics(paths[field], *pair) for field, pair in sums.items() if pair[0]),
+                key=lambda one: one.path,
+            )
+        )
+        snapshot.caches["text fields"] = fields
+    return fields
+
+
+def _scalar_fields(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the paths that have, or had, values to sort or filter by; made once per snapshot."""
+    paths: tuple[str, ...] | None = snapshot.caches.get("scalar fields")
+    if paths is None:
+        numbers = {
+            field
+            for view in snapshot.views
+            for field in presence_of(view.segment).fields
+            if presence_of(view.segment).kinds(field)
+        }
+        paths = tuple(sorted(snapshot.registry.paths[field] for field in numbers))
+        snapshot.caches["scalar fields"] = paths
+    return paths
+
+
+def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
+    """Return every field with the number of its documents and the kinds of its values.
+
+    Deleted documents that are not merged away yet are counted.
+    """
+    counts: dict[int, int] = {}
+    kinds: dict[int, int] = {}
+    for view in snapshot.views:
+        presence = presence_of(view.segment)
+        for field in presence.fields:
+            count = presence.count(field, Aspect.EXISTS)
+            counts[field] = counts.get(field, 0) + count
+            kinds[field] = kinds.get(field, 0) | presence.kinds(field)
+    paths = snapshot.registry.paths
+    return tuple(
+        {
+            "path": paths[field],
+            "num_docs": counts[field],
+            "kinds": [kind.name.lower() for kind in ValueKind if kinds[field] >> kind & 1],
+        }
+        for field in sorted(counts, key=paths.__getitem__)
+    )
+
+
+def facet_values(snapshot: Snapshot, request: FacetValuesRequest) -> FacetValuesResponse:
+    """Return the tail of a facet dictionary; all of it, if the epoch asked for is another one."""
+    dictionary = snapshot.dictionaries.get(request.field)
+    if dictionary is None:
+        return FacetValuesResponse(0, 0, ())
+    start = request.start if request.epoch == dictionary.epoch else 0
+    return FacetValuesResponse(dictionary.epoch, start, tuple(dictionary.values(start)))

@@ -1,0 +1,180 @@
+"""External ids: which document of a segment has this id?
+
+    documents   0: "b7"      1: (none)   2: "a3"
+    hashes      xxh64(b7)    -           xxh64(a3)
+    ids.hash    uint64, ascending   [xxh64(a3), xxh64(b7)]
+    ids.doc     uint32              [2,         0        ]
+
+Hashes are uniform, so a lookup guesses the position from the value (interpolation) and is off by a
+few entries: 2-3 cache misses in 500,000, where binary search has 10. Documents without an id have
+no entry. An id may stand several times in a segment: older versions of an item are deleted ones.
+
+64 bits are not proof: two ids can share a hash (one pair is likely among 5 billion), and an enemy
+can make such ids. So whoever acts on a hit compares the id of the stored document (`is_item_of`).
+
+Costs: build = one sort, 70 ns an item; 12 bytes an item; lookup 0.1-0.2 µs in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from common.kernels.decorator import kernel
+from common.placement import canonical_id, xxh64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.extraction import Extraction
+    from shard.segment.segment import Segment
+
+
+@kernel("void(uint8[::1], int64[::1], int64[::1], uint64[::1])")
+def _hash_ids(text: Any, starts: Any, ends: Any, hashes: Any) -> None:
+    for i in range(len(hashes)):
+        hashes[i] = xxh64(text, starts[i], ends[i])
+
+
+@kernel("int64(uint64[::1], uint64)")
+def _lower_bound(hashes: Any, wanted: Any) -> Any:
+    """Return the first position whose hash is not below `wanted`; interpolation, then bisection."""
+    low = np.int64(0)
+    high = np.int64(len(hashes))
+    guesses = 0
+    while high - low > 8:
+        first = hashes[low]
+        last = hashes[high - 1]
+        if wanted <= first:
+            return low
+        if wanted > last:
+            return high
+        if guesses < 4:
+            guesses += 1
+            share = np.float64(wanted - first) / np.float64(last - first)
+            middle = low + np.int64(share * np.float64(high - 1 - low))
+            middle = min(max(middle, low), high - 1)
+        else:
+            middle = (low + high) >> 1
+        if hashes[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    while low < high and hashes[low] < wanted:
+        low += 1
+    return low
+
+
+@kernel("int64(uint64[::1], uint32[::1], uint64[::1], uint64[::1], int64[::1], uint32[::1])")
+def _find_live(hashes: Any, docs: Any, live: Any, wanted: Any, queries: Any, found: Any) -> Any:
+    """Write (query, document) of every live document whose hash is wanted.
+
+    Returns:
+        How many there are, which may be more than fit the outputs (then nothing of the rest is
+        written).
+    """
+    count = 0
+    for query in range(len(wanted)):
+        position = _lower_bound(hashes, wanted[query])
+        while position < len(hashes) and hashes[position] == wanted[query]:
+            doc = docs[position]
+            position += 1
+            if len(live) > 0 and not (
+                live[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))
+            ) & np.uint64(1):
+                continue
+            if count < len(found):
+                queries[count] = query
+                found[count] = doc
+            count += 1
+    return count
+
+
+def hash_ids(extraction: Extraction, docs: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the hash of the id of each of some documents, which must have one."""
+    hashes = np.empty(len(docs), np.uint64)
+    _hash_ids(extraction.text, extraction.id_start[docs], extraction.id_end[docs], hashes)
+    return hashes
+
+
+def build_ids(extraction: Extraction) -> dict[str, NDArray[Any]]:
+    """Build the id table of a batch."""
+    docs = np.flatnonzero(extraction.id_end > extraction.id_start)
+    return _sort_ids(hash_ids(extraction, docs), docs.astype(np.uint32))
+
+
+def merge_ids(
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
+) -> dict[str, NDArray[Any]]:
+    """Merge the id tables of segments; equal to a build from the same documents."""
+    new_docs = [doc_map[part["ids.doc"]] for part, doc_map in zip(parts, doc_maps, strict=True)]
+    hashes = [part["ids.hash"][docs >= 0] for part, docs in zip(parts, new_docs, strict=True)]
+    kept = np.concatenate([docs[docs >= 0] for docs in new_docs])
+    return _sort_ids(np.concatenate(hashes), kept.astype(np.uint32))
+
+
+def _sort_ids(hashes: NDArray[np.uint64], docs: NDArray[np.uint32]) -> dict[str, NDArray[Any]]:
+    """Return both arrays in the order of the hashes; equal hashes in the order of documents."""
+    order = np.argsort(hashes)
+    hashes, docs = hashes[order], docs[order]
+    if len(hashes) and bool((hashes[1:] == hashes[:-1]).any()):
+        order = np.lexsort((docs, hashes))
+        hashes, docs = hashes[order], docs[order]
+    return {"ids.hash": hashes, "ids.doc": docs}
+
+
+_NO_MASK = np.zeros(0, np.uint64)
+
+
+def find_live(
+    segment: Segment, live_mask: NDArray[np.uint64] | None, hashes: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Find the live documents of a segment whose id has one of the hashes.
+
+    Args:
+        segment: the segment.
+        live_mask: bitset of its live documents; None if all are.
+        hashes: uint64, any order.
+
+    Returns:
+        Candidates, in the order of the query: position in `hashes`, document ordinal. Mostly one
+        or none per hash; several only where ids share a hash.
+    """
+    room = len(hashes) + 1
+    while True:
+        queries = np.empty(room, np.int64)
+        docs = np.empty(room, np.uint32)
+        live = _NO_MASK if live_mask is None else live_mask
+        count = _find_live(segment["ids.hash"], segment["ids.doc"], live, hashes, queries, docs)
+        if count <= room:
+            return queries[:count], docs[:count]
+        room = count
+
+
+class _IdOnly(msgspec.Struct):
+    """What matters of an item here; the rest is skipped, not parsed."""
+
+    id: int | str | None = None
+
+
+_decode_id = msgspec.json.Decoder(_IdOnly).decode
+
+
+def item_id(document: bytes) -> bytes | None:
+    """Return the canonical id of a valid item, or None if it has none."""
+    value = _decode_id(document).id
+    return None if value is None else canonical_id(value)
+
+
+def is_item_of(document: bytes, id: bytes) -> bool:
+    """Return whether an item has an id.
+
+    Most items begin with their id, so a look at the first bytes is enough; unless the id has quotes
+    in it, with which it could look like several members.
+    """
+    if b'"' not in id and document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)):
+        return True
+    return item_id(document) == id

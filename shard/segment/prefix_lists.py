@@ -1,0 +1,356 @@
+"""Prefix lists: one posting list for all terms that begin alike, where these have many entries.
+
+Somebody who types is asked for at every letter, and the first letters of a word begin thousands of
+terms: reading the lists of all of them costs a hundred times what the whole word will cost. So a
+prefix with many entries has a list of its own, as if it were a term. Its entries are the sums of
+the terms' entries: (document, field, sum of the frequencies). Everything that reads lists takes it
+for a term, with its blocks, skip rows and document frequency; its ordinal follows those of the
+vocabulary:
+
+    lists of terms 0 … V - 1 │ prefix lists V … V + P - 1      text.postings, .posting_starts,
+                                                               .entry_counts, .doc_freqs, .skip_*
+
+    text.prefix_firsts   uint32[P]   the terms that begin with the prefix are [first, last): what
+    text.prefix_lasts    uint32[P]   `Vocabulary.prefix_range` answers; the prefix is not stored
+
+Prefix lists have no positions: phrases read the terms, proximity those that prefix lists lead to.
+
+A list is worth its place if reading the terms one by one would cost too much: see `entries_min`.
+"s" and "se" have one, "search" rarely; where "q" and "qu" begin the same terms, they have the same
+list. Elasticsearch's `index_prefixes` is of the same idea, by numbers of letters.
+
+Finding the ranges is one walk over the sorted terms with a stack of the prefixes that are open
+(Kasai et al.: Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the
+traversal in its section 5). Adding up is a counting sort by document, longest prefixes
+first: shorter ones add up the lists of these.
+
+Costs: 20 ns an entry of a list; a term is in three of them, so a merge of text takes three times as
+long. 1.2 bytes an entry on disk; of it only what is searched is read.
+
+Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
+title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from common.analysis.tokenizer import TERM_BYTES_MAX
+from common.kernels.byte_words import trailing_zeros
+from common.kernels.decorator import arguments, kernel
+from shard.segment.postings import (
+    BLOCK_ENTRIES,
+    BLOCK_HEADER_BYTES,
+    ENTRY_BYTES_MAX,
+    POSTINGS_PADDING,
+    Entries,
+    PostingLists,
+    add_block,
+    decode_block,
+    new_block,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.vocabulary import Terms
+
+ENTRIES_MIN: Final = 16_384
+"""Terms with fewer entries together are read one by one: in 150 µs."""
+LARGE_DOCS: Final = 1 << 18
+"""In segments from this size on, each entry's document is a miss in the cache, at 60 ns:"""
+LARGE_ENTRIES_MIN: Final = 2_048
+"""So this is their least number,"""
+LARGE_SHARE: Final = 256
+"""or one in so many documents, so that lists do not become more with the size of segments."""
+
+_ONE: Final = np.uint64(1)
+_S32: Final = np.uint64(32)
+_LOW32: Final = np.uint64(0xFFFFFFFF)
+
+
+@arguments
+class PrefixRanges(NamedTuple):
+    """The terms of each prefix list; a range comes behind those that it contains."""
+
+    prefix_firsts: NDArray[np.uint32]
+    prefix_lasts: NDArray[np.uint32]
+
+
+@kernel("int64(uint8[::1], int64[::1], int64)", allocates=False)
+def _count_shared(term_bytes: Any, term_starts: Any, term: Any) -> Any:
+    """Return how many bytes a term and the one before share: whole characters."""
+    left = term_starts[term - 1]
+    right = term_starts[term]
+    size = min(right - left, term_starts[term + 1] - right)
+    shared = 0
+    while shared < size and term_bytes[left + shared] == term_bytes[right + shared]:
+        shared += 1
+    while shared < size and shared > 0 and term_bytes[right + shared] & 0xC0 == 0x80:
+        shared -= 1
+    return shared
+
+
+@kernel("(uint8[::1], int64[::1], uint32[::1], int64)")
+def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries_min: Any) -> Any:
+    """Return the `PrefixRanges` of terms that share a prefix and have enough entries."""
+    num_terms = len(entry_counts)
+    firsts = np.empty(num_terms, np.uint32)
+    lasts = np.empty(num_terms, np.uint32)
+    sums = np.empty(num_terms + 1, np.int64)
+    sums[0] = 0
+    for term in range(num_terms):
+        sums[term + 1] = sums[term] + np.int64(entry_counts[term])
+    # The prefixes that the terms at hand share, shortest first; the lowest is the empty one.
+    open_sizes = np.zeros(TERM_BYTES_MAX + 2, np.int64)
+    open_firsts = np.zeros(TERM_BYTES_MAX + 2, np.int64)
+    top = 0
+    found = 0
+    for term in range(1, num_terms + 1):
+        size = np.int64(0)
+        if term < num_terms:
+            size = _count_shared(term_bytes, term_starts, term)
+        first = np.int64(term - 1)
+        while size < open_sizes[top]:
+            first = open_firsts[top]
+            if sums[term] - sums[first] >= entries_min:
+                firsts[found] = first
+                lasts[found] = term
+                found += 1
+            top -= 1
+        if size > open_sizes[top]:
+            top += 1
+            open_sizes[top] = size
+            open_firsts[top] = first
+    return firsts[:found].copy(), lasts[:found].copy()
+
+
+@kernel(
+    "int64(uint8[::1], int64, int64, int64, uint32[::1], uint64[::1], Entries)",
+    allocates=False,
+)
+def _read_list(
+    postings: Any,
+    start: Any,
+    num_entries: Any,
+    num_read: Any,
+    docs: Any,
+    entries: Any,
+    block: Entries,
+) -> Any:
+    """Write document and ``field << 32 | frequency`` of a list's entries behind what was read."""
+    at = start
+    left: Any = num_entries
+    while left > 0:
+        count = min(left, BLOCK_ENTRIES)
+        left -= count
+        at = decode_block(postings, at, count, block)
+        for i in range(count):
+            docs[num_read] = block.docs[i]
+            entries[num_read] = np.uint64(block.fields[i]) << _S32 | np.uint64(block.freqs[i])
+            num_read += 1
+    return num_read
+
+
+@kernel(
+    "void(uint32[::1], uint64[::1], int64, uint32[::1], uint64[::1], uint64[::1])",
+    allocates=False,
+)
+def _sort_by_doc(
+    docs: Any, entries: Any, num_read: Any, ends: Any, touched: Any, sorted_entries: Any
+) -> Any:
+    """Bring entries into the order of their documents (a counting sort).
+
+    Args:
+        docs: of the entries.
+        entries: as read.
+        num_read: how many there are.
+        ends: by document, zeros; gets where the entries of each end that has some.
+        touched: bitset of documents, clean; gets those that have some.
+        sorted_entries: the result.
+    """
+    for i in range(num_read):
+        doc = docs[i]
+        ends[doc] += np.uint32(1)
+        touched[doc >> np.uint32(6)] |= _ONE << np.uint64(doc & np.uint32(63))
+    total = np.uint32(0)
+    for word in range(len(touched)):
+        bits = touched[word]
+        while bits != 0:
+            doc = np.uint32(word * 64 + trailing_zeros(bits))
+            bits &= bits - _ONE
+            count = ends[doc]
+            ends[doc] = total
+            total += count
+    for i in range(num_read):
+        doc = docs[i]
+        sorted_entries[ends[doc]] = entries[i]
+        ends[doc] += np.uint32(1)
+
+
+@kernel("void(uint64[::1], int64, int64)", allocates=False)
+def _sort_few(entries: Any, begin: Any, end: Any) -> Any:
+    """Sort the entries of a document, of which there are few."""
+    for i in range(begin + 1, end):
+        entry = entries[i]
+        j = i
+        while j > begin and entries[j - 1] > entry:
+            entries[j] = entries[j - 1]
+            j -= 1
+        entries[j] = entry
+
+
+@kernel("(PostingLists, int64, uint32[::1], uint32[::1])")
+def _add_up(lists: PostingLists, num_docs: Any, firsts: Any, lasts: Any) -> Any:
+    """Make the lists of ranges of terms.
+
+    Returns:
+        (`PostingLists` of these, but that the postings of the terms go before theirs; documents of
+        each list uint32).
+    """
+    entry_counts = lists.entry_counts
+    posting_starts = lists.posting_starts
+    num_lists = len(firsts)
+    num_all = np.int64(0)
+    num_most: Any = np.int64(0)
+    for i_list in range(num_lists):
+        num_entries = np.int64(0)
+        for term in range(firsts[i_list], lasts[i_list]):
+            num_entries += np.int64(entry_counts[term])
+        num_all += num_entries
+        num_most = max(num_most, num_entries)
+    cursor = posting_starts[len(posting_starts) - 1]
+    out = np.empty(cursor + 2 * num_all + POSTINGS_PADDING, np.uint8)
+    out[:cursor] = lists.postings[:cursor]
+    starts = np.empty(num_lists + 1, np.int64)
+    counts = np.empty(num_lists, np.uint32)
+    doc_freqs = np.empty(num_lists, np.uint32)
+    skip_starts = np.empty(num_lists + 1, np.uint32)
+    rows_max = num_all // BLOCK_ENTRIES + num_lists
+    skip_docs = np.empty(rows_max, np.uint32)
+    skip_postings = np.empty(rows_max, np.uint32)
+
+    list_at = np.full(len(entry_counts), -1, np.int64)
+    ends = np.zeros(num_docs, np.uint32)
+    touched = np.zeros((num_docs + 63) >> 6, np.uint64)
+    read_docs = np.empty(num_most, np.uint32)
+    read_entries = np.empty(num_most, np.uint64)
+    entries = np.empty(num_most, np.uint64)
+    block = new_block()
+    docs, fields, freqs = block
+
+    num_rows = 0
+    for i_list in range(num_lists):
+        # Longer prefixes have been added up already: fewer lists to read, with fewer gaps.
+        num_read: Any = np.int64(0)
+        head: Any = np.int64(firsts[i_list])
+        while head < lasts[i_list]:
+            longer = list_at[head]
+            start = posting_starts[head]
+            num_entries = np.int64(entry_counts[head])
+            head += 1
+            if longer >= 0:
+                start = starts[longer]
+                num_entries = np.int64(counts[longer])
+                head = np.int64(lasts[longer])
+            num_read = _read_list(out, start, num_entries, num_read, read_docs, read_entries, block)
+        list_at[firsts[i_list]] = i_list
+        _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
+        needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
+        needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
+        if needed > len(out):
+            larger = np.empty(max(2 * len(out), needed), np.uint8)
+            larger[:cursor] = out[:cursor]
+            out = larger
+        made = PostingLists(out, starts, counts, skip_starts, skip_docs, skip_postings)
+        starts[i_list] = cursor
+        skip_starts[i_list] = num_rows
+        row = num_rows
+        num_docs_of_list = 0
+        filled = 0
+        i: Any = np.int64(0)
+        for word in range(len(touched)):
+            bits = touched[word]
+            touched[word] = 0
+            while bits != 0:
+                doc = word * 64 + trailing_zeros(bits)
+                bits &= bits - _ONE
+                end = np.int64(ends[doc])
+                ends[doc] = 0
+                num_docs_of_list += 1
+                _sort_few(entries, i, end)
+                while i < end:
+                    field = entries[i] >> _S32
+                    freq = np.uint64(0)
+                    while i < end and entries[i] >> _S32 == field:
+                        freq += entries[i] & _LOW32
+                        i += 1
+                    if filled == BLOCK_ENTRIES:
+                        cursor = add_block(made, i_list, row, cursor, block, filled)
+                        row += 1
+                        filled = 0
+                    docs[filled] = doc
+                    fields[filled] = field
+                    freqs[filled] = freq
+                    filled += 1
+        counts[i_list] = (row - num_rows) * BLOCK_ENTRIES + filled
+        doc_freqs[i_list] = num_docs_of_list
+        cursor = add_block(made, i_list, row, cursor, block, filled)
+        if row > num_rows:
+            num_rows = row + 1
+    starts[num_lists] = cursor
+    skip_starts[num_lists] = num_rows
+    out[cursor : cursor + POSTINGS_PADDING] = 0
+    own = PostingLists(
+        out[: cursor + POSTINGS_PADDING],  # what lies behind was never touched, so it is no memory
+        starts,
+        counts,
+        skip_starts,
+        skip_docs[:num_rows].copy(),
+        skip_postings[:num_rows].copy(),
+    )
+    return own, doc_freqs
+
+
+def entries_min(num_docs: int) -> int:
+    """Return how many entries the terms that begin alike must have for a list of their own."""
+    if num_docs < LARGE_DOCS:
+        return ENTRIES_MIN
+    return max(LARGE_ENTRIES_MIN, num_docs // LARGE_SHARE)
+
+
+def add_prefix_lists(
+    terms: Terms, lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int
+) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
+    """Make the prefix lists of a segment.
+
+    Args:
+        terms: of its vocabulary.
+        lists: of its terms.
+        doc_freqs: documents of each list.
+        num_docs: documents of the segment.
+
+    Returns:
+        Which there are; the lists of terms with these behind them; documents of each of all lists.
+    """
+    ranges = PrefixRanges(
+        *_find_prefixes(
+            terms.term_bytes, terms.term_starts, lists.entry_counts, entries_min(num_docs)
+        )
+    )
+    if not len(ranges.prefix_firsts):
+        return ranges, lists, doc_freqs
+    own_arrays, own_freqs = _add_up(lists, num_docs, *ranges)
+    own = PostingLists(*own_arrays)
+    rows = lists.skip_starts
+    lists = PostingLists(
+        own.postings,
+        np.concatenate((lists.posting_starts[:-1], own.posting_starts)),
+        np.concatenate((lists.entry_counts, own.entry_counts)),
+        np.concatenate((rows[:-1], rows[-1] + own.skip_starts)),
+        np.concatenate((lists.skip_docs, own.skip_docs)),
+        np.concatenate((lists.skip_postings, own.skip_postings)),
+    )
+    return ranges, lists, np.concatenate((doc_freqs, own_freqs))

@@ -1,0 +1,97 @@
+"""Memory that is free goes back to the system when the process has grown."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from common.process import memory
+from common.process.memory import GROWTH_BYTES, Trimmer, allocated, keep_small
+
+MIB = 1 << 20
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc's allocator"
+)
+
+
+FRAGMENTS = """
+import numpy as np
+from common.process import memory
+from common.process.memory import Trimmer
+
+MIB = 1 << 20
+trimmer = Trimmer()
+before = memory._anonymous_bytes()
+# Pieces with free memory between them: what searches leave of an arena.
+kept = [np.ones(64 * 1024, np.uint8) for _ in range(64 * MIB // (64 * 1024))][::8]
+assert memory._anonymous_bytes() - before > 48 * MIB
+assert trimmer.keep()
+assert memory._anonymous_bytes() - before < 24 * MIB
+assert all(piece[0] == 1 for piece in kept)
+"""
+
+
+def test_free_memory_between_pieces_goes_back() -> None:
+    # In a process of its own: this one may have room from other tests, and would not grow.
+    done = subprocess.run(
+        [sys.executable, "-c", FRAGMENTS], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_giving_back_leaves_nothing_to_the_collector() -> None:
+    memory.trim()
+    gc.collect()
+    memory.trim()
+    assert gc.collect() == 0
+
+
+def test_what_is_kept_is_counted_and_what_is_free_is_not() -> None:
+    before = allocated()
+    arrays = [np.ones(64 * 1024, np.uint8) for _ in range(256)]
+    large = np.ones(32 * MIB, np.uint8)
+    texts = [f"text {number}" for number in range(10_000)]
+    kept = allocated()
+    assert len(arrays) + len(large) + len(texts) > 0
+    assert 48 * MIB <= kept.num_bytes - before.num_bytes < 50 * MIB
+    assert 10_000 <= kept.num_blocks - before.num_blocks < 11_000
+    del arrays, large, texts
+    after = allocated()
+    assert abs(after.num_bytes - before.num_bytes) < 256 * 1024
+    assert abs(after.num_blocks - before.num_blocks) < 500
+
+
+def test_nothing_is_done_without_growth() -> None:
+    trimmer = Trimmer()
+    assert not trimmer.keep()
+
+
+async def test_a_running_process_looks_at_its_growth(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = iter([MIB, MIB, MIB + GROWTH_BYTES, MIB, *[MIB] * 100])
+    trimmed = asyncio.Event()
+    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(sizes))
+    monkeypatch.setattr(memory, "trim", trimmed.set)
+    monkeypatch.setattr(memory, "LOOK_SECONDS", 0.01)
+    keeping = asyncio.create_task(keep_small())
+    async with asyncio.timeout(10):
+        await trimmed.wait()
+    keeping.cancel()
+
+
+def test_memory_that_went_back_by_itself_counts_as_growth_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = iter([100 * MIB, 50 * MIB, 50 * MIB + GROWTH_BYTES, 50 * MIB])
+    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(sizes))
+    trimmer = Trimmer()
+    assert not trimmer.keep()
+    assert trimmer.keep()

@@ -1,0 +1,40 @@
+"""Background threads give way to those that answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from common.process.priority import (
+    BACKGROUND_NICENESS,
+    WRITER_NICENESS,
+    run_behind_searches,
+    run_in_background,
+)
+
+
+def _niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
+@pytest.mark.parametrize(
+    ("lower", "niceness"),
+    [(run_in_background, BACKGROUND_NICENESS), (run_behind_searches, WRITER_NICENESS)],
+)
+def test_only_the_thread_that_asks_is_lowered(lower: Callable[[], None], niceness: int) -> None:
+    before = _niceness()
+
+    with ThreadPoolExecutor(1, initializer=lower) as background:
+        lowered = background.submit(_niceness).result()
+    with ThreadPoolExecutor(1) as other:
+        untouched = other.submit(_niceness).result()
+
+    assert lowered == niceness
+    assert untouched == before
+    assert _niceness() == before

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.data_directory import DataDirectoryError, catalog_path, manifest_path
+from common.errors import NotFound, StorageFull
+from coordinator.cluster import catalog as catalog_module
+from coordinator.cluster.catalog import Catalog, CatalogState
+
+
+def _with_index(
+    state: CatalogState, name: str, document: dict[str, Any] | None = None
+) -> CatalogState:
+    return state.with_index(state.new_entry(name, document or {}))
+
+
+async def test_what_was_changed_is_there_after_opening_again(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    await catalog.change(lambda state: _with_index(state, "films", {"language": "english"}))
+    await catalog.change(lambda state: state.with_aliases({"movies": "films"}))
+    await catalog.change(lambda state: state.with_section("keys", {"k": {"a": 1}}))
+    catalog.activate()
+    again = Catalog.open(tmp_path, 2)
+    assert again.state == catalog.state
+    assert again.index("movies").configuration.language == "english"
+    assert again.section("keys") == {"k": {"a": 1}}
+
+
+async def test_an_index_is_seen_when_it_is_activated_an_alias_at_once(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    await catalog.change(lambda state: _with_index(state, "films"), is_active=False)
+    await catalog.change(lambda state: state.with_aliases({"movies": "films"}))
+    with pytest.raises(NotFound):
+        catalog.index("films")
+    with pytest.raises(NotFound):
+        catalog.index("movies")
+    assert len(catalog.message().indexes) == 1
+    catalog.activate()
+    assert catalog.index("movies") is catalog.index("films")
+
+
+async def test_a_removed_index_takes_its_aliases_along(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    await catalog.change(lambda state: _with_index(state, "films"))
+    await catalog.change(lambda state: state.with_aliases({"movies": "films", "x": "films"}))
+    await catalog.change(lambda state: state.with_aliases({"x": None}))
+    assert catalog.aliases == {"movies": "films"}
+    await catalog.change(lambda state: state.without_index("films"))
+    catalog.activate()
+    assert catalog.indexes == {}
+    assert catalog.aliases == {}
+
+
+async def test_a_change_that_raises_changes_nothing(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+
+    def refuse(_: CatalogState) -> CatalogState:
+        raise NotFound("no")
+
+    with pytest.raises(NotFound):
+        await catalog.change(refuse)
+    assert catalog.state.revision == 0
+
+
+async def test_a_write_that_fails_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(catalog_module, "write_atomically", fail)
+    with pytest.raises(StorageFull, match="nothing was changed"):
+        await catalog.change(lambda state: _with_index(state, "films"))
+    assert catalog.state.revision == 0
+    assert Catalog.open(tmp_path, 2).state.revision == 0
+
+
+async def test_a_cancelled_change_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    changing = asyncio.ensure_future(catalog.change(lambda state: _with_index(state, "films")))
+    await asyncio.sleep(0)
+    changing.cancel()
+    await asyncio.gather(changing, return_exceptions=True)
+    assert Catalog.open(tmp_path, 2).state == catalog.state
+
+
+async def test_changes_are_told(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    told: list[int] = []
+    catalog.on_change(lambda: told.append(catalog.state.revision))
+    await catalog.change(lambda state: state.with_section("keys", {}))
+    assert told == [1]
+
+
+def test_another_number_of_shards_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    Catalog.open(tmp_path, 4)
+    with pytest.raises(DataDirectoryError) as caught:
+        Catalog.open(tmp_path, 2)
+    assert "made with 4 shards" in str(caught.value)
+    assert "--shards 4" in str(caught.value)
+    assert "facetd reshard" in str(caught.value)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    Catalog.open(tmp_path, 2)
+    manifest = json.loads(manifest_path(tmp_path).read_bytes())
+    manifest_path(tmp_path).write_text(json.dumps(manifest | {"format": 99, "min_reader": 98}))
+    with pytest.raises(DataDirectoryError, match="format 99"):
+        Catalog.open(tmp_path, 2)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"null", b'{"shards":2}', b"\xff"])
+def test_a_damaged_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
+    Catalog.open(tmp_path, 2)
+    manifest_path(tmp_path).write_bytes(content)
+    with pytest.raises(DataDirectoryError, match="backup"):
+        Catalog.open(tmp_path, 2)
+
+
+async def test_any_flipped_byte_of_the_catalog_is_noticed(tmp_path: Path) -> None:
+    catalog = Catalog.open(tmp_path, 2)
+    await catalog.change(lambda state: _with_index(state, "films", {"language": "english"}))
+    path = catalog_path(tmp_path)
+    content = path.read_bytes()
+    for position, bit in itertools.product(range(len(content) - 1), (0x01, 0x80)):
+        damaged = bytearray(content)
+        damaged[position] ^= bit
+        path.write_bytes(damaged)
+        try:
+            state = Catalog.open(tmp_path, 2).state
+        except DataDirectoryError as error:
+            assert "damaged" in str(error)  # noqa: PT017
+        else:
+            assert state == catalog.state
+
+
+@pytest.mark.parametrize("content", [b"", b'{"checksum":"","state":{}}'])
+def test_an_empty_catalog_beside_a_manifest_is_not_believed(tmp_path: Path, content: bytes) -> None:
+    Catalog.open(tmp_path, 2)
+    catalog_path(tmp_path).write_bytes(content)
+    with pytest.raises(DataDirectoryError, match="damaged"):
+        Catalog.open(tmp_path, 2)
+    catalog_path(tmp_path).unlink()
+    with pytest.raises(DataDirectoryError, match="missing"):
+        Catalog.open(tmp_path, 2)
+
+
+def test_a_crash_before_the_manifest_heals(tmp_path: Path) -> None:
+    Catalog.open(tmp_path, 2)
+    manifest_path(tmp_path).unlink()
+    Catalog.open(tmp_path, 2)
+    assert manifest_path(tmp_path).exists()

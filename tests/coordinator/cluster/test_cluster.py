@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from common.data_directory import Endpoint
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
+from common.protocol.messages import GetRequest, GetResponse
+from common.settings import SettingError
+from coordinator.cluster import shard_client
+from coordinator.cluster.cluster import parse_address
+from coordinator.cluster.fan_out import call_all, gather, gather_each
+from coordinator.cluster.shard_client import ShardState
+from tests.coordinator.conftest import MakeService, soon, until
+
+GET = GetRequest(1, 0, b"5")
+
+
+class TestFanOut:
+    async def test_answers_come_in_the_order_of_the_shards(self, make_service: MakeService) -> None:
+        service = await make_service(3)
+        for shard in service.shards:
+            shard.documents = {1: {b"5": (b"shard %d" % shard.shard, 0)}}
+        results = await gather(service.cluster, "get", GET, GetResponse, soon())
+        assert [result.document for result in results] == [b"shard 0", b"shard 1", b"shard 2"]
+
+    async def test_shards_without_params_are_left_out(self, make_service: MakeService) -> None:
+        service = await make_service(3)
+        results = await gather_each(
+            service.cluster, "get", [None, GET, None], GetResponse, soon(), is_partial=True
+        )
+        assert results == [None, GetResponse(None), None]
+
+    async def test_one_shard_that_is_away_fails_all_and_is_named(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(3)
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        with pytest.raises(Unavailable, match="shard 1"):
+            await gather(service.cluster, "get", GET, GetResponse, soon())
+        assert service.cluster.failed_shards() == [1]
+        assert not service.cluster.is_ready
+
+    async def test_a_partial_answer_has_a_hole(self, make_service: MakeService) -> None:
+        service = await make_service(3)
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        results = await gather(service.cluster, "get", GET, GetResponse, soon(), is_partial=True)
+        assert results == [GetResponse(None), None, GetResponse(None)]
+
+    async def test_a_part_of_nothing_is_no_answer(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        for shard in service.shards:
+            await shard.die()
+            await service.wait_state(shard.shard, ShardState.AWAY)
+        with pytest.raises(Unavailable):
+            await gather(service.cluster, "get", GET, GetResponse, soon(), is_partial=True)
+
+    async def test_a_refusal_is_no_hole(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        with pytest.raises(InvalidRequest, match="no method"):
+            await gather(service.cluster, "dance", GET, GetResponse, soon(), is_partial=True)
+
+    async def test_a_method_without_params_asks_all(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        assert await gather(service.cluster, "ping", None, type(None), soon()) == [None, None]
+        assert [shard.num_pings for shard in service.shards] == [1, 1]
+
+    async def test_a_passed_deadline_asks_nobody(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        with pytest.raises(DeadlineExceeded):
+            await gather(service.cluster, "get", GET, GetResponse, Deadline(0.0))
+
+    async def test_calls_of_some_shards_are_answered_in_their_order(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(2)
+        service.shards[1].documents = {1: {b"5": (b"five", 0)}}
+        results = await call_all(
+            service.cluster, "get", [(1, GET), (0, GET), (1, GET)], GetResponse, 1_000
+        )
+        assert [result.document for result in results] == [b"five", None, b"five"]
+
+    async def test_what_was_called_before_a_failure_is_let_go(
+        self, make_service: MakeService
+    ) -> None:
+        """Found by the simulation: its failure was logged as one that nobody looked at."""
+        service = await make_service(2)
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        made: list[asyncio.Future[Any]] = []
+        call = service.cluster.shards[0].call
+        service.cluster.shards[0].call = lambda *args: made.append(call(*args)) or made[-1]  # type: ignore[method-assign,func-returns-value]
+        with pytest.raises(Unavailable, match="shard 1"):
+            await call_all(service.cluster, "get", [(0, GET), (1, GET)], GetResponse, 1_000)
+        assert [future.cancelled() for future in made] == [True]
+
+
+class TestLife:
+    async def test_a_shard_that_returns_elsewhere_is_found(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        await service.configure()
+        former = service.shards[1].port
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        await service.shards[1].announce(service.data)
+        await service.cluster.wait_ready()
+        assert service.shards[1].port != former
+        assert service.cluster.shards[1].epoch == 2
+        assert service.shards[1].catalogs[-1].indexes == service.catalog.message().indexes
+
+    async def test_a_shard_serves_when_it_has_the_catalog(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        await service.shards[1].die()
+        await service.wait_state(1, ShardState.AWAY)
+        service.shards[1].catalog_gate.clear()
+        await service.shards[1].announce(service.data)
+        await service.wait_state(1, ShardState.OPENING)
+        with pytest.raises(Unavailable, match="opening"):
+            service.cluster.shards[1].call("get", GET, GetResponse)
+        service.shards[1].catalog_gate.set()
+        await service.cluster.wait_ready()
+
+    async def test_a_catalog_that_changes_while_a_shard_opens_is_told_again(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        await service.configure("films")
+        shard = service.shards[0]
+        await shard.die()
+        await service.wait_state(0, ShardState.AWAY)
+        shard.catalogs.clear()
+        shard.catalog_gate.clear()
+        await shard.announce(service.data)
+        await service.wait_state(0, ShardState.OPENING)
+        await service.ingest.delete_index("films")
+        shard.catalog_gate.set()
+        await service.cluster.wait_ready()
+        assert shard.catalogs[-1].indexes == ()
+
+    async def test_a_shard_that_refuses_the_catalog_begins_anew(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        shard = service.shards[0]
+
+        async def refuse(_: Any) -> None:
+            raise ServiceError("no")
+
+        assert shard.server is not None
+        decode, function = shard.server.table["catalog"]
+        shard.server.table["catalog"] = (decode, refuse)
+        await service.cluster.push_catalog()
+        assert not service.cluster.is_ready
+        shard.server.table["catalog"] = (decode, function)
+        await service.cluster.wait_ready()
+        assert service.cluster.shards[0].epoch == 2
+
+    async def test_nothing_is_written_before_all_shards_were_heard(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        service.cluster._has_started = False
+        with pytest.raises(Unavailable) as caught:
+            service.cluster.next_seq()
+        assert caught.value.code == "starting"
+
+
+class TestSupervision:
+    async def test_a_quiet_shard_is_pinged(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard_client, "TICK_SECONDS", 0.005)
+        service = await make_service(1)
+        await until(lambda: service.shards[0].num_pings >= 3)
+        assert service.cluster.shards[0].epoch == 1
+
+    async def test_a_silent_shard_loses_its_connection(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard_client, "TICK_SECONDS", 0.005)
+        service = await make_service(1)
+        shard, client = service.shards[0], service.cluster.shards[0]
+        monkeypatch.setattr(client, "_silent_ticks_max", 3)
+        hung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        assert shard.server is not None
+        decode, function = shard.server.table["ping"]
+        shard.server.table["ping"] = (decode, lambda _: hung)
+        await service.wait_state(0, ShardState.AWAY)
+        shard.server.table["ping"] = (decode, function)
+        hung.set_result(None)
+        await service.cluster.wait_ready()
+        assert client.epoch == 2
+
+    def test_only_the_process_of_the_endpoint_is_killed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        killed: list[int] = []
+        monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
+
+        class Known:
+            shard = 0
+            pid = 12
+
+        kill: Any = shard_client.ShardClient._kill
+        for pid in (0, 11, 12):
+            kill(Known(), Endpoint("127.0.0.1", 1, pid))
+        assert killed == [12]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("127.0.0.1:7001", ("127.0.0.1", 7001)), ("[::1]:80", ("::1", 80)), ("a.b:1", ("a.b", 1))],
+)
+def test_addresses_are_split(text: str, expected: tuple[str, int]) -> None:
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:0", "host:99999"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="HOST:PORT"):
+        parse_address(text)

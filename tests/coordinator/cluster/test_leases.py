@@ -1,0 +1,59 @@
+"""Leases: states that cursors keep, limited in number and time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from common.errors import InvalidRequest, TooManyRequests
+from common.limits import Limits
+from coordinator.cluster.leases import Leases
+
+
+class FakeCluster:
+    """Horizons, and how often each is held."""
+
+    def __init__(self) -> None:
+        self.seq = 1
+        self.held: list[tuple[int, int]] = []
+
+    def horizon(self, index: int) -> int:
+        return self.seq
+
+    def begin_read(self, index: int) -> int:
+        self.held.append((index, self.seq))
+        return self.seq
+
+    def end_read(self, index: int, seq: int) -> None:
+        self.held.remove((index, seq))
+
+
+def make(**limits: int) -> tuple[Leases, FakeCluster]:
+    cluster: Any = FakeCluster()
+    return Leases(cluster, Limits(**limits)), cluster
+
+
+async def test_states_are_limited() -> None:
+    leases, cluster = make(cursor_states_max=2, cursor_lease_ms=60_000)
+    for cluster.seq in (1, 2):
+        leases.begin(7)
+    leases.begin(7)  # the same state again
+
+    cluster.seq = 3
+    with pytest.raises(TooManyRequests, match=r"2 \(limit cursor_states_max\)"):
+        leases.begin(7)
+
+    assert cluster.held == [(7, 1), (7, 2)]
+
+
+async def test_lease_ends_by_itself() -> None:
+    leases, cluster = make(cursor_lease_ms=30)
+    horizon = leases.begin(7)
+    leases.go_on(7, horizon)
+    while cluster.held:  # noqa: ASYNC110 - there is no event
+        await asyncio.sleep(0.005)
+
+    with pytest.raises(InvalidRequest, match=r"30 \(limit cursor_lease_ms\) ms"):
+        leases.go_on(7, horizon)

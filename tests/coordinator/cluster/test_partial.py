@@ -1,0 +1,72 @@
+"""What is remembered of whole answers, and what of those that a shard is missing from."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from common.configuration import parse_configuration
+from common.deadline import Deadline
+from common.limits import Limits
+from common.protocol.messages import StatisticsResponse
+from common.query import Word
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.parse import parse_search
+from coordinator.read import text_scoring
+from coordinator.read.facet_values import MergedCounts
+from coordinator.read.facets import FacetMemory, _Totals, plan_facets
+from coordinator.read.text_scoring import StatisticsMemory
+
+CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
+INDEX = Index(1, "films", 1, {}, CONFIGURATION)
+
+
+def a_cluster(failed: list[int]) -> Cluster:
+    return cast(Cluster, SimpleNamespace(num_shards=2, failed_shards=lambda: failed))
+
+
+def part(num_docs: int, num_words: int) -> StatisticsResponse:
+    return StatisticsResponse(num_docs, (), ((1, 0, 0, 0, 0),) * num_words, ())
+
+
+async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by the simulation: later whole answers ignored words that only that shard had."""
+    answers: list[list[Any]] = [[part(5, 1), None], [part(5, 1), None], [part(5, 1), part(7, 1)]]
+    asked = []
+
+    async def gather(cluster: Any, method: str, request: Any, *others: Any, **flags: Any) -> Any:
+        asked.append(request.words)
+        return answers.pop(0)
+
+    monkeypatch.setattr(text_scoring, "gather", gather)
+    memory = StatisticsMemory(a_cluster(failed=[]))
+    sea = Word("sea")
+
+    partial = await memory.of_words(INDEX, [sea], 3, Deadline.after_ms(1_000), is_partial=True)
+    whole = await memory.of_words(INDEX, [sea], 3, Deadline.after_ms(1_000), is_partial=False)
+
+    assert (partial.num_docs, whole.num_docs) == (5, 12)
+    assert whole.doc_freqs[sea][0] == 2
+    assert asked == [(sea,)] * 3
+
+
+@pytest.mark.parametrize("partial", ["fail", "allow"])
+def test_totals_of_all_shards_are_no_counts_of_a_part(partial: str) -> None:
+    """Found by the simulation: total and hits were those of one shard, counts those of both."""
+    memory = FacetMemory(a_cluster(failed=[]))
+    nothing = np.zeros(0, np.int64)
+    memory.remember(
+        "tags", _Totals(3, cast(MergedCounts, SimpleNamespace(counts=nothing)), 1 << 40)
+    )
+    parameters = parse_search({"partial": partial}, CONFIGURATION, Limits())
+
+    plan = plan_facets(parameters, memory, 3, is_total=True)
+
+    assert bool(plan.known) == (partial == "fail")
+    assert [request.field for request in plan.requests] == ["tags"] * (partial == "allow")

@@ -1,0 +1,102 @@
+"""Numbers for Prometheus and for people."""
+
+from __future__ import annotations
+
+from common.protocol.messages import IndexStatisticsResponse, ProcessStatistics
+from coordinator.http.metrics import RECENT_KEPT, Histogram, Metrics, SlowQueries, Waiting
+from coordinator.read.result_cache import ResultCache
+from coordinator.read.results import SearchResult, ShardSummary, Timings
+
+
+def result() -> SearchResult:
+    return SearchResult(
+        page=1,
+        per_page=10,
+        total=3,
+        items=[],
+        facets=[],
+        ranges=[],
+        seq=1,
+        ignored_words=[],
+        shards=ShardSummary(1, 1),
+        timings=Timings(900, 300, 20_000, 0),
+    )
+
+
+def test_histogram_counts_up_to_and_including_each_bound() -> None:
+    histogram = Histogram()
+    for seconds in (0.0, 0.001, 0.0010001, 99.0):
+        histogram.observe(seconds)
+
+    rows = dict(histogram.cumulative())
+
+    assert (rows["0.0002"], rows["0.001"], rows["0.002"]) == (1.0, 2.0, 3.0)
+    assert (rows["10.0"], rows["+Inf"]) == (3.0, 4.0)
+
+
+def test_exposition_has_what_the_shards_say() -> None:
+    metrics = Metrics()
+    metrics.route("GET /{index}/search").observe(200, 0.001)
+    metrics.observe_search(result(), 1_000)
+    metrics.num_slow = 2
+    index = IndexStatisticsResponse(5, 6, 700, ({}, {}), (), True, 10, 20, 3, 4, 2_500_000)
+    shard = ProcessStatistics(
+        1, 2_000, 3, 4, True, ((7, index), (8, index), (9, index)), {"filters": 9}, 5, 6
+    )
+
+    text = metrics.exposition(
+        [shard, None], {7: 'fi"lms\n', 8: "9"}, Waiting([5, 0], 6, 7), ResultCache(0)
+    ).decode()
+
+    for line in (
+        'facetd_http_requests_total{route="GET /{index}/search",status="200"} 1.0',
+        'facetd_search_phase_seconds_bucket{le="0.02",phase="facets"} 1.0',
+        'facetd_search_phase_seconds_bucket{le="0.01",phase="facets"} 0.0',
+        'facetd_shard_up{shard="0"} 1.0',
+        'facetd_shard_up{shard="1"} 0.0',
+        'facetd_shard_queue_length{shard="0"} 3.0',
+        'facetd_shard_corrupt_items{shard="0"} 4.0',
+        'facetd_shard_allocated_bytes{shard="0"} 5.0',
+        'facetd_shard_python_blocks{shard="0"} 6.0',
+        'facetd_index_items{index="fi\\"lms\\n",shard="0"} 5.0',
+        'facetd_index_segments{index="9",shard="0"} 2.0',
+        'facetd_index_merging{index="9",shard="0"} 1.0',
+        'facetd_map_max_bytes{index="9",shard="0"} 20.0',
+        'facetd_map_readers{index="9",shard="0"} 3.0',
+        'facetd_index_merges_total{index="9",shard="0"} 4.0',
+        'facetd_index_merge_seconds_total{index="9",shard="0"} 2.5',
+        'facetd_shard_cache_bytes{cache="filters",shard="0"} 9.0',
+        'facetd_shard_calls_in_flight{shard="0"} 5.0',
+        "facetd_writes_waiting 6.0",
+        "facetd_states_in_use 7.0",
+        "facetd_slow_queries_total 2.0",
+    ):
+        assert text.splitlines().count(line) == 1, "an index that the catalog lacks is left out"
+
+
+def test_summary_is_about_the_last_seconds() -> None:
+    metrics = Metrics()
+    empty = metrics.summary()
+    metrics.route("GET /_ready").observe(503, 0.001)
+    for i in range(RECENT_KEPT + 10):
+        metrics.route("GET /{index}/search").observe(200 if i else 500, 0.001)
+        metrics.observe_search(result(), 1_000 + i)
+
+    summary = metrics.summary()
+
+    assert (empty["total"], empty["p50_ms"], empty["per_second"]) == (0, None, 0)
+    assert (summary["total"], summary["errors"]) == (RECENT_KEPT + 10, 1)
+    assert 1.0 < summary["p50_ms"] < summary["p99_ms"] < 6.0
+    assert summary["per_second"] > RECENT_KEPT / 10
+
+
+def test_slow_queries_are_off_at_zero_and_bounded() -> None:
+    assert not SlowQueries(0).is_slow(10**9)
+    slow = SlowQueries(5)
+    assert [slow.is_slow(us) for us in (4_999, 5_000)] == [False, True]
+    for i in range(500):
+        slow.note("films", {"query": f"{i}"}, "r", 5_000, result())
+
+    assert len(slow.latest) == 100
+    assert slow.latest[-1]["request"] == {"query": "499"}
+    assert slow.latest[-1]["phases_ms"]["facets"] == 20.0

@@ -1,0 +1,420 @@
+"""The parser of search parameters: what it makes of them, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.configuration import SearchableField, parse_configuration
+from common.errors import InvalidRequest, NotFound, ServiceError
+from common.limits import DEFAULT_LIMITS
+from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
+from common.query import AllOf, And, AnyOf, Exists, Not, Range
+from coordinator.parameters.parse import (
+    FacetParameters,
+    SearchParameters,
+    parse_facet,
+    parse_search,
+    parse_searches,
+)
+from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
+
+T = TypeVar("T")
+
+CONFIGURATION = parse_configuration(
+    {
+        "aggregations": {"tags": {"conjunction": False}, "country": {}, "actors": {"sort": "term"}},
+        "searchable_fields": ["name^3", "text"],
+        "typo": 1,
+    }
+)[0]
+
+
+def search(**parameters: Any) -> SearchParameters:
+    return parse_search(parameters, CONFIGURATION, DEFAULT_LIMITS)
+
+
+def search_by_get(query_string: str) -> SearchParameters:
+    return parse_search(query_parameters(query_string), CONFIGURATION, DEFAULT_LIMITS)
+
+
+def facet(**parameters: Any) -> FacetParameters:
+    return parse_facet(parameters, CONFIGURATION, DEFAULT_LIMITS)
+
+
+def mistakes(**parameters: Any) -> list[tuple[str, str]]:
+    """Return (code, param) of all mistakes."""
+    with pytest.raises(InvalidRequest) as caught:
+        search(**parameters)
+    error = caught.value
+    listed = error.details.get("errors")
+    if listed is None:
+        return [(error.code, str(error.param))]
+    assert (listed[0]["code"], listed[0]["param"]) == (error.code, error.param)
+    return [(one["code"], one["param"]) for one in listed]
+
+
+class TestDefaults:
+    def test_no_parameters_ask_for_the_first_page_and_all_facets(self) -> None:
+        found = search()
+
+        assert (found.query, found.page, found.per_page, found.offset) == ("", 1, 10, 0)
+        assert [wish.configuration.field for wish in found.facets] == ["actors", "country", "tags"]
+        assert found.filters == ()
+
+    def test_modes_come_from_the_configuration_unless_given(self) -> None:
+        found = search(match="any")
+
+        assert (found.match, found.prefix, found.typo) == ("any", "last", 1)
+        assert found.search_fields == (SearchableField("name", 3.0), SearchableField("text", 1.0))
+
+    def test_null_and_empty_are_absent(self) -> None:
+        assert search(page=None, query=None, filters=None) == search()
+        assert search_by_get("page=&query=&filters=&&x=") == search()
+
+
+class TestSpellings:
+    @pytest.mark.parametrize(
+        ("by_get", "by_post"),
+        [
+            ("query=star+wars%21", {"query": "star wars!"}),
+            ("page=2&per_page=5", {"page": 2, "per_page": "5"}),
+            ("facet_fields=tags,country", {"facet_fields": ["tags", "country"]}),
+            ("facets_fields=tags&facets_fields=country", {"facet_fields": ["tags", "country"]}),
+            ('facet_fields=["tags"]', {"facet_fields": "tags"}),
+            ("facet_fields=[]", {"facet_fields": []}),
+            ("filters=" + quote('{"tags":["a b"]}'), {"filters": {"tags": "a b"}}),
+            ("exclude_filters=" + quote('{"x":1}'), {"not_filters": {"x": [1]}}),
+            ("sort=year:desc,name", {"sort": ["year:desc", "name:asc"]}),
+            ("sort=year:desc&sort=name", {"sort": [{"field": "year", "order": "desc"}, "name"]}),
+            ("sort_field=year&order=DESC", {"sort_field": "year", "order": "desc"}),
+            ("highlight=true", {"highlight": True}),
+            ("highlight=name,text", {"highlight": {"fields": ["name", "text"]}}),
+            ("snippet=text:12", {"snippet": {"fields": ["text:12"]}}),
+            ("distinct=brand", {"distinct": {"field": "brand"}}),
+            ("typo=2&prefix=none&match=60%25", {"typo": 2, "prefix": "none", "match": "60%"}),
+            ("show=score,timings", {"show": ["score", "timings"]}),
+            ("search_fields=name^2,text", {"search_fields": ["name^2", "text"]}),
+        ],
+    )
+    def test_query_string_and_body_mean_the_same(
+        self, by_get: str, by_post: dict[str, Any]
+    ) -> None:
+        assert search_by_get(by_get) == search(**by_post)
+
+    def test_texts_leave_the_parser_as_plain_texts(self) -> None:
+        found = search_by_get("query=a&sort_field=b&fields=c&cursor=d&filter=e%20=%20f&match=any")
+
+        for value in (found.query, found.sort[0].field, found.cursor, found.match):
+            assert type(value) is str
+        assert found.fields is not None
+        assert type(found.fields[0]) is str
+
+    def test_order_alone_reverses_insertion(self) -> None:
+        assert search(order="desc").is_place_descending
+        assert not search(order="desc", sort_field="year").is_place_descending
+
+    def test_sort_keys(self) -> None:
+        assert search(sort=["a:b:desc:missing=first", "_score", "_score:asc"]).sort == (
+            SortKey("a:b", True, True),
+            SortKey(None, True),
+            SortKey(None, False),
+        )
+
+
+class TestFilters:
+    def test_conjunction_decides_between_all_and_any(self) -> None:
+        found = search(filters={"country": ["a", "b"], "tags": ["a", "b"], "other": ["a", "b"]})
+
+        assert found.filters == (
+            FilterClause(AllOf("country", ("a", "b"))),
+            FilterClause(AnyOf("tags", ("a", "b")), "tags"),
+            FilterClause(AnyOf("other", ("a", "b"))),
+        )
+        assert found.selected == {"country": {"a", "b"}, "tags": {"a", "b"}}
+        assert found.filter_fields == {"other": "filters.other"}
+
+    def test_request_may_change_a_conjunction(self) -> None:
+        found = search(filters={"tags": ["a"]}, facets={"tags": {"conjunction": True}})
+
+        assert found.filters == (FilterClause(AllOf("tags", ("a",))),)
+
+    def test_values_are_named_as_facets_name_them(self) -> None:
+        found = search(filters={"country": [1994, 9.0, True, "x", "x", "", 1e21]})
+
+        assert found.filters[0].filter == AllOf("country", ("1994", "9", "true", "x", "", "1e+21"))
+
+    def test_ranges_and_choices(self) -> None:
+        found = search(
+            filters={
+                "price": {"gt": 1, "lte": 5.5},
+                "date": {"gte": "2024-01-01"},
+                "tags": {"any": ["a"], "none": ["b"], "exists": True},
+                "country": {"all": ["x"]},
+                "z": {"exists": False},
+            }
+        )
+
+        assert [clause.filter for clause in found.filters] == [
+            Range("price", 1, True, 5.5, False),
+            Range("date", "2024-01-01"),
+            And((AnyOf("tags", ("a",)), Not(AnyOf("tags", ("b",))), Exists("tags"))),
+            AllOf("country", ("x",)),
+            Not(Exists("z")),
+        ]
+
+    def test_range_facet_leaves_out_its_own_filter(self) -> None:
+        found = search(filters={"price": {"gte": 1}}, facet_ranges={"price": {"interval": 10}})
+        strict = search(facet_ranges={"price": {"interval": 10}}, facet_mode="strict")
+
+        assert found.filters[0].facet == "price"
+        assert found.ranges == (RangeRequest("price", interval=10.0, leaves_out_own=True),)
+        assert not strict.ranges[0].leaves_out_own
+
+    def test_not_filters_exclude_any_value(self) -> None:
+        found = search(not_filters={"country": ["a", "b"], "nope": []})
+
+        assert found.filters == (FilterClause(Not(AnyOf("country", ("a", "b")))),)
+        assert not found.filter_fields
+
+    def test_expression_is_one_more_clause(self) -> None:
+        found = search(filter="year >= 1990 AND NOT poster EXISTS", filters={"tags": ["a"]})
+
+        assert len(found.filters) == 2
+        assert found.filter_fields == {"year": "filter"}
+
+
+class TestFacets:
+    def test_unknown_facet_fields_are_ignored(self) -> None:
+        found = search(facet_fields=["nope", "tags", "tags"])
+
+        assert [wish.configuration.field for wish in found.facets] == ["tags"]
+
+    def test_options_change_one_facet_only(self) -> None:
+        found = search(
+            facets={"tags": {"size": 3, "sort": ["key:desc"], "query": "dr", "offset": 20}}
+        )
+
+        actors, country, tags = found.facets
+        assert actors.configuration is CONFIGURATION.facets["actors"]
+        assert country.offset == 0
+        assert (tags.configuration.size, tags.key_query, tags.offset) == (3, "dr", 20)
+        assert tags.configuration.sort == (("key", True),)
+        assert CONFIGURATION.facets["tags"].size == 10
+
+    def test_facet_route(self) -> None:
+        found = facet(
+            name="actors", page=3, per_page=100, search_query="star", query="a*", facet_query="b",
+            filters={"tags": ["x"]},
+        )  # fmt: skip
+
+        assert (found.facet.field, found.offset) == ("actors", 200)
+        assert (found.key_pattern, found.key_query) == ("a*", "b")
+        assert (found.search.query, found.search.per_page) == ("star", 0)
+        assert [wish.configuration.field for wish in found.search.facets] == ["actors"]
+        assert found.search.selected == {"tags": {"x"}}
+
+    def test_facet_route_needs_a_facet(self) -> None:
+        with pytest.raises(InvalidRequest) as caught:
+            facet(page=2)
+        assert caught.value.code == "missing_name"
+        with pytest.raises(NotFound) as unknown:
+            facet(name="nope")
+        assert unknown.value.code == "facet_not_found"
+
+
+class TestMistakes:
+    def test_all_are_reported_each_with_its_parameter(self) -> None:
+        assert mistakes(page=0, per_page="x", order="up", filters={"tags": [None]}, pgae=1) == [
+            ("invalid_page", "page"),
+            ("invalid_per_page", "per_page"),
+            ("unknown_parameter", "pgae"),
+            ("invalid_order", "order"),
+            ("invalid_filters", "filters.tags"),
+        ]
+
+    def test_nearest_known_name_is_suggested(self) -> None:
+        with pytest.raises(InvalidRequest, match="did you mean per_page"):
+            search(perpage=3)
+
+    def test_path_leads_to_the_mistake(self) -> None:
+        for parameters, path in (
+            ({"filters": {"price": {"gte": []}}}, "filters.price"),
+            ({"filters": {"price": {"near": 1}}}, "filters.price.near"),
+            ({"facets": {"tags": {"size": "big"}}}, "facets.tags.size"),
+            ({"facet_ranges": {"price": [{"from": 1}, {}]}}, "facet_ranges.price[1]"),
+            ({"sort": ["year", 3]}, "sort[1]"),
+            ({"distinct": {"field": "a", "limit": 0}}, "distinct.limit"),
+        ):
+            assert mistakes(**parameters)[0][1] == path
+
+    def test_hundred_thousand_wrong_names_cost_little(self) -> None:
+        with pytest.raises(InvalidRequest) as caught:
+            search(**{f"nope{i}": 1 for i in range(100_000)})
+
+        assert len(caught.value.details["errors"]) == DEFAULT_LIMITS.errors_reported_max
+
+    def test_searches_need_an_index_each(self) -> None:
+        named = parse_searches({"searches": [{"index": "a", "page": 2}]}, DEFAULT_LIMITS)
+
+        assert (named[0].index, named[0].raw) == ("a", {"page": 2})
+        wrong: dict[str, Any]
+        for wrong in ({}, {"searches": []}, {"searches": [{"page": 1}]}, {"x": 1}):
+            with pytest.raises(InvalidRequest):
+                parse_searches(wrong, DEFAULT_LIMITS)
+
+
+class TestLimitsAtTheirEdges:
+    @pytest.mark.parametrize(
+        ("right", "wrong", "code"),
+        [
+            ({"page": DEFAULT_LIMITS.page_max}, {"page": 10**9}, "invalid_page"),
+            ({"per_page": 1000}, {"per_page": 1001}, "invalid_per_page"),
+            (
+                {"query": "x" * DEFAULT_LIMITS.query_chars_max},
+                {"query": "x" * (DEFAULT_LIMITS.query_chars_max + 1)},
+                "query_too_long",
+            ),
+            (
+                {"filters": {"tags": ["a"] * 1024}},
+                {"filters": {"tags": ["a"] * 1024, "country": ["a"]}},
+                "too_many_filter_values",
+            ),
+            (
+                {"filters": {f"f{i}": [] for i in range(32)}},
+                {"filters": {f"f{i}": [] for i in range(33)}},
+                "too_many_filter_fields",
+            ),
+            ({"filters": {"t": "é" * 256}}, {"filters": {"t": "é" * 257}}, "invalid_filters"),
+            ({"sort": ["a"] * 16}, {"sort": ["a"] * 17}, "invalid_sort"),
+            ({"timeout_ms": 60_000}, {"timeout_ms": 60_001}, "invalid_timeout_ms"),
+            (
+                {"distinct": {"field": "a", "limit": 100}},
+                {"distinct": {"field": "a", "limit": 101}},
+                "invalid_distinct",
+            ),
+            ({"sort_field": "é" * 128}, {"sort_field": "é" * 129}, "invalid_sort_field"),
+        ],
+    )  # fmt: skip
+    def test_edge(self, right: dict[str, Any], wrong: dict[str, Any], code: str) -> None:
+        search(**right)
+        assert mistakes(**wrong)[0][0] == code
+
+
+def test_distinct_forms() -> None:
+    assert search(distinct="brand").distinct == Distinct("brand", 1)
+    assert search_by_get("distinct=" + quote('{"field":"a","limit":3}')).distinct == Distinct(
+        "a", 3
+    )
+
+
+# --- whatever is sent ------------------------------------------------------------------------
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=10)
+    | st.sampled_from(["tags", "country", "asc", "desc", "*", "true", "{", "[1", "a:desc", "0"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=6)
+            | st.sampled_from(
+                ["tags", "any", "gte", "lt", "size", "field", "fields", "from", "to"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=10,
+)
+
+
+def outcome(function: Callable[[], T]) -> T | ServiceError:
+    """Return what a function returns, or the service's own error that it raises."""
+    try:
+        return function()
+    except ServiceError as error:
+        return error
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(SEARCH_BY_NAME)) | st.text(max_size=6), json_values, max_size=6
+    )
+)
+def test_any_body_is_parsed_or_refused(document: dict[str, Any]) -> None:
+    found = outcome(lambda: parse_search(document, CONFIGURATION, DEFAULT_LIMITS))
+
+    if isinstance(found, ServiceError):
+        assert 400 <= found.http_status < 500
+        json.dumps(found.details)
+    else:
+        assert found.page >= 1
+        assert 0 <= found.per_page <= DEFAULT_LIMITS.per_page_max
+
+
+@given(st.dictionaries(st.sampled_from(sorted(FACET_BY_NAME)), json_values, max_size=5))
+def test_any_facet_body_is_parsed_or_refused(document: dict[str, Any]) -> None:
+    raw = {"name": "tags", **document}
+    found = outcome(lambda: parse_facet(raw, CONFIGURATION, DEFAULT_LIMITS))
+
+    assert isinstance(found, FacetParameters) or 400 <= found.http_status < 500
+
+
+names_and_values = st.tuples(
+    st.sampled_from(sorted(SEARCH_BY_NAME)), st.text(max_size=12) | json_values.map(json.dumps)
+)
+query_strings = st.one_of(
+    st.text(max_size=60),
+    st.text(alphabet='abcpg_=&%+;[]{}":,0123456789FfEe\udc80\udcff', max_size=60),
+    st.lists(names_and_values, max_size=5).map(
+        lambda pairs: "&".join(f"{name}={quote(value)}" for name, value in pairs)
+    ),
+)
+
+
+@given(query_strings)
+def test_any_query_string_is_parsed_or_refused(query_string: str) -> None:
+    found = outcome(lambda: search_by_get(query_string))
+
+    assert isinstance(found, SearchParameters) or 400 <= found.http_status < 500
+
+
+@given(st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()))
+def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
+    found = outcome(lambda: decode_object(body, DEFAULT_LIMITS))
+
+    assert isinstance(found, dict) or found.code in ("invalid_json", "invalid_body")
+
+
+@pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('["]]", ', "]")])
+def test_depth_of_a_body_is_counted_outside_of_texts(opening: str, closing: str) -> None:
+    def body(depth: int) -> bytes:
+        return f'{{"deep": {opening * (depth - 1)}1{closing * (depth - 1)}}}'.encode()
+
+    assert "deep" in decode_object(body(64), DEFAULT_LIMITS)
+    with pytest.raises(InvalidRequest, match="64 \\(limit json_depth_max\\) deep"):
+        decode_object(body(65), DEFAULT_LIMITS)
+    flat = "".join(['{"a": [', ", ".join(['"[[{{"'] * 99), "]}"])
+    assert len(decode_object(flat.encode(), DEFAULT_LIMITS)["a"]) == 99
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["query", "filter", "cursor"]), st.text(min_size=1, max_size=20)
+    )
+)
+def test_texts_survive_percent_encoding(texts: dict[str, str]) -> None:
+    query_string = "&".join(f"{name}={quote(value, safe='')}" for name, value in texts.items())
+
+    assert query_parameters(query_string) == texts

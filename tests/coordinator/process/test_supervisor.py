@@ -1,0 +1,224 @@
+"""The processes as a user has them: started, killed, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.kernels.build import builder as kernel_cache
+from common.kernels.cache import image_path
+from coordinator.process.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
+from tests.service import ROOT, Client, Service, is_running, process_tree
+
+HEALED_SECONDS = 2.0
+"""Promise P5; what a loaded test machine adds is in `_SLACK_SECONDS`."""
+
+_SLACK_SECONDS = 8.0
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("supervisor") / "data", 2) as service:
+        with _client(service) as client:
+            assert client.post("/films/configuration", {}).status == 200
+            assert client.post("/films/items", [{"id": i} for i in range(10)]).status == 200
+        yield service
+
+
+def _facetd(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _client(service: Service) -> contextlib.closing[Client]:
+    return contextlib.closing(service.client(timeout=5))
+
+
+def _num_items(service: Service) -> int:
+    with _client(service) as client:
+        total: int = client.search("films")["pagination"]["total"]
+    return total
+
+
+def _wait_healed(service: Service) -> float:
+    """Wait until a search over all shards works; return how long that took."""
+    started = time.monotonic()
+    with _client(service) as client:
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if client.get("/films/search").status == 200:
+                    return time.monotonic() - started
+            assert time.monotonic() - started < 60, service.log()[-3000:]
+            time.sleep(0.01)
+
+
+class TestHealing:
+    def test_a_killed_shard_serves_again(self, service: Service) -> None:
+        pid = service.pids_of("shard")[0]
+        os.kill(pid, signal.SIGKILL)
+        assert _wait_healed(service) < HEALED_SECONDS + _SLACK_SECONDS
+        assert pid not in service.pids_of("shard")
+        assert len(service.pids_of("shard")) == 2
+        assert _num_items(service) == 10
+
+    def test_a_killed_fork_server_takes_its_shards_along_and_all_return(
+        self, service: Service
+    ) -> None:
+        former = service.pids_of("shard")
+        os.kill(service.pids_of("shard.process.fork_server")[0], signal.SIGKILL)
+        while any(is_running(pid) for pid in former):
+            time.sleep(0.01)
+        _wait_healed(service)
+        assert _num_items(service) == 10
+
+    def test_a_killed_coordinator_is_replaced_and_the_shards_stay(self, service: Service) -> None:
+        shards = service.pids_of("shard")
+        os.kill(service.pids_of("coordinator")[0], signal.SIGKILL)
+        _wait_healed(service)
+        assert service.pids_of("shard") == shards
+        assert _num_items(service) == 10
+        with _client(service) as client:
+            assert client.post("/films/items", [{"id": 3}]).json["updated"] == 1
+
+
+class TestSession:
+    def test_processes_share_a_session_and_each_leads_its_group(self, service: Service) -> None:
+        pids = service.pids()
+        assert len(pids) == 5
+        assert {os.getsid(pid) for pid in pids} == {os.getsid(pids[0])}
+        assert [os.getpgid(pid) for pid in pids] == pids
+
+
+class TestOwnership:
+    def test_a_second_start_says_who_has_the_directory(self, service: Service) -> None:
+        assert service.process is not None
+        second = _facetd("serve", "--port", "0", "--data-dir", str(service.data))
+        assert second.returncode == 1
+        assert f"in use by another facetd (process {service.process.pid})" in second.stderr
+        assert "Traceback" not in second.stderr
+
+    def test_another_shard_process_is_refused(self, service: Service) -> None:
+        second = _facetd(
+            *("shard", "--shard-id", "0", "--shards", "2", "--data-dir", str(service.data))
+        )
+        assert second.returncode not in (0, 2)
+        assert "in use" in second.stderr
+
+    def test_another_number_of_shards_is_refused_with_the_way_out(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 1) as service:
+            assert service.terminate() == 0
+        refused = _facetd("serve", "--port", "0", "--shards", "3", "--data-dir", str(service.data))
+        assert refused.returncode == 1
+        assert "made with 1 shard;" in refused.stderr
+        assert "facetd reshard" in refused.stderr
+
+    def test_a_port_that_is_taken_ends_the_service(self, tmp_path: Path) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            refused = _facetd(
+                *("serve", "--port", port, "--shards", "1", "--data-dir", str(tmp_path / "data"))
+            )
+        assert refused.returncode == 1
+        assert "choose another --port" in refused.stderr
+
+    def test_an_open_address_wants_a_key(self, tmp_path: Path) -> None:
+        refused = _facetd(
+            *("serve", "--host", "0.0.0.0", "--port", "0", "--shards", "1"),
+            *("--data-dir", str(tmp_path / "data")),
+        )
+        assert refused.returncode == 1
+        assert "--insecure" in refused.stderr
+
+
+class TestStopping:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_stops_all_in_order(self, tmp_path: Path, number: signal.Signals) -> None:
+        with Service(tmp_path / "data", 2) as service:
+            assert service.process is not None
+            pids = process_tree(service.process.pid)
+            assert len(pids) == 5  # supervisor, coordinator, fork server, two shards
+            started = time.monotonic()
+            service.process.send_signal(number)
+            assert service.process.wait(20) == 0
+            assert time.monotonic() - started < 10
+            assert not [pid for pid in pids if is_running(pid)]
+            service.process = None
+            log = service.log()
+            assert "Traceback" not in log
+            assert log.rindex('"ended" what=coordinator status=0') < log.rindex(
+                '"ended" what="shard 0" status=0'
+            )
+
+    def test_a_signal_during_the_start_stops_it_too(self, tmp_path: Path) -> None:
+        service = Service(tmp_path / "data", 2)
+        service.start(wait=False)
+        assert service.process is not None
+        while "starting" not in service.log():
+            time.sleep(0.01)
+        assert service.terminate() == 0
+
+    def test_nothing_outlives_a_killed_supervisor(self, tmp_path: Path) -> None:
+        with Service(tmp_path / "data", 2) as service:
+            assert service.process is not None
+            pids = process_tree(service.process.pid)
+            os.kill(service.process.pid, signal.SIGKILL)
+            service.process.wait()
+            started = time.monotonic()
+            while left := [pid for pid in pids if is_running(pid)]:
+                assert time.monotonic() - started < 5, left
+                time.sleep(0.01)
+            service.process = None
+            service.start()
+            service.terminate()
+
+
+def test_pauses_grow_while_starts_fail_and_not_after_a_good_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Loop:
+        now = 0.0
+
+        def time(self) -> float:
+            return self.now
+
+    loop = Loop()
+    monkeypatch.setattr("asyncio.get_running_loop", lambda: loop)
+    child = Child("shard 0", ForkedProcess)
+    pauses = [child.back_off() for _ in range(12)]
+    assert pauses[: len(BACK_OFF_SECONDS)] == list(BACK_OFF_SECONDS)
+    assert pauses[-1] == max(BACK_OFF_SECONDS)
+    loop.now = 100.0  # it has lived
+    assert child.back_off() == 0
+
+
+def test_the_kernel_cache_knows_what_it_was_filled_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert not kernel_cache.is_warm()
+    image_path().touch()
+    assert kernel_cache.is_warm()
+    monkeypatch.setattr("common.kernels.cache.processor", lambda: "another one")
+    assert not kernel_cache.is_warm()
+    assert {"common.json.scan", "shard.read.searcher", "coordinator.write.partitioning"} <= set(
+        kernel_cache.module_names()
+    )

@@ -1,0 +1,84 @@
+"""Patterns and half-typed words over the keys of a facet."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.analysis.analyzer import Analyzer
+from coordinator.read.facet_keys import _prefix_distance, accepted_keys
+from coordinator.read.facet_values import FacetValues
+
+KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]
+ANALYZER = Analyzer()
+
+
+def found(pattern: str | None, key_query: str | None) -> list[str]:
+    values = FacetValues(1)
+    values.extend(0, 1, 0, KEYS)
+    accepted = accepted_keys(values, ANALYZER, pattern, key_query)
+    assert accepted is not None
+    return [key for key, is_accepted in zip(KEYS, accepted, strict=True) if is_accepted]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "keys"),
+    [
+        ("drama", ["Drama"]),
+        ("*drama", ["Drama", "Melodrama"]),
+        ("cafe NOIR", ["Café noir"]),
+        ("*noir", ["Café noir", "Film-Noir"]),
+        ("s*fi*n", ["Science Fiction"]),
+        ("*", KEYS),
+        ("dram", []),
+        ("film noir", ["Film-Noir"]),
+    ],
+)
+def test_patterns_match_whole_keys(pattern: str, keys: list[str]) -> None:
+    assert found(pattern, None) == keys
+
+
+@pytest.mark.parametrize(
+    ("key_query", "keys"),
+    [
+        ("no", ["Café noir", "Film-Noir"]),
+        ("fic", ["Science Fiction"]),
+        ("mistery", ["Mystery"]),
+        ("fiction sci", ["Science Fiction"]),
+        ("dramma", ["Drama"]),
+        ("melodarm", ["Melodrama"]),
+        ("19", ["1994"]),
+        ("zzz", []),
+    ],
+)
+def test_words_match_beginnings_of_words(key_query: str, keys: list[str]) -> None:
+    assert found(None, key_query) == keys
+
+
+def naive_distance(word: str, other: str) -> int:
+    table = {(-1, -1): 0}
+    for i in range(len(word)):
+        table[i, -1] = i + 1
+    for j in range(len(other)):
+        table[-1, j] = j + 1
+    for i in range(len(word)):
+        for j in range(len(other)):
+            table[i, j] = min(
+                table[i - 1, j] + 1,
+                table[i, j - 1] + 1,
+                table[i - 1, j - 1] + (word[i] != other[j]),
+            )
+            if i and j and word[i] == other[j - 1] and word[i - 1] == other[j]:
+                table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
+    return table[len(word) - 1, len(other) - 1]
+
+
+@given(st.text("abc", min_size=1, max_size=7), st.text("abc", max_size=9))
+def test_prefix_distance_is_the_least_over_all_prefixes(word: str, candidate: str) -> None:
+    expected = min(naive_distance(word, candidate[:n]) for n in range(len(candidate) + 1))
+    for limit in (1, 2):
+        distance = _prefix_distance(word, candidate, limit)
+        assert (distance if distance <= limit else None) == (
+            expected if expected <= limit else None
+        )

@@ -1,0 +1,136 @@
+"""Query text becomes clauses; every text is a valid query."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.analysis.analyzer import Analyzer
+from common.configuration import parse_configuration
+from common.errors import InvalidRequest
+from common.query import Phrase, Word
+from coordinator.read.query_parser import (
+    ParsedQuery,
+    QueryOptions,
+    Vocabulary,
+    parse_query,
+    words_of,
+)
+
+ANALYZER = Analyzer()
+
+
+def parse(
+    text: str, options: QueryOptions | None = None, configuration: dict[str, object] | None = None
+) -> ParsedQuery:
+    index, _ = parse_configuration(configuration or {})
+    return parse_query(
+        text, options or QueryOptions(), Vocabulary(index, ANALYZER), ANALYZER, words_max=20
+    )
+
+
+def test_the_picture_of_the_module() -> None:
+    parsed = parse('the "green mile"  -horror  tom han')
+    assert parsed.clauses == (
+        Word("the"),
+        Phrase(("green", "mile")),
+        Word("tom"),
+        Word("han", is_prefix=True),
+    )
+    assert parsed.excluded == (Word("horror"),)
+
+
+def test_typos_by_length_and_never_with_digits() -> None:
+    parsed = parse("word words wonderful iphone12 x", QueryOptions(prefix="none"))
+    assert [clause.typos for clause in parsed.clauses if isinstance(clause, Word)] == [
+        0,
+        1,
+        2,
+        0,
+        0,
+    ]
+
+
+def test_a_number_of_typos_asked_for_holds_while_most_letters_remain() -> None:
+    parsed = parse("word ab iphone12 words", QueryOptions(typo=2, prefix="none"))
+    assert [clause.typos for clause in parsed.clauses if isinstance(clause, Word)] == [1, 0, 0, 2]
+    parsed = parse("wonderful", QueryOptions(typo=0))
+    assert parsed.clauses == (Word("wonderful", is_prefix=True),)
+
+
+def test_an_open_quote_is_a_half_typed_phrase() -> None:
+    assert parse('"green mi').clauses == (Phrase(("green", "mi"), is_prefix=True),)
+    assert parse('"green mi"').clauses == (Phrase(("green", "mi")),)
+    assert parse('-"green mile"').excluded == (Phrase(("green", "mile")),)
+
+
+def test_punctuation_restricts_nothing() -> None:
+    assert parse('-- "" - !? ""').is_blank
+
+
+def test_words_cut_at_punctuation_are_words() -> None:
+    assert [c.text for c in parse("o'reilly e-mail").clauses if isinstance(c, Word)] == [
+        "o",
+        "reilly",
+        "e",
+        "mail",
+    ]
+    assert parse("-e-mail").excluded == (Phrase(("e", "mail")),)
+
+
+def test_repeated_words_weigh_more() -> None:
+    parsed = parse("new york new york x")
+    assert parsed.multiplicities == (2, 2, 1)
+
+
+def test_stop_words_are_left_out_while_another_word_remains() -> None:
+    configuration: dict[str, object] = {"stop_words": ["the", "of"]}
+    assert parse("lord of the rings", configuration=configuration).clauses == (
+        Word("lord"),
+        Word("rings", is_prefix=True, typos=1),
+    )
+    assert len(parse("of the", configuration=configuration).clauses) == 2
+    assert parse("lord of the", configuration=configuration).clauses == (Word("lord"),)
+
+
+def test_unspaced_scripts_are_phrases_of_bigrams_where_all_words_must_match() -> None:
+    assert parse("日本語").clauses == (Phrase(("日本", "本語"), is_prefix=True),)
+    bag = parse("日本語", QueryOptions(match="any"))
+    assert [type(clause) for clause in bag.clauses] == [Word, Word]
+    assert parse("語").clauses == (Word("語", is_prefix=True),)
+
+
+def test_runs_of_two_pieces_stay_apart() -> None:
+    assert parse("日本 語学").clauses[0] == Word("日本")
+
+
+def test_synonyms_of_words_and_of_several_words() -> None:
+    configuration: dict[str, object] = {"synonyms": [["tv", "television"], ["nyc", "new york"]]}
+    assert parse("tv", configuration=configuration).clauses == (
+        Word("tv", is_prefix=True, synonyms=(("television",),)),
+    )
+    assert parse("new york hotel", configuration=configuration).clauses[0] == Word(
+        "nyc", synonyms=(("new", "york"),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("match", "num_clauses", "required"),
+    [("all", 4, 4), ("any", 4, 1), ("last", 4, 1), ("75%", 4, 3), ("1%", 4, 1), ("75%", 3, 2)],
+)
+def test_how_many_clauses_must_match(match: str, num_clauses: int, required: int) -> None:
+    assert parse("a b c d", QueryOptions(match=match)).num_required(num_clauses) == required
+
+
+def test_too_many_words_are_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse(" ".join(map(str, range(21))))
+    assert caught.value.code == "query_too_long"
+
+
+@given(st.text(max_size=40))
+def test_any_text_parses(text: str) -> None:
+    parsed = parse(text[:20])
+    assert all(word.text for word in words_of(parsed.clauses))
+    assert len(parsed.multiplicities) == len(parsed.clauses)

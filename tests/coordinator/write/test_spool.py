@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import StorageFull
+from common.json.scan import ItemScanner
+from coordinator.write.spool import Spool
+
+
+def _fill(spool: Spool, body: bytes, step: int) -> None:
+    scanner = ItemScanner()
+    for start in range(0, len(body), step):
+        spool.append(scanner.feed(body[start : start + step]))
+    spool.append(scanner.finish())
+
+
+@given(
+    lengths=st.lists(st.integers(0, 300), max_size=30),
+    step=st.integers(1, 2000),
+    num_bytes=st.integers(1, 2000),
+    num_items=st.integers(1, 40),
+)
+def test_items_come_back_in_order_in_stretches(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: list[int],
+    step: int,
+    num_bytes: int,
+    num_items: int,
+) -> None:
+    items = [b'{"id":%d,"t":"%b"}' % (i, b"x" * n) for i, n in enumerate(lengths)]
+    spool = Spool(tmp_path_factory.getbasetemp() / "spool")
+    _fill(spool, b"\n".join(items), step)
+    found: list[bytes] = []
+    for stretch in spool.stretches(num_bytes, num_items):
+        spans = zip(stretch.starts.tolist(), stretch.ends.tolist(), strict=True)
+        pieces = [stretch.payload[start:end].tobytes() for start, end in spans]
+        assert 1 <= len(pieces) <= num_items
+        assert len(pieces) == 1 or len(stretch.payload) <= num_bytes
+        assert stretch.has_id.all()
+        found += pieces
+    spool.close()
+    assert found == items
+
+
+def test_nothing_of_it_has_a_name(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    _fill(spool, b'{"a":1}\n{"a":2}', 5)
+    assert (spool.num_items, list((tmp_path / "spool").iterdir())) == (2, [])
+    spool.close()
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path / "spool")
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(StorageFull, match="nothing was written"):
+        _fill(spool, b'{"a":1}\n', 100)
+    monkeypatch.undo()
+    spool.close()

@@ -1,0 +1,139 @@
+"""What searches wish for is made once, behind them, and keeps nothing alive."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from common.protocol.messages import SearchResponse, SortKey
+from shard.caches import background_tasks as wishes
+from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
+from shard.partition.indexes import Indexes
+from shard.process import handlers
+from shard.process.handlers import Handlers
+from shard.read import searcher
+from shard.segment.sort_columns import PERMUTATION_USES_MIN, sort_column
+from tests.shard.collect.test_top_k import large_world, request
+
+
+class Owner:
+    pass
+
+
+OWNER = Owner()
+
+
+def test_each_wish_is_granted_once_in_order() -> None:
+    wished = BackgroundTasks()
+    made: list[tuple[str, object]] = []
+    for key in ("a", "b", "a"):
+        wished.add(key, OWNER, lambda owner, key=key: made.append((key, owner)))  # type: ignore[misc]
+    assert len(wished) == 2
+    wished.grant_all()
+    assert made == [("a", OWNER), ("b", OWNER)]
+    assert not wished
+
+
+def test_wishing_again_while_it_is_made_is_one_wish() -> None:
+    wished = BackgroundTasks()
+    made: list[object] = []
+
+    def make(owner: object) -> None:
+        made.append(owner)
+        wished.add("a", owner, make)
+
+    wished.add("a", OWNER, make)
+    wished.grant_all()
+    assert made == [OWNER]
+    wished.add("a", OWNER, made.append)
+    wished.grant_all()
+    assert made == [OWNER, OWNER]
+
+
+def test_a_wish_keeps_nothing_alive() -> None:
+    wished = BackgroundTasks()
+    made: list[object] = []
+    owner = Owner()
+    reference = weakref.ref(owner)
+    wished.add("a", owner, made.append)
+    wished.add("b", OWNER, made.append)
+    del owner
+    gc.collect()
+    assert reference() is None
+    wished.grant_all()
+    assert made == [OWNER]
+
+
+def test_only_so_many_wait() -> None:
+    wished = BackgroundTasks()
+    made: list[int] = []
+    for number in range(WAITING_MAX + 10):
+        wished.add(number, OWNER, lambda _, number=number: made.append(number))  # type: ignore[misc]
+    wished.grant_all()
+    assert made == list(range(WAITING_MAX))
+
+
+def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[BaseException] = []
+    log = SimpleNamespace(error=lambda _, *, cause: told.append(cause))
+    monkeypatch.setattr(wishes, "_log", log)
+    wished = BackgroundTasks()
+    made: list[object] = []
+
+    def fail(_: object) -> None:
+        raise MemoryError
+
+    wished.add("a", OWNER, fail)
+    wished.add("b", OWNER, made.append)
+    wished.grant_all()
+    assert made == [OWNER]
+    assert [type(cause) for cause in told] == [MemoryError]
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_searches_leave_it_to_another_thread(
+    monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    """The one that finds the wish due is answered without it; the next ones have it."""
+    world = large_world()
+    snapshot = world.snapshot
+    asked = request((SortKey("price", True),))
+    makers: list[str] = []
+    granted = threading.Event()
+    wished = BackgroundTasks()
+    monkeypatch.setattr(handlers, "BACKGROUND_TASKS", wished)
+    monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", wished)
+    monkeypatch.setattr(searcher, "is_slow", lambda *_: is_slow)
+    make = BackgroundTasks.grant_all
+
+    def grant_all(self: BackgroundTasks) -> None:
+        makers.append(threading.current_thread().name)
+        make(self)
+        granted.set()
+
+    monkeypatch.setattr(BackgroundTasks, "grant_all", grant_all)
+
+    class OneIndex:
+        def snapshot(self, *_: object) -> Any:
+            return snapshot
+
+    service = Handlers(cast(Indexes, OneIndex()), lambda: 0)
+
+    async def search() -> bytes:
+        answer = service.search(asked)
+        found = answer if isinstance(answer, SearchResponse) else await answer
+        return found.records
+
+    first = [asyncio.run(search()) for _ in range(PERMUTATION_USES_MIN)]
+    assert granted.wait(10)
+    assert {name.split("_")[0] for name in makers} == {"deriver"}
+    field = snapshot.registry.number("price")
+    assert field is not None
+    assert sort_column(snapshot, snapshot.views[0], field).permutation() is not None
+    assert [asyncio.run(search())] * len(first) == first

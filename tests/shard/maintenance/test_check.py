@@ -1,0 +1,191 @@
+"""A check finds what is wrong, and nothing where all is well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from common import data_directory
+from common.protocol.messages import ApplyRequest, IndexEntry
+from common.protocol.operations import Operation
+from common.shard_settings import ShardSettings
+from shard.maintenance.check import check_index, main, rebuild_index
+from shard.partition.merger import flush, work
+from shard.partition.partition import Partition
+from shard.partition.writer import Writer
+from shard.segment.segment import Segment
+from shard.storage.codecs import number_key
+from shard.storage.environment import Environment, SubDatabase
+from shard.storage.group_log import State, read_state, write_state
+from shard.storage.manifest import (
+    FORMAT,
+    SHARD_FILE,
+    IndexManifest,
+    SegmentEntry,
+    ShardManifest,
+    read_manifest,
+    write_manifest,
+)
+
+_SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=50)
+
+
+def _put(writer: Writer, seq: int, items: list[dict[str, Any]]) -> None:
+    contents = [orjson.dumps(item) for item in items]
+    writer.apply(
+        ApplyRequest(
+            index=1,
+            seq=seq,
+            horizon=seq - 1,
+            payload=b"".join(contents),
+            lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
+            operations=bytes([Operation.PUT] * len(items)),
+            places=(np.arange(len(items), dtype=np.uint64) + np.uint64(seq << 32)).tobytes(),
+        )
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An index of 250 items with updates, of merged and written segments."""
+    folder = tmp_path / "shard-0" / "index-1"
+    folder.parent.mkdir()
+    entry = IndexEntry(1, "things", 1, {"aggregations": {"color": {}, "tags": {}}})
+    partition = Partition.create(folder, entry, _SETTINGS)
+    writer = Writer(partition, lambda error: None)
+    for seq in range(1, 6):
+        items: list[dict[str, Any]] = [
+            {
+                "id": number,
+                "title": f"thing number {number} of {seq}",
+                "color": "rgb"[number % 3],
+                "tags": [f"t{number % 7}", f"t{number % 5}"],
+                "price": number / 4,
+            }
+            for number in range(40 * seq, 40 * seq + 90)
+        ]
+        _put(writer, seq, items)
+        work(partition, is_idle=False)
+    _put(writer, 6, [{"id": "ä", "title": None}])
+    writer.retire_tail()
+    while work(partition, is_idle=True):
+        pass
+    flush(partition)
+    writer.close()
+    partition.close()
+    return folder
+
+
+def test_sound_index_has_no_problems(folder: Path) -> None:
+    report = check_index(folder, _SETTINGS)
+
+    assert report.problems == []
+    assert report.num_items == 251
+
+
+def test_damaged_item_is_found(folder: Path) -> None:
+    environment = Environment.open(folder, 1 << 30)
+    with environment.write() as txn:
+        record = int.from_bytes(txn.last_key(SubDatabase.DOCUMENTS) or b"", "big")
+        value = bytearray(txn.get(SubDatabase.DOCUMENTS, number_key(record)) or b"")
+        value[-1] ^= 1
+        txn.put(SubDatabase.DOCUMENTS, number_key(record), bytes(value))
+    environment.close()
+
+    assert f"item of record {record} is damaged" in check_index(folder, _SETTINGS).problems
+
+
+def test_lost_item_and_wrong_counter_are_found(folder: Path) -> None:
+    environment = Environment.open(folder, 1 << 30)
+    with environment.write() as txn:
+        last = txn.last_key(SubDatabase.DOCUMENTS)
+        assert last is not None
+        txn.delete(SubDatabase.DOCUMENTS, last)
+    environment.close()
+
+    problems = check_index(folder, _SETTINGS).problems
+
+    assert any("250 live items, but the counter says 251" in one for one in problems)
+    assert any("1 of its items are not stored" in one for one in problems)
+
+
+def test_damaged_file_is_found(folder: Path) -> None:
+    path = next(iter(folder.glob("segment-*.seg")))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+    (problem,) = check_index(folder, _SETTINGS).problems
+    assert path.name in problem
+
+
+@pytest.mark.parametrize("array", ["docs.place", "ids.doc", "facet.color", "number.price", "text"])
+def test_file_that_is_whole_but_wrong_is_found(folder: Path, array: str) -> None:
+    manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
+    assert manifest is not None
+    prefix, _, path = array.partition(".")
+    if prefix in ("facet", "number"):
+        array = f"{prefix}.{manifest.fields.index(path)}"
+    segment = Segment.open(folder / manifest.segments[0].file)
+    name = next(name for name in segment if name.startswith(array) and segment[name].size)
+    segment[name][0] += 1
+    Segment(
+        {one: segment[one] for one in segment}, num_docs=segment.num_docs, meta=segment.meta
+    ).write(folder / "segment-99.seg")
+    wrong = Segment.open(folder / "segment-99.seg")
+    entry = SegmentEntry("segment-99.seg", wrong.checksum, wrong.num_docs)
+    fields = {one: getattr(manifest, one) for one in manifest.__struct_fields__}
+    write_manifest(folder / "MANIFEST.json", IndexManifest(**fields | {"segments": (entry,)}))
+
+    problems = check_index(folder, _SETTINGS).problems
+
+    assert any("segment-99.seg" in one for one in problems)
+    rebuild_index(folder, 1, _SETTINGS)
+    assert check_index(folder, _SETTINGS).problems == []
+
+
+def test_empty_truth_is_found(folder: Path) -> None:
+    (folder / "data.mdb").write_bytes(b"")
+
+    (problem,) = check_index(folder, _SETTINGS).problems
+    assert "data.mdb" in problem
+
+
+def test_wrong_counter_is_found(folder: Path) -> None:
+    environment = Environment.open(folder, 1 << 30)
+    with environment.write() as txn:
+        state = read_state(txn)
+        write_state(txn, State(state.next_record, 0, 0, state.num_docs))
+    environment.close()
+
+    assert check_index(folder, _SETTINGS).problems
+
+
+def test_command_reports_and_sets_its_status(folder: Path) -> None:
+    data = folder.parents[1]
+    write_manifest(folder.parent / SHARD_FILE, ShardManifest(FORMAT, 0, 1, (1,)))
+    sound = CliRunner().invoke(main, ["--data-dir", str(data)])
+    assert (sound.exit_code, "251 items, 0 problems" in sound.output) == (0, True)
+
+
+def test_command_rebuilds(folder: Path) -> None:
+    data = folder.parents[1]
+    write_manifest(folder.parent / SHARD_FILE, ShardManifest(FORMAT, 0, 1, (1,)))
+    for path in folder.glob("*.seg"):
+        path.write_bytes(b"")
+    rebuilt = CliRunner().invoke(main, ["--data-dir", str(data), "--rebuild"])
+
+    assert (rebuilt.exit_code, "251 items, 0 problems" in rebuilt.output) == (0, True)
+
+
+def test_folder_in_use_is_refused(folder: Path) -> None:
+    data_directory.acquire_lock(folder.parent)
+
+    refused = CliRunner().invoke(main, ["--data-dir", str(folder.parents[1])])
+
+    assert refused.exit_code == 2

@@ -1,0 +1,180 @@
+"""The merger's thread beside a writer and readers: no state ever changes under a reader."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from common.process import faults
+from common.protocol.messages import ApplyRequest, IndexEntry
+from common.protocol.operations import Operation
+from common.shard_settings import ShardSettings
+from shard.partition.merger import Job, Merger, flush
+from shard.partition.partition import Partition
+from shard.partition.writer import Writer
+from shard.segment.snapshot import Snapshot
+from shard.storage.environment import SubDatabase
+
+_SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=200, idle_ms=20)
+
+
+class Running:
+    """A partition with its writer's thread and the merger's."""
+
+    def __init__(self, folder: Path, settings: ShardSettings = _SETTINGS) -> None:
+        entry = IndexEntry(1, "things", 1, {"aggregations": {"color": {}}})
+        self.partition = Partition.create(folder, entry, settings)
+        self.writer = Writer(self.partition, self._fail)
+        self.thread = ThreadPoolExecutor(1)
+        self.merger = Merger()
+        self.merger.start()
+        self.merger.add(Job(self.partition, self.writer, self.thread.submit))
+
+    def _fail(self, error: BaseException) -> None:
+        raise AssertionError from error
+
+    def apply(self, seq: int, horizon: int, changes: list[tuple[int, int | None]]) -> None:
+        """Put (id, value), or delete where the value is None; ids of one group differ."""
+        contents = [
+            str(id).encode() if value is None else orjson.dumps({"id": id, "v": value})
+            for id, value in changes
+        ]
+        request = ApplyRequest(
+            index=1,
+            seq=seq,
+            horizon=horizon,
+            payload=b"".join(contents),
+            lengths=np.array([len(one) for one in contents], np.uint32).tobytes(),
+            operations=bytes(
+                Operation.DELETE if value is None else Operation.PUT for _, value in changes
+            ),
+            places=(np.arange(len(changes), dtype=np.uint64) + np.uint64(seq << 32)).tobytes(),
+        )
+        self.thread.submit(self.writer.apply, request).result()
+        self.merger.notify(1)
+
+    def close(self) -> None:
+        self.merger.stop()
+        self.thread.shutdown()
+        self.writer.close()
+        flush(self.partition)
+        self.partition.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    running = Running(tmp_path / "index-1")
+    yield running
+    running.close()
+
+
+def _live(snapshot: Snapshot) -> dict[int, int]:
+    found = {}
+    for view in snapshot.views:
+        records = view.segment["docs.record"]
+        keep = np.ones(len(records), np.bool_)
+        if view.deleted is not None:
+            keep[list(view.deleted)] = False
+        for document in snapshot.read_documents(records[keep]):
+            item = orjson.loads(document)
+            assert item["id"] not in found
+            found[item["id"]] = item["v"]
+    return found
+
+
+def test_every_state_stays_what_it_was(running: Running) -> None:
+    generator = random.Random(3)
+    states: dict[int, dict[int, int]] = {0: {}}
+    horizon = 0
+    is_done = threading.Event()
+    failures: list[str] = []
+
+    def read() -> None:
+        while not is_done.is_set():
+            wanted = horizon
+            snapshot = running.partition.snapshot_at(wanted)
+            expected = states[max(seq for seq in list(states) if seq <= snapshot.seq)]
+            if _live(snapshot) != expected:
+                failures.append(f"state {snapshot.seq} at horizon {wanted}")
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    model: dict[int, int] = {}
+    for seq in range(1, 250):
+        size = generator.choice([1, 2, 8, 100, 300])
+        changes: list[tuple[int, int | None]] = [
+            (id, None if generator.random() < 0.3 else seq)
+            for id in generator.sample(range(2_000), size)
+        ]
+        for id, value in changes:
+            if value is None:
+                model.pop(id, None)
+            else:
+                model[id] = value
+        states[seq] = dict(model)
+        running.apply(seq, max(0, horizon - 1), changes)
+        horizon = seq
+    is_done.set()
+    for reader in readers:
+        reader.join()
+
+    assert failures == []
+    assert _live(running.partition.history.newest) == model
+
+
+def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> None:
+    for seq in range(1, 30):
+        running.apply(seq, seq - 1, [(id, seq) for id in range(seq, seq + 90)])
+    # The last one makes what died before final, and is large enough for a merge with all the rest.
+    running.apply(30, 29, [(id, 30) for id in range(1_000, 1_050)])
+
+    def has_rested() -> bool:
+        with running.partition.environment.read() as txn:
+            num_records = txn.count(SubDatabase.DOCUMENTS)
+        views = running.partition.history.newest.views
+        return len(views) <= 2 and num_records == 168 and not running.partition.tail_uid
+
+    deadline = threading.Event()
+    for _ in range(1_000):
+        if has_rested():
+            break
+        deadline.wait(0.02)
+
+    assert has_rested()
+    assert len(_live(running.partition.history.newest)) == 168
+
+
+def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
+    running = Running(tmp_path / "index-1", dataclasses.replace(_SETTINGS, idle_ms=3_600_000))
+    pause = threading.Event()
+
+    for seq in range(1, 10):
+        running.apply(seq, seq - 1, [(100 * seq + i, seq) for i in range(90)])
+    for _ in range(1_000):
+        if len(running.partition.history.newest.views) < 6:
+            break
+        pause.wait(0.02)
+
+    assert len(running.partition.history.newest.views) < 6
+    assert len(_live(running.partition.history.newest)) == 9 * 90
+    running.close()
+
+
+def test_full_disk_is_survived(running: Running) -> None:
+    faults.arm("merge.write=error@1")
+    try:
+        for seq in range(1, 20):
+            running.apply(seq, seq - 1, [(id, seq) for id in range(100)])
+    finally:
+        faults.arm("")
+
+    assert _live(running.partition.history.newest) == dict.fromkeys(range(100), 19)

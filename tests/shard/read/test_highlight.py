@@ -1,0 +1,124 @@
+"""Marks in documents: what matched is marked, and nothing else; snippets show the best part."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.analysis.analyzer import Analyzer
+from common.analysis.languages import Languages
+from common.protocol.messages import HighlightRequest, ScoredClause
+from common.query import Clause, Phrase, Word
+from shard.read.highlight import Marker, mark_document
+from tests.shard.text_model import strings
+
+ONES = (1.0,) * 5
+
+
+def mark(
+    item: dict[str, Any],
+    *clauses: Clause,
+    fields: tuple[str, ...] | None = ("*",),
+    snippets: tuple[tuple[str, int], ...] = (),
+    searched: tuple[str, ...] | None = None,
+    pre: str = "[",
+    post: str = "]",
+) -> dict[str, Any]:
+    scored = [
+        ScoredClause(clause, (ONES,) * (len(clause.words) if isinstance(clause, Phrase) else 1))
+        for clause in clauses
+    ]
+    paths = searched if searched is not None else [path for path, _ in strings(item)]
+    return mark_document(
+        json.dumps(item).encode(),
+        Marker(scored, Languages("english")),
+        dict.fromkeys(paths, True),
+        HighlightRequest(fields, snippets, pre, post, "…"),
+        Analyzer(),
+    )
+
+
+def marked(text: str, *clauses: Clause) -> str:
+    return str(mark({"t": text}, *clauses, fields=("t",))["_highlight"]["t"])
+
+
+class TestMarks:
+    @pytest.mark.parametrize(
+        ("text", "clause", "expected"),
+        [
+            ("The Green Mile", Word("green"), "The [Green] Mile"),
+            ("Many green miles", Word("mile"), "Many green [miles]"),
+            ("Shawshank redemption", Word("shaw", is_prefix=True), "[Shawshank] redemption"),
+            ("Shawshank", Word("shewshank", typos=2), "[Shawshank]"),
+            ("Cafés à Paris", Word("cafe"), "[Cafés] à Paris"),
+            ("a car, an auto", Word("car", synonyms=(("auto",),)), "a [car], an [auto]"),
+            (
+                "in the United States of old",
+                Word("usa", synonyms=(("united", "states"),)),
+                "in the [United] [States] of old",
+            ),
+            ("green mile, green", Phrase(("green", "mile")), "[green] [mile], green"),
+            ("green mileage", Phrase(("green", "mil"), is_prefix=True), "[green] [mileage]"),
+            ("日本語の本", Phrase(("日本", "本語")), "[日本語]の本"),
+            ("日本語の本", Word("日本"), "[日本]語の本"),
+            ("nothing here", Word("green"), "nothing here"),
+        ],
+    )
+    def test_marks_what_the_query_found(self, text: str, clause: Clause, expected: str) -> None:
+        assert marked(text, clause) == expected
+
+    def test_lesser_matches_are_left_alone_where_a_better_one_is(self) -> None:
+        assert marked("house horse", Word("house", typos=1)) == "[house] horse"
+        assert marked("horse", Word("house", typos=1)) == "[horse]"
+
+    def test_everything_but_the_marks_is_escaped(self) -> None:
+        assert marked('<b>green</b> & "x"', Word("green")) == (
+            "&lt;b&gt;[green]&lt;/b&gt; &amp; &quot;x&quot;"
+        )
+
+    def test_fields_that_are_not_searched_have_no_marks(self) -> None:
+        item = {"a": "green", "b": "green"}
+        marks = mark(item, Word("green"), fields=("a", "b"), searched=("a",))
+        assert marks == {"_highlight": {"a": "[green]", "b": "green"}}
+
+    def test_arrays_give_lists_and_objects_their_fields(self) -> None:
+        item = {"tags": ["green", "red"], "author": {"name": "Green"}, "n": 3}
+        marks = mark(item, Word("green"), fields=("tags", "author.name", "n", "absent"))
+        assert marks == {"_highlight": {"tags": ["[green]", "red"], "author.name": "[Green]"}}
+
+    def test_a_star_stands_for_the_fields_with_marks(self) -> None:
+        marks = mark({"a": "green", "b": "red"}, Word("green"))
+        assert marks == {"_highlight": {"a": "[green]"}}
+
+    @given(st.text(max_size=40), st.sampled_from(["a", "green", "日本", "é"]))
+    def test_without_marks_the_text_is_the_escaped_source(self, text: str, word: str) -> None:
+        clean = re.sub(r"[\[\]\ud800-\udfff]", "", text)
+        result = marked(clean, Word(word, is_prefix=True))
+        assert re.sub(r"[\[\]]", "", result) == html.escape(clean)
+
+
+class TestSnippets:
+    def test_shows_the_window_with_most_of_the_query(self) -> None:
+        filler = " ".join(f"w{i}" for i in range(30))
+        text = f"green {filler} green mile {filler}"
+        marks = mark({"t": text}, Word("green"), Word("mile"), fields=None, snippets=(("t", 6),))
+        assert marks == {"_snippet": {"t": "…w28 w29 [green] [mile] w0 w1…"}}
+
+    def test_a_short_text_is_whole(self) -> None:
+        marks = mark({"t": "(the green mile)"}, Word("mile"), fields=None, snippets=(("t", 9),))
+        assert marks == {"_snippet": {"t": "(the green [mile])"}}
+
+    def test_without_a_match_it_is_the_beginning(self) -> None:
+        marks = mark({"t": "one two three four"}, Word("x"), fields=None, snippets=(("t", 2),))
+        assert marks == {"_snippet": {"t": "one two…"}}
+
+    def test_of_an_array_the_best_element(self) -> None:
+        item = {"t": ["red", "a green mile"]}
+        marks = mark(item, Word("mile"), fields=None, snippets=(("t", 5),))
+        assert marks == {"_snippet": {"t": "a green [mile]"}}

@@ -1,0 +1,451 @@
+"""A search over a snapshot gives what a naive look at every live item gives."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import InvalidRequest
+from common.protocol.messages import (
+    Distinct,
+    FacetRequest,
+    FacetValuesRequest,
+    FetchRequest,
+    FilterClause,
+    GetRequest,
+    RangeRequest,
+    SearchRequest,
+    SearchResponse,
+    SortKey,
+)
+from common.query import AllOf, And, AnyOf, Filter, Not
+from shard.collect import facet_counts
+from shard.query import filter_matches, matches
+from shard.read import searcher
+from shard.segment import sort_columns
+from shard.segment.facet_columns import SETS_DOCS_MIN
+from shard.segment.snapshot import SegmentView
+from tests.common.protocol.packed_model import unpack
+from tests.shard.collect.test_top_k import expected_order, request
+from tests.shard.columns_model import FACETS, PATHS, Item, World, keys_of, numbers_of, worlds
+from tests.shard.query.test_filters import conditions, keys, passes, ranges
+
+clauses = st.lists(
+    st.builds(
+        FilterClause,
+        conditions | st.builds(AnyOf, st.sampled_from(FACETS), st.lists(keys).map(tuple)),
+        st.none() | st.sampled_from((*FACETS, "year")),
+    ),
+    max_size=4,
+).map(tuple)
+
+
+def surviving(world: World, asked: SearchRequest, without: str | None) -> list[Item]:
+    """Items that pass all clauses but those marked with a facet."""
+    return [
+        item
+        for _, _, item in world.live
+        if all(
+            passes(item, clause.filter)
+            for clause in asked.filters
+            if without is None or clause.facet != without
+        )
+    ]
+
+
+def decode(world: World, found: SearchResponse) -> list[tuple[dict[str, int], set[str] | None]]:
+    """Return by facet the counts by key, and the keys that are alive if that was sent."""
+    facets = []
+    unpacked = unpack(found.facet_counts, len(found.facets))
+    for facet, counts in zip(found.facets, unpacked, strict=True):
+        dictionary = world.snapshot.dictionaries[facet.field]
+        assert facet.epoch == dictionary.epoch
+        assert facet.num_values == len(dictionary)
+        names = dictionary.values()
+        alive = None
+        if facet.alive is not None:
+            bits = np.unpackbits(np.frombuffer(facet.alive, np.uint8), bitorder="little")
+            alive = {names[number] for number in np.flatnonzero(bits).tolist()}
+        facets.append(({names[number]: count for number, count in counts.items()}, alive))
+    return facets
+
+
+@given(worlds(), clauses, st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 12))
+def test_hits_totals_and_facets_are_those_of_a_naive_search(
+    world: World, filters: tuple[FilterClause, ...], leaves_out: list[bool], wanted: int
+) -> None:
+    asked = request(
+        filters=filters,
+        facets=tuple(map(FacetRequest, FACETS, leaves_out, [wanted] * 3)),
+        num_documents=5,
+    )
+    found = searcher.search(world.snapshot, asked)
+    # A clause whose facet is not counted without it narrows everything; so it does when it is.
+    hits = [
+        row
+        for row in expected_order(world, (), None, False)
+        if row[2] in surviving(world, asked, None)
+    ]
+    assert found.total == len(hits)
+    assert np.frombuffer(found.records, np.uint64).tolist() == [row[1] for row in hits[:10]]
+    assert [orjson.loads(one) for one in found.documents] == [
+        orjson.loads(orjson.dumps(row[2])) if _fits_orjson(row[2]) else orjson.loads(one)
+        for one, row in zip(found.documents, hits, strict=False)
+    ]
+    decoded = decode(world, found)
+    for path, leaves_out_own, (counts, alive) in zip(FACETS, leaves_out, decoded, strict=True):
+        counted = surviving(world, asked, path if leaves_out_own else None)
+        expected = Counter(key for item in counted for key in keys_of(item, path))
+        assert counts == dict(expected)
+        assert (alive is not None) == (len(expected) < wanted)
+        if alive is not None:
+            assert alive == {key for _, _, item in world.live for key in keys_of(item, path)}
+
+
+def _fits_orjson(item: Any) -> bool:
+    try:
+        orjson.dumps(item)
+    except TypeError:
+        return False
+    return True
+
+
+@given(worlds(), clauses, ranges(), st.lists(st.tuples(st.integers(-5, 10), st.integers(-5, 3000))))
+def test_ranges_count_items(
+    world: World, filters: tuple[FilterClause, ...], condition: Any, bounds: list[tuple[int, int]]
+) -> None:
+    mixed = (*bounds, (condition.lower, condition.upper))
+    asked = request(
+        filters=filters,
+        ranges=tuple(
+            RangeRequest(path, bounds=mixed, leaves_out_own=own)
+            for path in PATHS
+            for own in (False, True)
+        ),
+    )
+    found = searcher.search(world.snapshot, asked)
+    for one, counts in zip(asked.ranges, found.ranges, strict=True):
+        items = surviving(world, asked, one.field if one.leaves_out_own else None)
+        assert counts.keys == tuple(range(len(mixed)))
+        for (lower, upper), count in zip(one.bounds, counts.counts, strict=True):
+            within = type(condition)(one.field, lower, False, upper, True)
+            assert count == sum(passes(item, within) for item in items)
+
+
+@given(worlds(), st.sampled_from([1.0, 2.5, 1000.0]))
+def test_histograms_count_items_once_per_bucket(world: World, interval: float) -> None:
+    asked = request(ranges=tuple(RangeRequest(path, interval=interval) for path in PATHS))
+    found = searcher.search(world.snapshot, asked)
+    for path, counts in zip(PATHS, found.ranges, strict=True):
+        expected = Counter(
+            bucket
+            for _, _, item in world.live
+            for bucket in {int(np.floor(float(n) / interval)) for n in numbers_of(item, path)}
+        )
+        assert dict(zip(counts.keys, counts.counts, strict=True)) == dict(expected)
+        assert list(counts.keys) == sorted(expected)
+
+
+@pytest.mark.parametrize("values", [(1990, 7), (1e300, 2.5), ([1990, 2], [7])])
+@pytest.mark.parametrize("interval", [5e-324, 1e-320])
+def test_interval_that_is_too_small_is_refused(values: tuple[Any, ...], interval: float) -> None:
+    world = World([{"year": value} for value in values])
+    asked = request(ranges=(RangeRequest("year", interval=interval),))
+
+    with pytest.raises(InvalidRequest, match="too small"):
+        searcher.search(world.snapshot, asked)
+
+
+@pytest.mark.parametrize(
+    ("calendar", "expected"),
+    [
+        ("year", {"2020": 3, "2021": 1, "0044": 1}),
+        ("month", {"2020-01": 2, "2020-02": 2, "0044-03": 1}),
+        ("day", {"2020-01-31": 2, "2020-02-01": 1, "0044-03-15": 1}),
+    ],
+)
+@pytest.mark.parametrize("facets", [(), ("date",)])
+def test_calendars_count_iso_dates(
+    calendar: str, expected: dict[str, int], facets: tuple[str, ...]
+) -> None:
+    dates: list[Any] = [
+        "2020-01-31",
+        ["2020-01-31T10:00:00Z", "2020-02-01", "2020-02"],
+        "2020-02-3",
+        "2021-13-01",
+        "0044-03-15",
+        "20201-01-01",
+        2020,
+        None,
+    ]
+    world = World([{"date": date} for date in dates], cuts=[3], facets=facets)
+    asked = request(ranges=(RangeRequest("date", calendar=calendar),))
+    (counts,) = searcher.search(world.snapshot, asked).ranges
+    assert dict(zip(counts.keys, counts.counts, strict=True)) == expected
+
+
+@functools.cache
+def _large_world() -> World:
+    rng = np.random.default_rng(2)
+    rows: list[Item] = [
+        {
+            "id": number,
+            "brand": f"b{brand}",
+            "tags": [f"t{tag}" for tag in set(tags)],
+            "few": int(few),
+            "unique": f"u{number}",
+        }
+        for number, (brand, tags, few) in enumerate(
+            zip(
+                rng.integers(0, 300, 20_000).tolist(),
+                rng.integers(0, 50, (20_000, 3)).tolist(),
+                rng.integers(0, 4, 20_000).tolist(),
+                strict=True,
+            )
+        )
+    ]
+    return World(
+        rows,
+        cuts=[14_000, 19_990],
+        deleted=frozenset(range(7, 20_000, 53)),
+        facets=("brand", "tags", "few", "unique"),
+    )
+
+
+def test_every_way_of_counting_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _large_world()
+    facets = ("brand", "tags", "few", "unique")
+    for wanted in (("b7",), tuple(f"b{n}" for n in range(100)), tuple(f"b{n}" for n in range(280))):
+        asked = request(
+            filters=(FilterClause(AnyOf("brand", wanted)),),
+            facets=tuple(FacetRequest(field, False, 0) for field in facets),
+        )
+        items = [item for _, _, item in world.live if item["brand"] in wanted]
+        expected = [Counter(key for item in items for key in keys_of(item, f)) for f in facets]
+        for knobs in (
+            {},
+            {"_CODE_NS": 0.0, "_CODES_NS": 0.0},  # always by codes
+            {"_SET_UNIT_NS": 0.0, "_SET_DOC_NS": 0.0},  # always by stored sets
+            {"_WALKED_PER_NOTED": 0},  # always noting what is counted
+            {"_WALKED_PER_NOTED": 10**9},
+        ):
+            with monkeypatch.context() as patch:
+                for name, value in knobs.items():
+                    patch.setattr(facet_counts, name, value)
+                found = searcher.search(world.snapshot, asked)
+            assert [counts for counts, _ in decode(world, found)] == list(map(dict, expected))
+
+
+_LARGE_CONDITIONS: tuple[tuple[Filter, Callable[[Item], bool]], ...] = (
+    (AnyOf("tags", ("t3",)), lambda item: "t3" in item["tags"]),
+    (AnyOf("tags", ("t7", "t8")), lambda item: bool({"t7", "t8"} & set(item["tags"]))),
+    (AllOf("tags", ("t3", "t40")), lambda item: {"t3", "t40"} <= set(item["tags"])),
+    (
+        And((AnyOf("tags", ("t9",)), AnyOf("few", ("1", "2")))),
+        lambda item: "t9" in item["tags"] and item["few"] in (1, 2),
+    ),
+    (AnyOf("brand", ("b5",)), lambda item: item["brand"] == "b5"),
+    (
+        AnyOf("brand", tuple(f"b{n}" for n in range(200, 300))),
+        lambda item: item["brand"] >= "b2" and len(item["brand"]) == 4,
+    ),
+    (
+        AnyOf("brand", ("b250", "b4", "b17", "nobody's")),
+        lambda item: item["brand"] in ("b4", "b17", "b250"),
+    ),
+    (AnyOf("few", ("1",)), lambda item: item["few"] == 1),
+    (AnyOf("few", ()), lambda item: False),
+    (AnyOf("unique", ("u12345",)), lambda item: item["unique"] == "u12345"),
+    (AnyOf("brand", ("nobody's",)), lambda item: False),
+    (Not(AnyOf("few", ("3",))), lambda item: item["few"] != 3),
+)
+
+
+@pytest.mark.parametrize("share", [1, 8, 10**9])
+def test_every_way_of_filtering_gives_the_same(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _large_world()
+    fields = ("tags", "brand", "few", "unique")
+    rows = [(item, [keys_of(item, field) for field in fields]) for _, _, item in world.live]
+    passing = [{i for i, row in enumerate(rows) if holds(row[0])} for _, holds in _LARGE_CONDITIONS]
+    everything = set(range(len(rows)))
+    rng = random.Random(share)
+    monkeypatch.setattr(filter_matches, "_SELECTIVE_SHARE", share)
+    for trial in range(60):
+        monkeypatch.setattr(filter_matches, "_TABLE_VALUES_MAX", (0, 1 << 13)[trial % 2])
+        chosen = rng.choices(range(len(_LARGE_CONDITIONS)), k=rng.randint(1, 4))
+        clauses = [
+            FilterClause(one, one.field if isinstance(one, AnyOf) and rng.random() < 0.6 else None)
+            for one in [_LARGE_CONDITIONS[i][0] for i in chosen]
+        ]
+        found = searcher.search(
+            world.snapshot,
+            request(
+                filters=tuple(clauses),
+                facets=tuple(FacetRequest(field, True, 0) for field in fields),
+            ),
+        )
+        hits = everything.intersection(*[passing[i] for i in chosen])
+        assert found.total == len(hits)
+        assert np.frombuffer(found.places, np.uint64).tolist() == [
+            world.live[i][0] for i in sorted(hits)[:10]
+        ]
+        for position, (counts, _) in enumerate(decode(world, found)):
+            narrowing = [
+                passing[i]
+                for i, clause in zip(chosen, clauses, strict=True)
+                if clause.facet != fields[position]
+            ]
+            counted = everything.intersection(*narrowing)
+            assert counts == Counter(key for i in counted for key in rows[i][1][position])
+
+
+@pytest.mark.parametrize("common", [None, Not(AnyOf("few", ("3",)))])
+def test_groups_list_their_documents_where_these_are_few(
+    common: Filter | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = _large_world()
+    groups: dict[str, tuple[Filter, Callable[[Item], bool]]] = {
+        "tags": (AnyOf("tags", ("t7",)), lambda item: "t7" in item["tags"]),
+        "few": (AnyOf("few", ("1", "3")), lambda item: item["few"] in (1, 3)),
+        "brand": (
+            AnyOf("brand", tuple(f"b{n}" for n in range(15, 0, -1))),
+            lambda item: 1 <= int(item["brand"][1:]) <= 15,
+        ),
+    }
+
+    def narrow_each(view: SegmentView, *arguments: Any) -> Any:
+        assert view.segment.num_docs < SETS_DOCS_MIN
+        return matches.narrow_each(view, *arguments)
+
+    monkeypatch.setattr(filter_matches, "narrow_each", narrow_each)
+    clauses = [FilterClause(condition, field) for field, (condition, _) in groups.items()]
+    if common is not None:
+        clauses.append(FilterClause(common))
+    found = searcher.search(
+        world.snapshot,
+        request(
+            filters=tuple(clauses),
+            facets=tuple(FacetRequest(field, True, 0) for field in (*groups, "unique")),
+        ),
+    )
+    rows = [row for row in world.live if common is None or row[2]["few"] != 3]
+    expected = [
+        [row for row in rows if all(g[1](row[2]) for field, g in groups.items() if field != own)]
+        for own in (*groups, "unique")
+    ]
+    assert found.total == len(expected[-1]) > 10
+    places = [place for place, _, _ in expected[-1]]
+    assert np.frombuffer(found.places, np.uint64).tolist() == places[:10]
+    for (counts, _), field, passing in zip(
+        decode(world, found), (*groups, "unique"), expected, strict=True
+    ):
+        assert counts == Counter(key for _, _, item in passing for key in keys_of(item, field))
+
+
+def test_everything_is_answered_from_stored_totals() -> None:
+    world = _large_world()
+    asked = request(facets=(FacetRequest("tags", False, 100),))
+    found = searcher.search(world.snapshot, asked)
+    assert found.total == len(world.live)
+    expected = Counter(key for _, _, item in world.live for key in keys_of(item, "tags"))
+    ((counts, alive),) = decode(world, found)
+    assert counts == dict(expected)
+    assert alive == set(expected)
+
+
+def test_distinct_keeps_the_best_hits_of_each_value() -> None:
+    items: list[Item] = [{"brand": f"b{n % 3}" if n % 5 else None, "n": n} for n in range(100)]
+    world = World(items, cuts=[40], facets=("brand",))
+    asked = request((SortKey("n", True),), distinct=Distinct("brand", 2), num_documents=10)
+    found = searcher.search(world.snapshot, asked)
+    seen: Counter[str] = Counter()
+    expected = []
+    for item in reversed(items):
+        brand = item["brand"]
+        if brand is None or seen[brand] < 2:
+            expected.append(item["n"])
+            seen[brand] += brand is not None
+    assert [orjson.loads(one)["n"] for one in found.documents] == expected[:10]
+    assert list(found.distinct_values) == [items[n]["brand"] for n in expected[:10]]
+    assert found.total == 100
+
+
+def test_get_finds_the_live_item_of_an_id_only() -> None:
+    world = World(
+        [{"id": 5, "v": 1}, {"id": "x"}, {"id": "5", "v": 2}, {}], cuts=[2], deleted=frozenset({0})
+    )
+
+    def get(identifier: bytes) -> Any:
+        document = searcher.get(world.snapshot, GetRequest(1, 1, identifier)).document
+        return None if document is None else orjson.loads(document)
+
+    assert get(b"5") == {"id": "5", "v": 2}
+    assert get(b"x") == {"id": "x"}
+    assert get(b"y") is None
+
+
+def test_fetch_returns_documents_in_the_order_asked_for() -> None:
+    world = World([{"id": n} for n in range(5)], cuts=[2])
+    records = np.array([4, 0, 3], np.uint64).tobytes()
+    found = searcher.fetch(world.snapshot, FetchRequest(1, 1, 1, records))
+    assert [orjson.loads(one)["id"] for one in found.documents] == [4, 0, 3]
+    assert found.marks == ()
+
+
+def test_facet_values_are_the_tail_of_the_dictionary() -> None:
+    world = World([{"tags": ["a", "b"]}, {"tags": "c"}])
+    epoch = world.snapshot.dictionaries["tags"].epoch
+    ask = searcher.facet_values
+    tail = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 1))
+    assert (tail.epoch, tail.start, tail.values) == (epoch, 1, ("b", "c"))
+    other = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch + 1, 2))
+    assert (other.epoch, other.start, other.values) == (epoch, 0, ("a", "b", "c"))
+    assert ask(world.snapshot, FacetValuesRequest(1, "no", 0, 0)).values == ()
+
+
+def test_a_field_that_is_no_facet_counts_nothing() -> None:
+    world = World([{"name": "a"}])
+    found = searcher.search(world.snapshot, request(facets=(FacetRequest("name", False, 5),)))
+    (facet,) = found.facets
+    assert (facet.field, facet.num_values) == ("name", 0)
+    assert unpack(found.facet_counts, 1) == [{}]
+
+
+def test_fields_tell_paths_kinds_and_numbers_of_documents() -> None:
+    world = World([{"a": 1}, {"a": [None, "x"]}, {"b": {"c": 1.5}}], cuts=[1])
+    assert searcher.fields_of(world.snapshot) == (
+        {"path": "a", "num_docs": 2, "kinds": ["string", "integer", "null"]},
+        {"path": "b.c", "num_docs": 1, "kinds": ["float"]},
+    )
+
+
+def test_slow_searches_are_told_beforehand() -> None:
+    world = World([{"name": "a", "year": 1}])
+    assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert searcher.is_slow(world.snapshot, request((SortKey("name"),)))
+    assert searcher.is_slow(world.snapshot, request(num_hits=10**6))
+    assert searcher.is_slow(world.snapshot, request(filters=(FilterClause(AnyOf("name", ("a",))),)))
+    searcher.search(world.snapshot, request((SortKey("name"),)))
+    assert not searcher.is_slow(world.snapshot, request((SortKey("name"),)))
+
+
+def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_columns, "COLUMN_FAST_MAX", 2)
+    rows: list[Item] = [{"tags": name, "year": 7, "flag": True, "name": name} for name in "abc"]
+    world = World(rows)
+    for field in ("tags", "flag", "name"):
+        asked = request((SortKey(field),))
+        assert searcher.is_slow(world.snapshot, asked)
+        searcher.search(world.snapshot, asked)
+        assert not searcher.is_slow(world.snapshot, asked)
+    assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
+    assert not searcher.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))

@@ -1,0 +1,78 @@
+"""Bitsets, lists and stored sets are the same sets; pyroaring reads what we store."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from shard.segment.doc_sets import (
+    LIST_DOCS_MAX,
+    LISTED_AHEAD,
+    StoredSets,
+    add_stored_sets,
+    bitset_of,
+    complement,
+    count_docs,
+    count_intersections,
+    empty_bitset,
+    full_bitset,
+    list_all_docs,
+    list_docs,
+    list_stored_set,
+    measure_stored,
+    pick_docs,
+    write_sets,
+)
+
+
+def array(docs: set[int]) -> NDArray[np.uint32]:
+    return np.array(sorted(docs), np.uint32)
+
+
+@given(st.integers(1, 300), st.data())
+def test_bitsets_behave_like_sets(num_docs: int, data: st.DataObject) -> None:
+    docs = data.draw(st.sets(st.integers(0, num_docs - 1)))
+    words = bitset_of(array(docs), num_docs)
+    assert count_docs(words) == len(docs)
+    assert list_docs(words, len(docs)).tolist() == sorted(docs)
+    assert list_all_docs(words, len(docs)).tolist() == sorted(docs)
+    assert list_docs(words, len(docs) // 2).tolist() == sorted(docs)[: len(docs) // 2]
+    asked = array(data.draw(st.sets(st.integers(0, num_docs - 1))))
+    picked = np.empty(len(asked), np.uint32)
+    assert picked[: pick_docs(asked, words, picked)].tolist() == sorted(docs & set(asked.tolist()))
+    rest = complement(words, num_docs)
+    assert list_docs(rest, num_docs).tolist() == sorted(set(range(num_docs)) - docs)
+    assert count_docs(full_bitset(num_docs)) == num_docs
+
+
+def test_stored_sets_of_all_sizes_are_roaring_or_lists() -> None:
+    num_docs = 200_000
+    rng = np.random.default_rng(3)
+    sizes = [0, 1, LIST_DOCS_MAX - 1, LIST_DOCS_MAX, 5_000, 60_000, 150_000, num_docs]
+    sets = [np.sort(rng.choice(num_docs, size, replace=False)).astype(np.uint32) for size in sizes]
+    offsets = np.zeros(len(sets) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    numbers = np.arange(len(sets), dtype=np.uint32)
+    counts = np.array(sizes, np.uint32)
+    stored = StoredSets(numbers, counts, *write_sets(np.concatenate(sets), offsets))
+    set_offsets = stored.set_offsets
+    for i, docs in enumerate(sets):
+        words = empty_bitset(num_docs)
+        add_stored_sets(stored, np.array([i]), words)
+        np.testing.assert_array_equal(list_docs(words, num_docs), docs)
+        listed = np.empty(len(docs) + LISTED_AHEAD, np.uint32)
+        list_stored_set(stored.sets, set_offsets[i], len(docs), listed)
+        np.testing.assert_array_equal(listed[: len(docs)], docs)
+        if len(docs) >= LIST_DOCS_MAX:
+            portable = stored.sets[set_offsets[i] : set_offsets[i + 1]].tobytes()
+            assert BitMap.deserialize(portable) == BitMap(docs)
+    among = bitset_of(np.arange(0, num_docs, 3, dtype=np.uint32), num_docs)
+    totals = np.zeros(len(sets) + 1, np.uint32)
+    count_intersections(stored, among, totals)
+    assert totals[1:].tolist() == [int((docs % 3 == 0).sum()) for docs in sets]
+    num_units, num_listed = measure_stored(stored)
+    assert num_units % 4_096 == 0
+    assert num_listed < num_docs

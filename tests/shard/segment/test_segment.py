@@ -1,0 +1,136 @@
+"""A segment file gives back what was written, and damage of any byte is noticed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shard.segment import segment as segment_module
+from shard.segment.segment import ALIGNMENT, DamagedSegment, Segment
+
+
+def _segment() -> Segment:
+    return Segment(
+        {
+            "docs.record": np.array([7, 9], np.uint64),
+            "ids.hash": np.array([1, 2], np.uint64),
+            "empty": np.zeros(0, np.float64),
+            "matrix": np.arange(12, dtype=np.int16).reshape(3, 4),
+        },
+        num_docs=2,
+        meta={"places_ascending": True},
+    )
+
+
+def test_written_segment_opens_equal(tmp_path: Path) -> None:
+    written = _segment()
+    written.write(tmp_path / "1.segment")
+
+    opened = Segment.open(tmp_path / "1.segment")
+
+    assert list(opened) == list(written)
+    for name in written:
+        assert opened[name].dtype == written[name].dtype
+        assert opened[name].shape == written[name].shape
+        assert np.array_equal(opened[name], written[name])
+    assert opened.num_docs == 2
+    assert opened.meta == {"places_ascending": True}
+    assert opened.uid != written.uid
+
+
+def test_arrays_of_a_file_are_writable_typed_and_aligned(tmp_path: Path) -> None:
+    _segment().write(tmp_path / "1.segment")
+    opened = Segment.open(tmp_path / "1.segment")
+
+    assert all(opened[name].flags.writeable for name in opened)
+    assert all(opened[name].ctypes.data % ALIGNMENT == 0 for name in opened if opened[name].size)
+
+
+def test_writing_to_a_mapped_array_leaves_the_file_alone(tmp_path: Path) -> None:
+    _segment().write(tmp_path / "1.segment")
+    Segment.open(tmp_path / "1.segment")["docs.record"][0] = 99
+
+    assert Segment.open(tmp_path / "1.segment")["docs.record"][0] == 7
+
+
+def test_segment_without_arrays_opens(tmp_path: Path) -> None:
+    Segment({}, num_docs=0).write(tmp_path / "1.segment")
+
+    assert list(Segment.open(tmp_path / "1.segment")) == []
+
+
+def test_a_large_file_is_written_in_pieces_and_synced_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, fdatasync = os.write, os.fdatasync
+    unsynced = [0]
+    most = []
+
+    def write_less(file: int, content: memoryview) -> int:
+        count = write(file, content[:30])  # as a disk does that is nearly full
+        unsynced.append(unsynced.pop() + count)
+        return count
+
+    def count_unsynced(file: int) -> None:
+        fdatasync(file)
+        most.append(unsynced[-1])
+        unsynced.append(0)
+
+    monkeypatch.setattr(os, "write", write_less)
+    monkeypatch.setattr(os, "fdatasync", count_unsynced)
+    monkeypatch.setattr(segment_module, "CALL_BYTES", 100)
+    monkeypatch.setattr(segment_module, "SYNC_BYTES", 1_000)
+    content = np.arange(5_000)
+    Segment({"numbers": content}, num_docs=0).write(tmp_path / "1.segment")
+
+    assert np.array_equal(Segment.open(tmp_path / "1.segment")["numbers"], content)
+    assert len(most) == content.nbytes // 1_000
+    assert max(most) < 1_100
+
+
+def test_temporary_file_is_gone_after_writing(tmp_path: Path) -> None:
+    _segment().write(tmp_path / "1.segment")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["1.segment"]
+
+
+def test_missing_file_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DamagedSegment):
+        Segment.open(tmp_path / "1.segment")
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("segment") / "1.segment"
+    _segment().write(path)
+    return path.read_bytes()
+
+
+@given(st.data())
+def test_any_flipped_bit_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, intact: bytes, data: st.DataObject
+) -> None:
+    bit = data.draw(st.integers(0, len(intact) * 8 - 1))
+    damaged = bytearray(intact)
+    damaged[bit >> 3] ^= 1 << (bit & 7)
+    path = tmp_path_factory.getbasetemp() / "flipped.segment"
+    path.write_bytes(damaged)
+
+    with pytest.raises(DamagedSegment):
+        Segment.open(path)
+
+
+@given(st.data())
+def test_any_cut_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, intact: bytes, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "cut.segment"
+    path.write_bytes(intact[: data.draw(st.integers(0, len(intact) - 1))])
+
+    with pytest.raises(DamagedSegment):
+        Segment.open(path)
