@@ -294,10 +294,10 @@ def parse_facet_sort(sort: object, order: object, chosen_filters_on_top: bool) -
 
 # --- the parser -------------------------------------------------------------------------------
 
-_Reader: TypeAlias = Callable[["_Parser", Any], None]
+_Reader: TypeAlias = Callable[["_ConfigurationParser", Any], None]
 
 
-class _Parser:
+class _ConfigurationParser:
     """Reads one document; each `_read_…` handles one top-level key and fills `values`."""
 
     def __init__(self, limits: Limits | None) -> None:
@@ -607,19 +607,19 @@ _FACET_KEYS: Final = frozenset(
 )
 # In this order: stop_words looks at language.
 _READERS: Final[Mapping[str, _Reader]] = {
-    "aggregations": _Parser.read_aggregations,
-    "searchableFields": _Parser.read_searchable_fields,
-    "searchable_fields": _Parser.read_searchable_fields,
-    "sorting_fields": _Parser.read_sorting_fields,
-    "sortings": _Parser.read_sortings,
-    "language": _Parser.read_language,
-    "field_languages": _Parser.read_field_languages,
-    "stop_words": _Parser.read_stop_words,
-    "synonyms": _Parser.read_synonyms,
-    "match": _Parser.read_match,
-    "prefix": _Parser.read_prefix,
-    "typo": _Parser.read_typo,
-    "ranking": _Parser.read_ranking,
+    "aggregations": _ConfigurationParser.read_aggregations,
+    "searchableFields": _ConfigurationParser.read_searchable_fields,
+    "searchable_fields": _ConfigurationParser.read_searchable_fields,
+    "sorting_fields": _ConfigurationParser.read_sorting_fields,
+    "sortings": _ConfigurationParser.read_sortings,
+    "language": _ConfigurationParser.read_language,
+    "field_languages": _ConfigurationParser.read_field_languages,
+    "stop_words": _ConfigurationParser.read_stop_words,
+    "synonyms": _ConfigurationParser.read_synonyms,
+    "match": _ConfigurationParser.read_match,
+    "prefix": _ConfigurationParser.read_prefix,
+    "typo": _ConfigurationParser.read_typo,
+    "ranking": _ConfigurationParser.read_ranking,
 }
 CONFIGURATION_KEYS: Final = tuple(_READERS)
 
@@ -652,7 +652,7 @@ def parse_configuration(
         InvalidRequest: code invalid_configuration; `param` is the path of the first mistake
             (`aggregations.tags.size`), `details["errors"]` lists all.
     """
-    parser = _Parser(limits)
+    parser = _ConfigurationParser(limits)
     if not isinstance(document, dict):
         parser.problems.add("", "must be a JSON object")
         document = {}

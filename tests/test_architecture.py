@@ -1,8 +1,14 @@
-"""What the structure promises: imports point one way, one module per foreign library."""
+"""What the structure promises: imports point one way, folders form no circle, names are unique.
+
+`python -m tests.test_architecture` draws the graph of folders into ARCHITECTURE.md.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter, defaultdict
+from graphlib import TopologicalSorter
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,6 +21,47 @@ MODULES = sorted(
 )
 
 
+GRAPH_BEGIN = "<!-- folders: drawn by python -m tests.test_architecture -->"
+GRAPH_END = "<!-- /folders -->"
+
+
+def room_of(path: Path) -> str:
+    """Return the folder of a file as the graph shows it; a file at the top is one of its own."""
+    relative = path.relative_to(ROOT)
+    if len(relative.parts) == 2:
+        return relative.parts[0] if relative.parts[0] == "common" else str(relative)[:-3]
+    return "/".join(relative.parts[:2])
+
+
+def folder_graph() -> dict[str, set[str]]:
+    """Return which folder imports from which others, type-checking imports included."""
+    rooms = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): room_of(path) for path in MODULES
+    }
+    rooms.update(
+        {
+            name.removesuffix(".__init__"): room
+            for name, room in rooms.items()
+            if name.endswith(".__init__") and name.count(".") > 1
+        }
+    )
+    graph: dict[str, set[str]] = defaultdict(set)
+    for path in MODULES:
+        if path.name == "__init__.py" and len(path.relative_to(ROOT).parts) == 2:
+            continue  # a package's own file
+        room = room_of(path)
+        graph[room] |= {rooms[name] for name in imported(path) if name in rooms} - {room}
+    return dict(graph)
+
+
+def drawn() -> str:
+    """Return the graph as the table of ARCHITECTURE.md: every folder below those that use it."""
+    graph = folder_graph()
+    order = [room for room in TopologicalSorter(graph).static_order() if room in graph]
+    rows = [f"| `{room}` | {' '.join(sorted(graph[room])) or '-'} |" for room in reversed(order)]
+    return "\n".join([GRAPH_BEGIN, "| folder | imports from |", "|---|---|", *rows, GRAPH_END])
+
+
 def imported(path: Path) -> set[str]:
     """Return the names of all modules that a file imports, at any level."""
     names = set()
@@ -24,6 +71,7 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names.add(node.module or "")
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -36,6 +84,27 @@ def test_imports_point_from_both_processes_to_common(path: Path) -> None:
         "shard": {"coordinator", "tests", "benchmarks"},
     }[package]
     assert not {name.split(".")[0] for name in imported(path)} & forbidden
+
+
+def test_folders_form_no_circle() -> None:
+    TopologicalSorter(folder_graph()).prepare()  # names the circle that it finds
+
+
+def test_the_graph_of_folders_is_drawn_as_it_is() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    begin, end = text.index(GRAPH_BEGIN), text.index(GRAPH_END)
+    shown = set(text[begin:end].splitlines())
+    missing = sorted(set(drawn().splitlines()) - {GRAPH_END} - shown)
+    assert not missing, "draw it again: python -m tests.test_architecture"
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    names = Counter(
+        node.name
+        for node in chain.from_iterable(ast.walk(ast.parse(path.read_text())) for path in MODULES)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 @pytest.mark.parametrize(
@@ -77,3 +146,15 @@ def test_every_function_that_the_architecture_names_exists() -> None:
             ]
             assert found, f"{name} is not in {path}"
             body = found[0].body
+
+
+def draw() -> None:
+    """Write the graph of folders into ARCHITECTURE.md."""
+    path = ROOT / "ARCHITECTURE.md"
+    text = path.read_text()
+    begin, end = text.index(GRAPH_BEGIN), text.index(GRAPH_END) + len(GRAPH_END)
+    path.write_text(text[:begin] + drawn() + text[end:])
+
+
+if __name__ == "__main__":
+    draw()

@@ -90,7 +90,7 @@ class Welcome(Message, frozen=True, array_like=True):
     """That the shard knows the secret too."""
 
 
-class Catalog(Message, frozen=True, array_like=True):
+class CatalogUpdate(Message, frozen=True, array_like=True):
     """All indexes that exist; a shard creates, drops and re-configures until it agrees."""
 
     revision: int

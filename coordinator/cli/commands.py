@@ -28,7 +28,7 @@ from common.data_directory import DataDirectoryError
 from common.process import logs
 from common.settings import SettingError, environment_name
 from coordinator import settings as settings_module
-from coordinator.cli.client import Client, ClientError, default_key, find_url, index_path
+from coordinator.clients.http_client import Client, ClientError, default_key, find_url, index_path
 from coordinator.cluster.snapshots import SnapshotError
 from coordinator.settings import Settings
 

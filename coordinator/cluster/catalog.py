@@ -36,8 +36,7 @@ from common import data_directory
 from common.configuration import IndexConfiguration, parse_configuration
 from common.data_directory import DataDirectoryError, full_disk_told, write_atomically
 from common.errors import NotFound
-from common.protocol.messages import Catalog as CatalogMessage
-from common.protocol.messages import IndexEntry, SnapshotSource
+from common.protocol.messages import CatalogUpdate, IndexEntry, SnapshotSource
 
 CATALOG_FORMAT: Final = 1
 
@@ -294,10 +293,10 @@ class Catalog:
         """Return the file of what is durable now."""
         return _encode(self.state)
 
-    def message(self) -> CatalogMessage:
+    def message(self) -> CatalogUpdate:
         """Return the catalog as the shards get it."""
         entries = tuple(index.entry for index in self.state.indexes)
-        return CatalogMessage(self.state.revision, entries)
+        return CatalogUpdate(self.state.revision, entries)
 
 
 @functools.cache  # files are looked through for it
@@ -316,7 +315,7 @@ def _encode(state: CatalogState) -> bytes:
     return b'{"checksum":"%b","state":%b}\n' % (checksum.encode(), content)
 
 
-class _File(Struct):
+class _CatalogFile(Struct):
     """The file's two parts."""
 
     checksum: str
@@ -332,7 +331,7 @@ def read_state(path: Path) -> CatalogState:
     """
     content = path.read_bytes()
     try:
-        file = msgspec.json.decode(content, type=_File)
+        file = msgspec.json.decode(content, type=_CatalogFile)
         if xxhash.xxh3_64_hexdigest(bytes(file.state)) != file.checksum:
             raise DataDirectoryError(
                 f"{path} is damaged (its checksum differs); restore it from a backup"

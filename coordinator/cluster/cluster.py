@@ -29,8 +29,7 @@ from types import TracebackType
 from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
-from common.protocol.messages import Catalog as CatalogMessage
-from common.protocol.messages import Welcome
+from common.protocol.messages import CatalogUpdate, Welcome
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
@@ -283,7 +282,7 @@ class Cluster:
             serving = [shard for shard in self.shards if shard.state is ShardState.SERVING]
             await asyncio.gather(*(self._push_to(shard, message) for shard in serving))
 
-    async def _push_to(self, shard: ShardClient, message: CatalogMessage) -> None:
+    async def _push_to(self, shard: ShardClient, message: CatalogUpdate) -> None:
         """Tell one shard; if it does not agree, begin anew with it, handshake first."""
         try:
             await shard.call("catalog", message, None, self.configure_timeout_ms)

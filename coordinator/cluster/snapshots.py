@@ -79,7 +79,7 @@ class SnapshotIndex(Struct, frozen=True):
     seq: int
 
 
-class Snapshot(Struct, frozen=True):
+class ServiceSnapshot(Struct, frozen=True):
     """What a complete snapshot has; the content of its last file."""
 
     format: int
@@ -96,7 +96,7 @@ class Snapshot(Struct, frozen=True):
         return sum(file.bytes for file in self.files)
 
 
-class _File(Struct):
+class _SnapshotFile(Struct):
     """The two parts of the last file."""
 
     checksum: str
@@ -104,8 +104,8 @@ class _File(Struct):
 
 
 # Made once: the first use of a class by two threads together would end the process.
-_decode_file = msgspec.json.Decoder(_File).decode
-_decode_snapshot = msgspec.json.Decoder(Snapshot).decode
+_decode_file = msgspec.json.Decoder(_SnapshotFile).decode
+_decode_snapshot = msgspec.json.Decoder(ServiceSnapshot).decode
 
 
 # --- making
@@ -126,7 +126,7 @@ def check_name(name: object) -> str:
 
 async def make_snapshot(
     name: str, *, cluster: Cluster, catalog: Catalog, settings: Settings
-) -> Snapshot:
+) -> ServiceSnapshot:
     """Make a snapshot; no index may be made, configured or dropped meanwhile.
 
     Raises:
@@ -215,7 +215,7 @@ def _finish(
     indexes: tuple[SnapshotIndex, ...],
     num_shards: int,
     settings: Settings,
-) -> Snapshot:
+) -> ServiceSnapshot:
     """Write what is the coordinator's, list all files, and give the snapshot its name."""
     fault("snapshot.finish")
     write_atomically(data_directory.catalog_path(partial), catalog, mode=0o600)
@@ -230,7 +230,7 @@ def _finish(
         raise InternalError(
             f"the shards did not write {missing[0]}: they must see the folder {partial}"
         )
-    snapshot = Snapshot(
+    snapshot = ServiceSnapshot(
         format=SNAPSHOT_FORMAT,
         name=final.name,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -310,7 +310,7 @@ def plan_restore(
     return [found[name] for name in names]
 
 
-def list_snapshots(folder: Path) -> list[Snapshot]:
+def list_snapshots(folder: Path) -> list[ServiceSnapshot]:
     """Return the complete snapshots of a folder, oldest first."""
     found = []
     if folder.is_dir():
@@ -347,7 +347,7 @@ def _no_snapshot(name: str) -> NotFound:
     )
 
 
-def read_snapshot(folder: Path) -> Snapshot:
+def read_snapshot(folder: Path) -> ServiceSnapshot:
     """Return what a snapshot says of itself; its files are not looked at.
 
     Raises:
@@ -379,7 +379,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     return snapshot
 
 
-def verify(folder: Path, snapshot: Snapshot) -> None:
+def verify(folder: Path, snapshot: ServiceSnapshot) -> None:
     """Compare every file with what the snapshot says.
 
     Raises:

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from common.data_directory import read_coordinator_endpoint
-from coordinator.cli.client import Client, find_url
+from coordinator.clients.http_client import Client, find_url
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

@@ -112,7 +112,7 @@ def _fail(problem: str, position: int) -> NoReturn:
     )
 
 
-class _Parser:
+class _ExpressionParser:
     """One pass over the tokens; each method parses one rule of the grammar and returns its node."""
 
     def __init__(self, text: str, limits: Limits) -> None:
@@ -310,4 +310,4 @@ def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS) -> Filter:
         _fail(f"longer than {shown} characters", limits.filter_expression_chars_max)
     if not text.strip():
         return And(())
-    return _Parser(text, limits).parse()
+    return _ExpressionParser(text, limits).parse()

@@ -39,7 +39,7 @@ from common.process.faults import fault
 from coordinator.cluster.catalog import Catalog, program_version
 from coordinator.cluster.snapshots import (
     SNAPSHOT_FILE,
-    Snapshot,
+    ServiceSnapshot,
     SnapshotError,
     read_snapshot,
     sync_folders,
@@ -271,7 +271,7 @@ def check_vacant(folder: Path) -> None:
         raise DataDirectoryError(f"{folder} is not empty; name a folder that is, or a new one")
 
 
-def move_snapshot(source: Path, target: Path) -> Snapshot:
+def move_snapshot(source: Path, target: Path) -> ServiceSnapshot:
     """Move a snapshot to another place, which may be on another disk.
 
     Raises:
@@ -293,7 +293,7 @@ def move_snapshot(source: Path, target: Path) -> Snapshot:
     return snapshot
 
 
-def write_archive(source: Path, output: BinaryIO) -> Snapshot:
+def write_archive(source: Path, output: BinaryIO) -> ServiceSnapshot:
     """Write a snapshot as a tar stream; its list of files comes last."""
     snapshot = read_snapshot(source)
     with tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT) as archive:
@@ -303,7 +303,7 @@ def write_archive(source: Path, output: BinaryIO) -> Snapshot:
     return snapshot
 
 
-def restore(source: Path | BinaryIO, data: Path) -> Snapshot:
+def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
     """Make a data directory of a backup.
 
     Args:
@@ -324,7 +324,7 @@ def restore(source: Path | BinaryIO, data: Path) -> Snapshot:
     return _fill(data, lambda work: _unpack(archive, work))
 
 
-def _fill(target: Path, fill: Callable[[Path], Snapshot]) -> Snapshot:
+def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnapshot:
     """Fill a folder beside a target, check and sync it, and give it the target's name."""
     work = target.with_name(f"{target.name}.restoring")
     data_directory.create(work)
@@ -362,7 +362,7 @@ def _clear(work: Path) -> None:
             entry.unlink()
 
 
-def _copy(source: Path, work: Path, *, with_list: bool) -> Snapshot:
+def _copy(source: Path, work: Path, *, with_list: bool) -> ServiceSnapshot:
     """Copy the files that a snapshot lists."""
     snapshot = read_snapshot(source)
     for file in snapshot.files:
@@ -378,7 +378,7 @@ def _copy(source: Path, work: Path, *, with_list: bool) -> Snapshot:
     return snapshot
 
 
-def _unpack(archive: BinaryIO, work: Path) -> Snapshot:
+def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
     """Unpack a tar stream; what is not a plain file of a backup is refused by its name."""
     try:
         with tarfile.open(fileobj=archive, mode="r|") as members:

@@ -70,7 +70,7 @@ class ParsedQuery:
         return min(1, num_known)
 
 
-class Vocabulary:
+class QueryDictionary:
     """The stop words and synonyms of one configuration, folded; made once per revision."""
 
     def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
@@ -138,7 +138,7 @@ def _typos(word: str, mode: TypoMode) -> int:
 class _ClauseBuilder:
     """Turns the tokens of unquoted words into clauses."""
 
-    def __init__(self, vocabulary: Vocabulary, options: QueryOptions) -> None:
+    def __init__(self, vocabulary: QueryDictionary, options: QueryOptions) -> None:
         self.vocabulary = vocabulary
         self.options = options
 
@@ -214,7 +214,7 @@ class _ClauseBuilder:
 def parse_query(
     text: str,
     options: QueryOptions,
-    vocabulary: Vocabulary,
+    vocabulary: QueryDictionary,
     analyzer: Analyzer,
     words_max: int,
 ) -> ParsedQuery:

@@ -53,7 +53,7 @@ from coordinator.read.facets import (
     plan_facets,
 )
 from coordinator.read.merge import Hit, lacks_hits, merge_hits, num_asked, num_inline
-from coordinator.read.query_parser import ParsedQuery, QueryOptions, Vocabulary, parse_query
+from coordinator.read.query_parser import ParsedQuery, QueryDictionary, QueryOptions, parse_query
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.rendering import dress_items
 from coordinator.read.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
@@ -69,7 +69,7 @@ class _IndexMemory(Struct, frozen=True):
 
     configuration: IndexConfiguration
     revision: int
-    vocabulary: Vocabulary
+    vocabulary: QueryDictionary
     statistics: StatisticsMemory
     facets: FacetMemory
 
@@ -412,7 +412,7 @@ class Search:
             memory = _IndexMemory(
                 index.configuration,
                 index.revision,
-                Vocabulary(index.configuration, self._analyzer),
+                QueryDictionary(index.configuration, self._analyzer),
                 StatisticsMemory(self._cluster),
                 FacetMemory(self._cluster),
             )

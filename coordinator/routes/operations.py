@@ -32,7 +32,7 @@ from coordinator.routes.items import refuse_unknown
 from coordinator.routes.pages import PAGE_HEADERS
 
 if TYPE_CHECKING:
-    from coordinator.cluster.snapshots import Snapshot
+    from coordinator.cluster.snapshots import ServiceSnapshot
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
@@ -233,7 +233,7 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
     return json_answer({"status": "deleted", "name": name})
 
 
-def _shown_snapshot(snapshot: Snapshot) -> dict[str, Any]:
+def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
     """Return what clients see of a snapshot."""
     return {
         "name": snapshot.name,

@@ -57,8 +57,8 @@ from coordinator.write.spool import Spool
 from coordinator.write.write_queue import (
     LARGE_GROUPS_UNDER_WAY_MAX,
     Applied,
-    Batch,
     Items,
+    WriteBatch,
     WriteQueue,
 )
 
@@ -235,7 +235,7 @@ class Ingest:
         if operations:
             parts = divide_operations(operations, self._cluster.num_shards)
             num_bytes = sum(len(payload) for _, _, payload in operations)
-            batch = Batch(len(operations), num_bytes, parts=parts)
+            batch = WriteBatch(len(operations), num_bytes, parts=parts)
             result.add(await self._queue(index).write(batch, deadline))
         return result
 
@@ -597,7 +597,7 @@ class Ingest:
         parts = divide_operations(
             [(operation, item_id, payload)], self._cluster.num_shards, versions
         )
-        applied = await self._queue(index).write(Batch(1, len(payload), parts=parts), deadline)
+        applied = await self._queue(index).write(WriteBatch(1, len(payload), parts=parts), deadline)
         outcome = applied.outcomes[0]
         if outcome == Outcome.NOT_FOUND:
             raise NotFound(
@@ -710,12 +710,12 @@ def _items(scanned: ScannedItems) -> Items:
     return Items(scanned.payload, scanned.starts, scanned.ends, scanned.id_hashes, scanned.has_id)
 
 
-def _batch(items: Items, parts: Any) -> Batch:
+def _batch(items: Items, parts: Any) -> WriteBatch:
     """Make a batch of items that may have been divided already."""
     num_bytes = int((items.ends - items.starts).sum())
     if parts is None:
-        return Batch(len(items.starts), num_bytes, items=items)
-    return Batch(len(items.starts), num_bytes, parts=parts)
+        return WriteBatch(len(items.starts), num_bytes, items=items)
+    return WriteBatch(len(items.starts), num_bytes, parts=parts)
 
 
 def _no_index(name: str) -> NotFound:

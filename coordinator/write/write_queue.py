@@ -75,7 +75,7 @@ class Items:
         return divide(self.payload, self.starts, self.ends, shards, num_shards)
 
 
-class Batch:
+class WriteBatch:
     """The operations of one request (or of a stretch of a bulk), to be written in one group.
 
     Args:
@@ -117,12 +117,12 @@ class Batch:
         self.request_ids = REQUEST_IDS.get()
 
 
-class _Group:
+class _WriteGroup:
     """Batches that are written together."""
 
     __slots__ = ("batches", "errors", "num_shards", "seq", "unanswered")
 
-    def __init__(self, seq: int, batches: list[Batch]) -> None:
+    def __init__(self, seq: int, batches: list[WriteBatch]) -> None:
         self.seq = seq
         self.batches = batches
         self.num_shards = 0
@@ -158,8 +158,8 @@ class WriteQueue:
         self._group_operations = group_operations
         self._waiting_max = waiting_max
         self._timeout_ms = timeout_ms
-        self._waiting: deque[Batch] = deque()
-        self._under_way: deque[_Group] = deque()
+        self._waiting: deque[WriteBatch] = deque()
+        self._under_way: deque[_WriteGroup] = deque()
         self._loop = asyncio.get_running_loop()
         self._is_pump_scheduled = False
         self._is_dividing = False
@@ -171,7 +171,7 @@ class WriteQueue:
         """Batches that no group has taken yet."""
         return len(self._waiting)
 
-    async def write(self, batch: Batch, deadline: Deadline) -> Applied:
+    async def write(self, batch: WriteBatch, deadline: Deadline) -> Applied:
         """Write a batch.
 
         Returns:
@@ -200,7 +200,7 @@ class WriteQueue:
         finally:
             timer.cancel()
 
-    def _expire(self, batch: Batch) -> None:
+    def _expire(self, batch: WriteBatch) -> None:
         """Answer a batch whose deadline has passed; a group that has it goes on."""
         if self._withdraw(batch):
             _fail(
@@ -235,7 +235,7 @@ class WriteQueue:
         while self._waiting:
             _fail(self._waiting.popleft(), error)
 
-    def _withdraw(self, batch: Batch) -> bool:
+    def _withdraw(self, batch: WriteBatch) -> bool:
         """Take a batch out of the queue; False if a group has it already."""
         try:
             self._waiting.remove(batch)
@@ -263,7 +263,7 @@ class WriteQueue:
             batches = self._refuse_unreachable(self._take_batches())
             if not batches:
                 continue
-            group = _Group(seq, batches)
+            group = _WriteGroup(seq, batches)
             REQUEST_IDS.set(_request_ids(batches))  # of this callback, and of what it begins
             if any(batch.items is not None for batch in group.batches):
                 self._is_dividing = True
@@ -288,9 +288,9 @@ class WriteQueue:
                 return len(self._under_way) < LARGE_GROUPS_UNDER_WAY_MAX
         return False
 
-    def _take_batches(self) -> list[Batch]:
+    def _take_batches(self) -> list[WriteBatch]:
         """Take as many waiting batches as fit into one group, at least one."""
-        batches: list[Batch] = []
+        batches: list[WriteBatch] = []
         num_bytes = num_operations = 0
         while self._waiting:
             batch = self._waiting[0]
@@ -303,7 +303,7 @@ class WriteQueue:
             batches.append(self._waiting.popleft())
         return batches
 
-    def _refuse_unreachable(self, batches: list[Batch]) -> list[Batch]:
+    def _refuse_unreachable(self, batches: list[WriteBatch]) -> list[WriteBatch]:
         """Fail the batches that need a shard that is away, before anything of them is written."""
         failed = self._cluster.failed_shards()
         if not failed:
@@ -321,11 +321,11 @@ class WriteQueue:
                 reachable.append(batch)
         return reachable
 
-    def _needed_shards(self, batch: Batch) -> Collection[int]:
+    def _needed_shards(self, batch: WriteBatch) -> Collection[int]:
         """Return the shards that a batch needs: any, as long as it is not divided."""
         return batch.parts if batch.items is None else range(self._cluster.num_shards)
 
-    def _divide(self, group: _Group) -> None:
+    def _divide(self, group: _WriteGroup) -> None:
         """Divide what waited for its place (in a thread)."""
         first_position = 0
         for batch in group.batches:
@@ -336,7 +336,7 @@ class WriteQueue:
                 batch.items = None
             first_position += batch.num_operations
 
-    def _send_divided(self, group: _Group, task: asyncio.Task[None]) -> None:
+    def _send_divided(self, group: _WriteGroup, task: asyncio.Task[None]) -> None:
         """Send a group whose items have been divided."""
         self._is_dividing = False
         error = task.exception()
@@ -349,7 +349,7 @@ class WriteQueue:
             self._send(group)
         self._schedule_pump()
 
-    def _send(self, group: _Group) -> None:
+    def _send(self, group: _WriteGroup) -> None:
         """Send each shard its part of a group."""
         self._under_way.append(group)
         horizon = self._cluster.oldest_horizon(self._index)
@@ -375,7 +375,7 @@ class WriteQueue:
             self._settle()
 
     def _request(
-        self, group: _Group, shard: int, horizon: int
+        self, group: _WriteGroup, shard: int, horizon: int
     ) -> tuple[ApplyRequest, list[bytes | memoryview]]:
         """Join the parts of one shard; a large payload comes apart from the request."""
         payloads: list[bytes | memoryview] = []
@@ -412,7 +412,7 @@ class WriteQueue:
     # --- answers
 
     def _take_future(
-        self, group: _Group, shard: int, future: asyncio.Future[ApplyResponse]
+        self, group: _WriteGroup, shard: int, future: asyncio.Future[ApplyResponse]
     ) -> None:
         """Take a shard's answer."""
         if future.cancelled():
@@ -429,7 +429,7 @@ class WriteQueue:
 
     def _take_answer(
         self,
-        group: _Group,
+        group: _WriteGroup,
         shard: int,
         answer: ApplyResponse | None,
         error: ServiceError | None,
@@ -478,7 +478,7 @@ class WriteQueue:
         self._schedule_pump()
 
 
-def _request_ids(batches: list[Batch]) -> tuple[str, ...]:
+def _request_ids(batches: list[WriteBatch]) -> tuple[str, ...]:
     """Return the ids of the first requests of a group, each once (a bulk has many batches)."""
     if len(batches) == 1:
         return batches[0].request_ids
@@ -497,7 +497,7 @@ def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:
     return places
 
 
-def _fail(batch: Batch, error: ServiceError) -> None:
+def _fail(batch: WriteBatch, error: ServiceError) -> None:
     """Answer a batch with an error (a copy: each waiter adds its own traceback)."""
     if not batch.future.done():
         batch.future.set_exception(

@@ -25,7 +25,7 @@ from common.errors import InternalError, NotFound, StorageFull, Unavailable
 from common.process.logs import Log
 from common.process.priority import run_behind_searches
 from common.process.request_ids import carried
-from common.protocol.messages import ApplyRequest, ApplyResponse, Catalog, IndexEntry
+from common.protocol.messages import ApplyRequest, ApplyResponse, CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import put_back
@@ -242,7 +242,7 @@ class Indexes:
             [self._seq_on_disk, *(one.partition.state.seq_max for one in self._open.values())]
         )
 
-    async def take_catalog(self, catalog: Catalog) -> None:
+    async def take_catalog(self, catalog: CatalogUpdate) -> None:
         """Create, drop and re-configure until the indexes are those of the catalog."""
         async with self._changes:
             if catalog.revision < self._catalog_revision:

@@ -120,7 +120,7 @@ def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class StoredBatch:
     """Items read back for indexing."""
 
     payload: NDArray[np.uint8]
@@ -305,7 +305,9 @@ class Partition:
 
     # --- reading the truth
 
-    def read_batches(self, first_record: int, end_record: int, dead: BitMap64) -> Iterator[Batch]:
+    def read_batches(
+        self, first_record: int, end_record: int, dead: BitMap64
+    ) -> Iterator[StoredBatch]:
         """Yield the items of [first_record, end_record) that are not dead, in batches.
 
         A damaged item is indexed as an empty one: it is counted and found, and answers with
@@ -332,7 +334,7 @@ class Partition:
             yield make_batch(items)
 
     @staticmethod
-    def build_batch(generation: Generation, batch: Batch) -> Segment:
+    def build_batch(generation: Generation, batch: StoredBatch) -> Segment:
         """Build the segment of a batch."""
         extraction = generation.builder.extract(batch.payload, batch.starts, batch.ends)
         return generation.builder.build(extraction, batch.records, batch.places)
@@ -612,11 +614,11 @@ def delete_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) ->
     return result
 
 
-def make_batch(items: Sequence[tuple[int, int, bytes]]) -> Batch:
+def make_batch(items: Sequence[tuple[int, int, bytes]]) -> StoredBatch:
     """Return a batch of (record, place, document)."""
     sizes = np.array([len(document) for _, _, document in items], np.int64)
     ends = np.cumsum(sizes)
-    return Batch(
+    return StoredBatch(
         payload=as_bytes_array(b"".join(document for _, _, document in items)),
         starts=ends - sizes,
         ends=ends,

@@ -26,7 +26,7 @@ from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
     BackupRequest,
-    Catalog,
+    CatalogUpdate,
     FacetValuesRequest,
     FacetValuesResponse,
     FetchRequest,
@@ -77,7 +77,7 @@ class Handlers:
         """Return the handlers by method."""
         return {
             "ping": Handler(None, self.ping),
-            "catalog": Handler(Catalog, self.catalog),
+            "catalog": Handler(CatalogUpdate, self.catalog),
             "prepare": Handler(PrepareConfiguration, self.prepare),
             "statistics": Handler(StatisticsRequest, self.statistics),
             "search": Handler(SearchRequest, self.search),
@@ -93,7 +93,7 @@ class Handlers:
     def ping(self, _: None) -> None:
         """Say that the event loop runs."""
 
-    async def catalog(self, request: Catalog) -> None:
+    async def catalog(self, request: CatalogUpdate) -> None:
         """Make the indexes those of the catalog."""
         await self._indexes.take_catalog(request)
 

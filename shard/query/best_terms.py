@@ -64,7 +64,7 @@ from shard.query.term_lists import (
     Matched,
     Searched,
     TermLists,
-    Terms,
+    WeightedTerms,
     add_dense,
     checks_rows_of,
     count_dense,
@@ -325,14 +325,14 @@ def _best_by_bounds(
 
 
 @kernel(
-    "(ScoredLists, DenseLists, boolean, Terms, float64, uint64[::1], Searched, GroupBounds, "
+    "(ScoredLists, DenseLists, boolean, WeightedTerms, float64, uint64[::1], Searched, GroupBounds, "
     "Nearness, int64)"
 )
 def _best_of_terms(
     scored: ScoredLists,
     dense: DenseLists,
     are_all_searched: Any,
-    words: Terms,
+    words: WeightedTerms,
     k1: Any,
     allowed: Any,
     segment: Searched,
@@ -428,7 +428,7 @@ def _best_by_groups(
     if not kept.of_groups.is_known[place]:
         wish_for_bounds(lists, kept, term)
         return None
-    word = Terms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
+    word = WeightedTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_dense_term(
         lists.fields.lists,
         DenseTerms(index.dense_lists, word, np.array([place]), lists.k1, index.num_docs),
@@ -440,7 +440,7 @@ def _best_by_groups(
 
 
 def best_of_terms(
-    lists: TermLists, words: Terms, allowed: NDArray[np.uint64], nearness: Nearness, k: int
+    lists: TermLists, words: WeightedTerms, allowed: NDArray[np.uint64], nearness: Nearness, k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that have all of some terms, and the best of them.
 

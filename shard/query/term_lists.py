@@ -88,7 +88,7 @@ class Matched(NamedTuple):
 
 
 @arguments
-class Terms(NamedTuple):
+class WeightedTerms(NamedTuple):
     """A term of each of some words, the rarest first.
 
     Attributes:
@@ -115,7 +115,7 @@ class DenseTerms(NamedTuple):
     """
 
     dense: DenseLists
-    words: Terms
+    words: WeightedTerms
     places: NDArray[np.int64]
     k1: float
     num_docs: int
@@ -395,12 +395,12 @@ def count_dense(places: Any) -> Any:
     return count
 
 
-@kernel("(ScoredLists, DenseLists, boolean, Terms, int64[::1], Wanted, Searched, boolean)")
+@kernel("(ScoredLists, DenseLists, boolean, WeightedTerms, int64[::1], Wanted, Searched, boolean)")
 def _intersect(
     scored: ScoredLists,
     dense: DenseLists,
     checks_rows: Any,
-    words: Terms,
+    words: WeightedTerms,
     places: Any,
     wanted: Wanted,
     segment: Searched,
@@ -474,8 +474,8 @@ def checks_rows_of(are_all_searched: Any, languages: Any) -> Any:
     return not is_everywhere
 
 
-@kernel("int64[::1](DenseLists, Terms, boolean)")
-def find_places(dense: DenseLists, words: Terms, checks_rows: Any) -> Any:
+@kernel("int64[::1](DenseLists, WeightedTerms, boolean)")
+def find_places(dense: DenseLists, words: WeightedTerms, checks_rows: Any) -> Any:
     """Return the place of each term among the dense lists, or -1.
 
     None has one where terms do not count in some fields: then entries must be looked at one by one.
@@ -487,12 +487,14 @@ def find_places(dense: DenseLists, words: Terms, checks_rows: Any) -> Any:
     return places
 
 
-@kernel("(ScoredLists, DenseLists, boolean, Terms, int64[::1], float64, Wanted, Searched, boolean)")
+@kernel(
+    "(ScoredLists, DenseLists, boolean, WeightedTerms, int64[::1], float64, Wanted, Searched, boolean)"
+)
 def match_terms(
     scored: ScoredLists,
     dense: DenseLists,
     checks_rows: Any,
-    words: Terms,
+    words: WeightedTerms,
     places: Any,
     k1: Any,
     wanted: Wanted,
@@ -522,12 +524,12 @@ def match_terms(
     return docs, scores
 
 
-@kernel("(ScoredLists, DenseLists, boolean, Terms, float64, Wanted, Searched, boolean)")
+@kernel("(ScoredLists, DenseLists, boolean, WeightedTerms, float64, Wanted, Searched, boolean)")
 def _match_all(
     scored: ScoredLists,
     dense: DenseLists,
     are_all_searched: Any,
-    words: Terms,
+    words: WeightedTerms,
     k1: Any,
     wanted: Wanted,
     segment: Searched,
@@ -608,7 +610,7 @@ class TermLists:
 
     def match(
         self,
-        words: Terms,
+        words: WeightedTerms,
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
         *,

@@ -81,7 +81,7 @@ class _Plan(NamedTuple):
     """By facet whose own counts leave them out."""
 
 
-class _Found(NamedTuple):
+class _Matched(NamedTuple):
     """The matches of a search, by segment of the snapshot."""
 
     hits: list[Matches]
@@ -179,7 +179,7 @@ def _plan(request: SearchRequest) -> _Plan:
     return _Plan(tuple(common), {facet: tuple(parts) for facet, parts in groups.items()})
 
 
-def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
+def _match(snapshot: Snapshot, request: SearchRequest) -> _Matched:
     """Find the documents of every segment that match."""
     plan = _plan(request)
     prepared = None
@@ -200,7 +200,7 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Found:
         ranked.append(best)
         for facet, part in others.items():
             without[facet].append(part)
-    return _Found(hits, ranked, without)
+    return _Matched(hits, ranked, without)
 
 
 def _match_query(

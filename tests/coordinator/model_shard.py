@@ -20,7 +20,7 @@ from common.protocol.connection import Handler, RpcServer, authenticator
 from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
-    Catalog,
+    CatalogUpdate,
     GetRequest,
     GetResponse,
     PrepareConfiguration,
@@ -48,7 +48,7 @@ class ModelShard:
         self.num_shards = num_shards
         self.documents: dict[int, dict[bytes, tuple[bytes, int]]] = {}
         self.applied: list[ApplyRequest] = []
-        self.catalogs: list[Catalog] = []
+        self.catalogs: list[CatalogUpdate] = []
         self.prepared: list[PrepareConfiguration] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -67,7 +67,7 @@ class ModelShard:
         self.server = RpcServer(
             {
                 "ping": Handler(None, self._ping),
-                "catalog": Handler(Catalog, self._catalog),
+                "catalog": Handler(CatalogUpdate, self._catalog),
                 "prepare": Handler(PrepareConfiguration, self._prepare),
                 "apply": Handler(ApplyRequest, self._apply, ApplyRequest.with_payload),
                 "get": Handler(GetRequest, self._get),
@@ -104,7 +104,7 @@ class ModelShard:
     def _ping(self, _: None) -> None:
         self.num_pings += 1
 
-    async def _catalog(self, catalog: Catalog) -> None:
+    async def _catalog(self, catalog: CatalogUpdate) -> None:
         await self.catalog_gate.wait()
         self.catalogs.append(catalog)
         existing = {entry.number for entry in catalog.indexes}

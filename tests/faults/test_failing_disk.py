@@ -36,7 +36,7 @@ from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
     BackupRequest,
-    Catalog,
+    CatalogUpdate,
     FacetRequest,
     Hello,
     IndexEntry,
@@ -99,7 +99,7 @@ class Shard:
         self.data = data
         self.pid = 0
         self.seq = 0
-        self.catalog = Catalog(1, (make_entry(), make_entry(1, 8)))
+        self.catalog = CatalogUpdate(1, (make_entry(), make_entry(1, 8)))
         self._client: RpcClient | None = None
 
     async def start(self) -> None:
@@ -128,7 +128,7 @@ class Shard:
         self.seq = max(self.seq, welcome.seq_max)
         await self.call("catalog", self.catalog)
 
-    async def push(self, catalog: Catalog) -> None:
+    async def push(self, catalog: CatalogUpdate) -> None:
         """Say what is in force; one that does not agree is connected to anew."""
         self.catalog = catalog
         try:
@@ -238,7 +238,7 @@ class Scene:
     disk: FailingDisk
     before: Items
     after: Items = field(default_factory=dict)
-    catalog_after: Catalog | None = None
+    catalog_after: CatalogUpdate | None = None
 
 
 async def add(scene: Scene) -> None:
@@ -274,20 +274,20 @@ async def load(scene: Scene) -> None:
 
 async def configure(scene: Scene) -> None:
     entry = make_entry(2, 7, "color", "size")
-    scene.catalog_after = Catalog(2, (entry, make_entry(1, 8)))
+    scene.catalog_after = CatalogUpdate(2, (entry, make_entry(1, 8)))
     await scene.shard.call("prepare", PrepareConfiguration(entry))
     await scene.shard.push(scene.catalog_after)
 
 
 async def create(scene: Scene) -> None:
     entry = make_entry(2, 9)
-    scene.catalog_after = Catalog(2, (*scene.shard.catalog.indexes, entry))
+    scene.catalog_after = CatalogUpdate(2, (*scene.shard.catalog.indexes, entry))
     await scene.shard.call("prepare", PrepareConfiguration(entry))
     await scene.shard.push(scene.catalog_after)
 
 
 async def drop(scene: Scene) -> None:
-    scene.catalog_after = Catalog(2, (make_entry(),))
+    scene.catalog_after = CatalogUpdate(2, (make_entry(),))
     await scene.shard.push(scene.catalog_after)
 
 

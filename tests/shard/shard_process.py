@@ -20,7 +20,7 @@ from common.protocol.messages import (
     PROTOCOL_VERSION,
     ApplyRequest,
     ApplyResponse,
-    Catalog,
+    CatalogUpdate,
     FacetRequest,
     GetRequest,
     GetResponse,
@@ -102,7 +102,7 @@ class ShardProcess:
         return await self.client.call(method, params, result_type, 20_000)
 
     async def take_catalog(self, *entries: IndexEntry, revision: int = 1) -> None:
-        await self.call("catalog", Catalog(revision, entries))
+        await self.call("catalog", CatalogUpdate(revision, entries))
 
     async def put(self, seq: int, *items: dict[str, Any]) -> ApplyResponse:
         contents = [orjson.dumps(item) for item in items]

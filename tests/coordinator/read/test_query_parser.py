@@ -12,8 +12,8 @@ from common.errors import InvalidRequest
 from common.query import Phrase, Word
 from coordinator.read.query_parser import (
     ParsedQuery,
+    QueryDictionary,
     QueryOptions,
-    Vocabulary,
     parse_query,
     words_of,
 )
@@ -26,7 +26,7 @@ def parse(
 ) -> ParsedQuery:
     index, _ = parse_configuration(configuration or {})
     return parse_query(
-        text, options or QueryOptions(), Vocabulary(index, ANALYZER), ANALYZER, words_max=20
+        text, options or QueryOptions(), QueryDictionary(index, ANALYZER), ANALYZER, words_max=20
     )
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from common import data_directory
 from common.errors import InternalError
-from common.protocol.messages import Catalog, IndexEntry
+from common.protocol.messages import CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.indexes import Indexes
 
-CATALOG = Catalog(1, (IndexEntry(1, "things", 1, {}),))
-EMPTY = Catalog(2, ())
+CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
+EMPTY = CatalogUpdate(2, ())
 
 
 def _indexes(folder: Path) -> Indexes:
