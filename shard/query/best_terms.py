@@ -62,9 +62,9 @@ from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
 from shard.query.term_lists import (
     DenseTerms,
     Matched,
+    QueryTerms,
     Searched,
     TermLists,
-    WeightedTerms,
     add_dense,
     checks_rows_of,
     count_dense,
@@ -325,14 +325,14 @@ def _best_by_bounds(
 
 
 @kernel(
-    "(ScoredLists, DenseLists, boolean, WeightedTerms, float64, uint64[::1], Searched, GroupBounds, "
+    "(ScoredLists, DenseLists, boolean, QueryTerms, float64, uint64[::1], Searched, GroupBounds, "
     "Nearness, int64)"
 )
 def _best_of_terms(
     scored: ScoredLists,
     dense: DenseLists,
     are_all_searched: Any,
-    words: WeightedTerms,
+    words: QueryTerms,
     k1: Any,
     allowed: Any,
     segment: Searched,
@@ -428,7 +428,7 @@ def _best_by_groups(
     if not kept.of_groups.is_known[place]:
         wish_for_bounds(lists, kept, term)
         return None
-    word = WeightedTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
+    word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_dense_term(
         lists.fields.lists,
         DenseTerms(index.dense_lists, word, np.array([place]), lists.k1, index.num_docs),
@@ -440,7 +440,7 @@ def _best_by_groups(
 
 
 def best_of_terms(
-    lists: TermLists, words: WeightedTerms, allowed: NDArray[np.uint64], nearness: Nearness, k: int
+    lists: TermLists, words: QueryTerms, allowed: NDArray[np.uint64], nearness: Nearness, k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that have all of some terms, and the best of them.
 

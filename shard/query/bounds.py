@@ -28,7 +28,7 @@ from common.kernels.decorator import Rows, arguments, kernel
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldGains, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
-from shard.query.term_lists import TermLists, WeightedTerms
+from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.bitset_postings import find_dense
 from shard.segment.postings import BLOCK_ENTRIES, decode_docs, decode_entry, locate_block
 
@@ -184,7 +184,7 @@ def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment
         return  # other choices have pushed these out
     SCRATCH.reserve(segment.num_docs)
     lists = TermLists(segment, kept.gains, kept.k1, SCRATCH.members)
-    word = WeightedTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
+    word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
     docs, scores = lists.match(word, NO_BITS, None)
     _write_codes(docs, scores, kept.of_groups.codes[place])
     kept.of_groups.is_known[place] = True

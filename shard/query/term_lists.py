@@ -88,7 +88,7 @@ class Matched(NamedTuple):
 
 
 @arguments
-class WeightedTerms(NamedTuple):
+class QueryTerms(NamedTuple):
     """A term of each of some words, the rarest first.
 
     Attributes:
@@ -115,7 +115,7 @@ class DenseTerms(NamedTuple):
     """
 
     dense: DenseLists
-    words: WeightedTerms
+    words: QueryTerms
     places: NDArray[np.int64]
     k1: float
     num_docs: int
@@ -395,12 +395,12 @@ def count_dense(places: Any) -> Any:
     return count
 
 
-@kernel("(ScoredLists, DenseLists, boolean, WeightedTerms, int64[::1], Wanted, Searched, boolean)")
+@kernel("(ScoredLists, DenseLists, boolean, QueryTerms, int64[::1], Wanted, Searched, boolean)")
 def _intersect(
     scored: ScoredLists,
     dense: DenseLists,
     checks_rows: Any,
-    words: WeightedTerms,
+    words: QueryTerms,
     places: Any,
     wanted: Wanted,
     segment: Searched,
@@ -474,8 +474,8 @@ def checks_rows_of(are_all_searched: Any, languages: Any) -> Any:
     return not is_everywhere
 
 
-@kernel("int64[::1](DenseLists, WeightedTerms, boolean)")
-def find_places(dense: DenseLists, words: WeightedTerms, checks_rows: Any) -> Any:
+@kernel("int64[::1](DenseLists, QueryTerms, boolean)")
+def find_places(dense: DenseLists, words: QueryTerms, checks_rows: Any) -> Any:
     """Return the place of each term among the dense lists, or -1.
 
     None has one where terms do not count in some fields: then entries must be looked at one by one.
@@ -488,13 +488,13 @@ def find_places(dense: DenseLists, words: WeightedTerms, checks_rows: Any) -> An
 
 
 @kernel(
-    "(ScoredLists, DenseLists, boolean, WeightedTerms, int64[::1], float64, Wanted, Searched, boolean)"
+    "(ScoredLists, DenseLists, boolean, QueryTerms, int64[::1], float64, Wanted, Searched, boolean)"
 )
 def match_terms(
     scored: ScoredLists,
     dense: DenseLists,
     checks_rows: Any,
-    words: WeightedTerms,
+    words: QueryTerms,
     places: Any,
     k1: Any,
     wanted: Wanted,
@@ -524,12 +524,12 @@ def match_terms(
     return docs, scores
 
 
-@kernel("(ScoredLists, DenseLists, boolean, WeightedTerms, float64, Wanted, Searched, boolean)")
+@kernel("(ScoredLists, DenseLists, boolean, QueryTerms, float64, Wanted, Searched, boolean)")
 def _match_all(
     scored: ScoredLists,
     dense: DenseLists,
     are_all_searched: Any,
-    words: WeightedTerms,
+    words: QueryTerms,
     k1: Any,
     wanted: Wanted,
     segment: Searched,
@@ -610,7 +610,7 @@ class TermLists:
 
     def match(
         self,
-        words: WeightedTerms,
+        words: QueryTerms,
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
         *,

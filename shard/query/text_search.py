@@ -50,7 +50,7 @@ from shard.query.matches import Matches
 from shard.query.phrase import find_phrase
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Nearness, make_nearness, rank_near, reward
-from shard.query.term_lists import TermLists, WeightedTerms
+from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.doc_sets import count_docs, list_all_docs, list_docs
 from shard.segment.text_index import TextIndex, text_index
 
@@ -178,9 +178,9 @@ def _is_outside(docs: Any, bits: Any) -> Any:
     return outside
 
 
-def _as_terms(singles: Sequence[_Single]) -> WeightedTerms:
+def _as_terms(singles: Sequence[_Single]) -> QueryTerms:
     """Return the terms of words as arrays."""
-    return WeightedTerms(
+    return QueryTerms(
         np.array([one.term for one in singles], np.int64),
         np.array([one.languages for one in singles], np.uint64),
         np.array([one.weight for one in singles]),
