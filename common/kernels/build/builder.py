@@ -26,7 +26,7 @@ from common.process.lifeline import ask_for_parent_death_signal
 
 NUM_WORKERS: Final = min(4, os.cpu_count() or 1)
 
-VERSIONS_KEPT: Final = 4
+VERSIONS_KEPT: Final = 64
 """Other installations of the same user may be of other versions."""
 VERSION_NAME: Final = re.compile("[0-9a-f]{16}")
 
