@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -21,24 +20,60 @@ STREAM_BYTES: Final = 256 * 1024
 
 
 class ClientError(Exception):
-    """The service refused, failed, or is not there; the message is for the user."""
+    """The service refused, failed, or is not there; the message is for the user.
+
+    Attributes:
+        status: of HTTP; 0 where nothing answered.
+        code: of the error envelope; "" where there is none.
+        details: the error object of the envelope.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        code: str = "",
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.details: Mapping[str, Any] = details or {}
 
 
 class Client:
     """Talks to one service.
 
     Args:
-        url: `http://host:port`.
+        url: `http://host:port` or `https://host`, with a path where a proxy puts the service under
+            one (`https://example.org/search`).
         key: API key, if the service wants one.
         timeout: seconds without any byte after which a request fails.
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = 3_600.0) -> None:
         parts = urlsplit(url if "//" in url else f"http://{url}")
-        if parts.scheme != "http" or not parts.hostname:
-            raise ClientError(f"the URL must be http://HOST:PORT, not {url}")
-        self.url = f"http://{parts.netloc}"
-        self._host, self._port = parts.hostname, parts.port or 80
+        try:
+            port = parts.port
+        except ValueError:  # not a number, or none that a port can have
+            port = -1
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or port == -1
+            or parts.query
+            or parts.fragment
+            or parts.username is not None
+        ):
+            raise ClientError(
+                "the URL must be http://HOST:PORT or https://HOST:PORT, with a path if a proxy "
+                f"serves facetd under one, not {url}"
+            )
+        self._prefix = quote(parts.path.rstrip("/"), safe="/%")
+        self.url = f"{parts.scheme}://{parts.netloc}{self._prefix}"
+        self._is_secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, port
         self._key = key
         self._timeout = timeout
 
@@ -51,6 +86,7 @@ class Client:
         content_type: str = "application/json",
         num_bytes: int | None = None,
         encoding: str | None = None,
+        request_id: str | None = None,
     ) -> Any:
         """Send a request and return the decoded answer.
 
@@ -61,6 +97,7 @@ class Client:
             content_type: of the body.
             num_bytes: of a body in pieces, if known; else it is sent chunked.
             encoding: Content-Encoding of the body.
+            request_id: that the service calls the request by, in its log and in `GET /_loads`.
 
         Raises:
             ClientError: no connection, or an error answer.
@@ -72,21 +109,24 @@ class Client:
             headers["Content-Encoding"] = encoding
         if num_bytes is not None:
             headers["Content-Length"] = str(num_bytes)
+        if request_id:
+            headers["X-Request-Id"] = request_id
         try:
             # What is refused before it was sent whole has an answer that says why.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, path, body, headers)
+                connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             raise ClientError(
-                f"no answer from {self.url} ({error or type(error).__name__}); is facetd running?"
+                f"no answer from {self.url} ({error or type(error).__name__}); is facetd running? "
+                "Start it with facetd serve, or name another with --url"
             ) from error
         finally:
             connection.close()
         answer = self._decode(content)
         if response.status >= 400:
-            raise ClientError(describe_error(response.status, answer))
+            raise error_of(response.status, answer)
         return answer
 
     def stream(self, path: str) -> Iterator[bytes]:
@@ -97,10 +137,10 @@ class Client:
         """
         connection, headers = self._connect()
         try:
-            connection.request("GET", path, headers=headers)
+            connection.request("GET", self._prefix + path, headers=headers)
             response = connection.getresponse()
             if response.status >= 400:
-                raise ClientError(describe_error(response.status, self._decode(response.read())))
+                raise error_of(response.status, self._decode(response.read()))
             while piece := response.read1(STREAM_BYTES):
                 yield piece
         except (OSError, http.client.HTTPException) as error:
@@ -115,14 +155,18 @@ class Client:
         headers = {"Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout), headers
+        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
+        return kind(self._host, self._port, timeout=self._timeout), headers
 
     def _decode(self, content: bytes) -> Any:
         """Decode an answer."""
         try:
             return json.loads(content) if content else None
         except ValueError as error:
-            raise ClientError(f"{self.url} does not answer as facetd does") from error
+            raise ClientError(
+                f"what answers at {self.url} is not facetd: its answer is no JSON; check the URL, "
+                "and the path if a proxy serves facetd under one"
+            ) from error
 
     def wait_ready(self, seconds: float) -> None:
         """Return when all shards serve.
@@ -155,6 +199,7 @@ class Client:
         skips_bad: bool = False,
         num_bytes: int | None = None,
         encoding: str | None = None,
+        request_id: str | None = None,
     ) -> Any:
         """Load items: a JSON array, or newline-delimited JSON."""
         query = "?on_error=skip" if skips_bad else ""
@@ -165,6 +210,7 @@ class Client:
             content_type="text/plain",
             num_bytes=num_bytes,
             encoding=encoding,
+            request_id=request_id,
         )
 
     def search(self, index: str, parameters: dict[str, Any]) -> Any:
@@ -177,11 +223,11 @@ def index_path(index: str) -> str:
     return "/" + quote(index, safe="")
 
 
-def find_url(url: str | None, data: Path, host: str, port: int) -> str:
+def find_url(url: str | None, data: Path | None, host: str, port: int) -> str:
     """Return the URL of the service: as given, as the data directory says, or as it would be."""
     if url:
         return url
-    endpoint = read_coordinator_endpoint(data)
+    endpoint = None if data is None else read_coordinator_endpoint(data)
     if endpoint is not None:
         host, port = endpoint.host, endpoint.port
     if host in ("0.0.0.0", "::"):
@@ -189,18 +235,18 @@ def find_url(url: str | None, data: Path, host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def default_key() -> str | None:
-    """Return the key of the environment."""
-    return os.environ.get("FACETD_KEY") or None
+def error_of(status: int, answer: Any) -> ClientError:
+    """Return what an error answer says: one line, and one more for each further listed mistake.
 
-
-def describe_error(status: int, answer: Any) -> str:
-    """Return what an error answer says, in one line and one for each listed item."""
+    The message tells of the first mistake itself, so that one is not listed again.
+    """
     error = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(error, dict):
-        return f"the service answered {status}"
-    lines = [f"{error.get('message', '')} ({status} {error.get('code', '')})"]
-    for item in error.get("errors") or []:
-        where = next((f"{unit} {item[unit]}" for unit in ("line", "index") if unit in item), "")
-        lines.append(f"  {where or item.get('param', '')}: {item.get('message', '')}")
-    return "\n".join(lines)
+        return ClientError(f"the service answered {status}", status=status)
+    code = str(error.get("code", ""))
+    lines = [f"{error.get('message', '')} ({status} {code})"]
+    for item in (error.get("errors") or [])[1:]:
+        message = str(item.get("message", ""))
+        param = item.get("param", "")
+        lines.append(f"  {message if not param or param in message else f'{param}: {message}'}")
+    return ClientError("\n".join(lines), status=status, code=code, details=error)

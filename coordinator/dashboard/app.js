@@ -22,7 +22,7 @@ const SHORTCUTS = [
   ["Space on a facet value", "Select, then exclude, then neither"],
   ["x on a facet value", "Exclude at once"],
   ["← → on a range handle", "Move the end of the range"],
-  ["g i   g h", "Indices, health"],
+  ["g i   g h", "Indexes, health"],
   ["?", "This list"],
 ];
 
@@ -95,11 +95,11 @@ function drawHeader() {
     document.getElementById("top"),
     h(
       "a",
-      { href: HOME, class: "brand", "aria-label": "facetd, all indices" },
+      { href: HOME, class: "brand", "aria-label": "facetd, all indexes" },
       gem(),
       h("span", {}, "facetd"),
     ),
-    h("nav", { "aria-label": "Main" }, link(HOME, "Indices"), link(HEALTH, "Health")),
+    h("nav", { "aria-label": "Main" }, link(HOME, "Indexes"), link(HEALTH, "Health")),
     button("Keyboard shortcuts", {
       iconName: "keyboard",
       isIconOnly: true,

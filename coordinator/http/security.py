@@ -300,8 +300,8 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
         return
     raise UnsafeAddress(
         f"listening on {settings.host} lets everybody on the network read and change everything; "
-        "create an API key first (facetd keys create --action admin), listen on 127.0.0.1, "
-        "or say --insecure"
+        "create an API key first (facetd keys create --action admin --data-dir "
+        f"{settings.data_dir}), listen on 127.0.0.1, or say --insecure"
     )
 
 

@@ -680,11 +680,9 @@ class _Errors:
         if not self.listed:
             return
         first = self.listed[0]
-        where = "line" if "line" in first else "index"
         more = f" (and {self.num - 1} more)" if self.num > 1 else ""
         raise InvalidRequest(
-            f"{'line' if where == 'line' else 'item'} {first[where]}: {first['message']}{more}; "
-            "nothing was stored",
+            f"{first['message']}{more}; nothing was stored",
             code=first["code"],
             details={"rejected": self.num, "errors": self.listed},
         )

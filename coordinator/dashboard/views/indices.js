@@ -36,7 +36,7 @@ export function indicesView({ go }) {
     h(
       "header",
       { class: "page-head" },
-      h("div", {}, h("h1", {}, "Indices"), summary),
+      h("div", {}, h("h1", {}, "Indexes"), summary),
       h(
         "div",
         { class: "actions" },
@@ -78,7 +78,7 @@ export function indicesView({ go }) {
     const size = indexes.reduce((sum, entry) => sum + entry.bytes, 0);
     summary.textContent =
       indexes.length > 0
-        ? `${plural(indexes.length, "index", "indices")} · ${plural(items, "item")} · ${bytes(size)}`
+        ? `${plural(indexes.length, "index", "indexes")} · ${plural(items, "item")} · ${bytes(size)}`
         : "";
     filter.hidden = indexes.length < FILTER_FROM && !wanted;
     reconcile(list, rows, (entry) => entry.name, createRow, updateRow);
@@ -202,7 +202,7 @@ export function indicesView({ go }) {
   refresh();
   return {
     element,
-    title: "Indices",
+    title: "Indexes",
     focusSearch: () => !filter.hidden && filter.focus(),
     close() {
       latest.cancel();

@@ -160,7 +160,7 @@ function openError(index, error, retry, go) {
         kind: "primary",
         onclick: () => configureDialog({ name: index, isNew: true, onDone: retry }),
       }),
-      button("All indices", { onclick: () => go("/dashboard") }),
+      button("All indexes", { onclick: () => go("/dashboard") }),
     );
   }
   return errorNotice(error, { retry });

@@ -1,0 +1,131 @@
+"""Commands for copies and for data at rest: backup, restore, check, rebuild, reshard."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coordinator.clients.http_client import ClientError
+from coordinator.cli.options import ServiceOptions, load_settings, with_service, with_settings
+
+
+@click.command()
+@click.argument("destination")
+@with_service
+def backup(service: ServiceOptions, destination: str) -> None:
+    """Copy all indexes of a running service to the new folder DESTINATION.
+
+    The copy is as of one moment; writes to the service go on meanwhile. Give - to write a tar
+    stream to stdout.
+    """
+    from coordinator.process import maintenance
+
+    if destination != "-":
+        maintenance.check_vacant(Path(destination))
+    client = service.client()
+    name = f"backup-{secrets.token_hex(6)}"
+    made = client.request("POST", "/_snapshots", json.dumps({"name": name}).encode())
+    folder = Path(made["directory"])
+    if not folder.is_dir():
+        raise ClientError(
+            f"the service is on another host, or another user's: it has made {folder} there"
+        )
+    if destination == "-":
+        try:
+            maintenance.write_archive(folder, sys.stdout.buffer)
+        finally:
+            shutil.rmtree(folder)
+    else:
+        maintenance.move_snapshot(folder, Path(destination))
+        click.echo(json.dumps({**made, "directory": destination}, ensure_ascii=False))
+
+
+@click.command()
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 64),
+    required=True,
+    metavar="NUMBER",
+    help="How many shards there shall be.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the new data to this folder; without it they replace the old.",
+)
+@with_settings("data_dir")
+@click.pass_context
+def reshard(
+    ctx: click.Context,
+    /,
+    shards: int,
+    output: Path | None,
+    config_file: Path | None,
+    **flags: Any,
+) -> None:
+    """Divide the data over another number of shards.
+
+    Every answer stays the same. No service may run on the data. It can be killed at any moment: the
+    old data stay in force until the new ones are complete.
+    """
+    from coordinator.process import maintenance
+
+    ctx.exit(maintenance.reshard(load_settings(config_file, flags).data_dir, shards, output))
+
+
+@click.command()
+@click.argument("source")
+@with_settings("data_dir")
+def restore(source: str, config_file: Path | None, **flags: Any) -> None:
+    """Make a data directory from the backup SOURCE.
+
+    SOURCE is a folder, or - for a tar stream on stdin. Every byte is checked first; a data
+    directory that is not empty is refused.
+    """
+    from coordinator.process import maintenance
+
+    data = load_settings(config_file, flags).data_dir
+    snapshot = maintenance.restore(sys.stdin.buffer if source == "-" else Path(source), data)
+    click.echo(
+        json.dumps(
+            {
+                "data_dir": str(data),
+                "shards": snapshot.shards,
+                "created_at": snapshot.created_at,
+                "indexes": [{"name": one.name, "seq": one.seq} for one in snapshot.indexes],
+            },
+            ensure_ascii=False,
+        )
+    )
+
+
+@click.command()
+@with_settings("data_dir")
+@click.pass_context
+def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+    """Compare every segment and counter with the stored items.
+
+    The exit status is 1 if any differs. No service may run on the data.
+    """
+    from coordinator.process import maintenance
+
+    ctx.exit(maintenance.check(load_settings(config_file, flags).data_dir))
+
+
+@click.command()
+@with_settings("data_dir")
+@click.pass_context
+def rebuild(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+    """Build all indexes anew from the stored items, then check them.
+
+    No service may run on the data.
+    """
+    from coordinator.process import maintenance
+
+    ctx.exit(maintenance.check(load_settings(config_file, flags).data_dir, rebuilds=True))

@@ -1,0 +1,303 @@
+"""Commands for indexes: status, configure, alias, delete, snapshots, open."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from typing import Any, BinaryIO
+
+import click
+
+from coordinator.clients.http_client import Client, ClientError, index_path
+from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.tables import bytes_text, print_table
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@with_service
+@click.pass_context
+def status(ctx: click.Context, /, as_json: bool, service: ServiceOptions) -> None:
+    """Show whether the service is complete, and its indexes.
+
+    The exit status is 1 if it is not complete.
+    """
+    client = service.client()
+    health = client.request("GET", "/_health")
+    waits_for = ""
+    try:
+        client.request("GET", "/_ready")
+    except ClientError as error:
+        if error.status != 503:
+            raise
+        waits_for = str(error.details.get("message", error))
+    indexes: list[dict[str, Any]] = []
+    try:
+        indexes = client.request("GET", "/_indexes")["indexes"]
+    except ClientError as error:
+        if error.status != 503:
+            raise
+    if as_json:
+        document = {"url": client.url, "ready": not waits_for, "indexes": {"indexes": indexes}}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        what = f"is not ready: {waits_for}" if waits_for else "is ready"
+        click.echo(f"facetd {health.get('version', '')} at {client.url} {what}\n")
+        print_table(
+            ("index", "items", "size", "state", "facets", "aliases"),
+            [_status_row(index) for index in indexes],
+            right=("items", "size"),
+            empty="there are no indexes; facetd load FILE makes one",
+        )
+    ctx.exit(1 if waits_for else 0)
+
+
+def _status_row(index: dict[str, Any]) -> tuple[str, ...]:
+    """Return an index as a row of the table."""
+    return (
+        index["name"],
+        f"{index['items']:,}",
+        bytes_text(index["bytes"]),
+        index["state"],
+        ", ".join(index["facets"]),
+        ", ".join(index["aliases"]),
+    )
+
+
+@click.command()
+@click.argument("index")
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="PATH=JSON",
+    help="Set one value, for example aggregations.genre.conjunction=false; null removes it. "
+    "Can be repeated.",
+)
+@click.option(
+    "--replace", is_flag=True, help="Replace the whole configuration by FILE, instead of merging."
+)
+@click.option("--preview", is_flag=True, help="Say what would change, and change nothing.")
+@click.option("--effective", is_flag=True, help="Show the configuration with all defaults.")
+@with_service
+def configure(
+    service: ServiceOptions,
+    index: str,
+    file: BinaryIO | None,
+    changes: tuple[str, ...],
+    replace: bool,
+    preview: bool,
+    effective: bool,
+) -> None:
+    """Show or change the configuration of INDEX.
+
+    Without FILE and --set it is shown. Otherwise both are merged into it: what they do not name
+    stays, and null removes. A new INDEX is made.
+    """
+    client = service.client()
+    path = f"{index_path(index)}/configuration"
+    if file is None and not changes:
+        if replace or preview:
+            raise click.UsageError("name a FILE or --set what there is to change")
+        shown = client.request("GET", path + ("?effective=true" if effective else ""))
+        click.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        return
+    if effective:
+        raise click.UsageError("--effective shows a configuration; it changes none")
+    document = read_object(file) if file is not None else {}
+    for change in changes:
+        _set(document, change)
+    method = "PUT" if replace else "PATCH"
+    question = "?preview=true" if preview else ""
+    answer = client.request(method, path + question, json.dumps(document).encode())
+    for change in answer["changes"]:
+        before = json.dumps(change["before"], ensure_ascii=False)
+        after = json.dumps(change["after"], ensure_ascii=False)
+        click.echo(f"{change['path']}: {before} -> {after}")
+    if not answer["changes"]:
+        click.echo("nothing changes")
+    for warning in answer["warnings"]:
+        click.echo(f"facetd: {warning}", err=True)
+    if preview:
+        click.echo("facetd: a preview; nothing was changed", err=True)
+
+
+def _set(document: dict[str, Any], change: str) -> None:
+    """Put `path=json` into a document."""
+    path, equals, text = change.partition("=")
+    names = path.split(".")
+    if not equals or not all(names):
+        raise click.BadParameter(f"{change!r} is not PATH=JSON", param_hint="--set")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text  # a word without quotes is meant as one
+    for name in names[:-1]:
+        inner = document.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise click.BadParameter(f"{path!r}: {name!r} is no object", param_hint="--set")
+        document = inner
+    document[names[-1]] = value
+
+
+def read_object(file: BinaryIO) -> dict[str, Any]:
+    """Read a JSON object from a file.
+
+    Raises:
+        ClientError: it holds none.
+    """
+    try:
+        document = json.load(file)
+    except ValueError as error:
+        raise ClientError(f"{file.name} is not valid JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ClientError(f'{file.name} must hold a JSON object: {{"aggregations": {{…}}}}')
+    return document
+
+
+@click.command()
+@click.argument("index")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_service
+def delete(service: ServiceOptions, index: str, yes: bool) -> None:
+    """Delete INDEX and all its items."""
+    client = service.client()
+    if not yes:
+        found = client.request("GET", f"{index_path(index)}/stats")
+        if not sys.stdin.isatty():
+            raise ClientError(
+                f"{index!r} has {found['items']:,} items; say --yes to delete it without a terminal"
+            )
+        click.confirm(f"Delete {index!r} with its {found['items']:,} items?", abort=True, err=True)
+    client.request("DELETE", index_path(index))
+    click.echo(f"deleted {index}")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.argument("index", required=False)
+@click.option("--remove", is_flag=True, help="Remove the alias NAME.")
+@with_service
+def alias(service: ServiceOptions, name: str | None, index: str | None, remove: bool) -> None:
+    """Let NAME stand for INDEX, or list the aliases.
+
+    A NAME that is an alias already goes over to INDEX in one step, without a gap.
+    """
+    client = service.client()
+    if name is None:
+        found = client.request("GET", "/_aliases")["aliases"]
+        print_table(("alias", "index"), sorted(found.items()), empty="there are no aliases")
+        return
+    if (index is None) != remove:
+        raise click.UsageError("give NAME and INDEX to set an alias, or NAME and --remove")
+    client.request("POST", "/_aliases", json.dumps({"aliases": {name: index}}).encode())
+    click.echo(f"removed {name}" if remove else f"{name} -> {index}")
+
+
+# --- snapshots
+
+
+@click.group()
+def snapshots() -> None:
+    """Make, list, restore and delete snapshots of all indexes.
+
+    A snapshot stays beside the data of the service; facetd backup copies to a folder of yours.
+    """
+
+
+@snapshots.command("create")
+@click.argument("name")
+@with_service
+def create_snapshot(service: ServiceOptions, name: str) -> None:
+    """Copy all indexes as of this moment into the snapshot NAME."""
+    made = service.client().request("POST", "/_snapshots", json.dumps({"name": name}).encode())
+    click.echo(json.dumps(made, ensure_ascii=False))
+
+
+@snapshots.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@with_service
+def list_snapshots(service: ServiceOptions, as_json: bool) -> None:
+    """List the snapshots, oldest first."""
+    found = service.client().request("GET", "/_snapshots")
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    print_table(
+        ("name", "made", "size", "indexes"),
+        [
+            (
+                one["name"],
+                one["created_at"],
+                bytes_text(one["bytes"]),
+                ", ".join(index["name"] for index in one["indexes"]),
+            )
+            for one in found["snapshots"]
+        ],
+        right=("size",),
+        empty="there are no snapshots; facetd snapshots create NAME makes one",
+    )
+
+
+@snapshots.command("restore")
+@click.argument("name")
+@click.option("--index", "indexes", multiple=True, help="Restore only this index. Can be repeated.")
+@click.option(
+    "--rename",
+    "renames",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Restore the index OLD under the name NEW. Can be repeated.",
+)
+@with_service
+def restore_snapshot(
+    service: ServiceOptions, name: str, indexes: tuple[str, ...], renames: tuple[str, ...]
+) -> None:
+    """Make new indexes of those in the snapshot NAME: all of them, or none."""
+    document: dict[str, Any] = {}
+    if indexes:
+        document["indexes"] = list(indexes)
+    for text in renames:
+        old, equals, new = text.partition("=")
+        if not equals or not old or not new:
+            raise click.BadParameter(f"{text!r} is not OLD=NEW", param_hint="--rename")
+        document.setdefault("rename", {})[old] = new
+    path = f"/_snapshots{index_path(name)}/restore"
+    answer = service.client().request("POST", path, json.dumps(document).encode())
+    for index in answer["indexes"]:
+        click.echo(f"restored {index['name']} from {index['from']}")
+
+
+@snapshots.command("delete")
+@click.argument("name")
+@with_service
+def delete_snapshot(service: ServiceOptions, name: str) -> None:
+    """Delete the snapshot NAME."""
+    service.client().request("DELETE", f"/_snapshots{index_path(name)}")
+    click.echo(f"deleted {name}")
+
+
+# --- the dashboard
+
+
+@click.command("open")
+@click.argument("index", default="")
+@with_service
+def open_(service: ServiceOptions, index: str) -> None:
+    """Open the dashboard, or its page of INDEX, in the browser.
+
+    Where there is no browser, the address is printed.
+    """
+    client = service.client()
+    check_is_there(client, index)
+    address = f"{client.url}/dashboard" + (index_path(index) if index else "")
+    click.echo(address)
+    if sys.stdout.isatty():
+        webbrowser.open(address)
+
+
+def check_is_there(client: Client, index: str) -> None:
+    """Raise if the service, or an index that is named, is not there."""
+    client.request("GET", f"{index_path(index)}/status" if index else "/_health")

@@ -1,0 +1,91 @@
+"""Commands for items: search, export. How they are loaded stands in `coordinator.cli.loading`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO, Final
+
+import click
+
+from coordinator.cli import opensearch
+from coordinator.clients.http_client import index_path
+from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
+from coordinator.cli.options import ServiceOptions, with_service
+
+_MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}
+
+
+@click.command()
+@click.argument("index")
+@click.argument("query", default="")
+@click.option(
+    "--filter",
+    "expression",
+    metavar="EXPRESSION",
+    help='Keep items that match, for example "year >= 1990 AND tags = a".',
+)
+@click.option("--filters", metavar="JSON", help='The same as an object: {"tags": ["a"]}.')
+@click.option("--sort", metavar="FIELDS", help="Order by fields, for example year:desc,name.")
+@click.option("--fields", metavar="FIELDS", help="Show only these fields, separated by commas.")
+@click.option("--page", type=int, default=1, show_default=True, help="Show this page.")
+@click.option(
+    "--per-page", type=int, default=10, show_default=True, help="Show so many items on a page."
+)
+@click.option("--no-facets", is_flag=True, help="Leave the facets out.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
+@with_service
+def search(
+    service: ServiceOptions,
+    index: str,
+    query: str,
+    expression: str | None,
+    filters: str | None,
+    sort: str | None,
+    fields: str | None,
+    page: int,
+    per_page: int,
+    no_facets: bool,
+    as_json: bool,
+) -> None:
+    """Search INDEX for QUERY; without QUERY all items are listed."""
+    optional = {"filters": filters, "filter": expression, "sort": sort, "fields": fields}
+    parameters: dict[str, Any] = {"query": query, "page": page, "per_page": per_page}
+    parameters |= {name: value for name, value in optional.items() if value is not None}
+    if no_facets:
+        parameters["facet_fields"] = "[]"
+    if not as_json and query:
+        parameters["highlight"] = json.dumps(_MARKS)
+    answer = service.client().search(index, parameters)
+    if as_json:
+        click.echo(json.dumps(answer, ensure_ascii=False))
+    else:
+        print_answer(answer)
+
+
+@click.command()
+@click.argument("index")
+@click.option(
+    "--output", type=click.File("wb"), default="-", help="Write to this file instead of stdout."
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["ndjson", "opensearch", "opensearch-mapping"]),
+    default="ndjson",
+    show_default=True,
+    help="opensearch: for POST /_bulk; opensearch-mapping: no items, for PUT of the index.",
+)
+@with_service
+def export(service: ServiceOptions, index: str, output: BinaryIO, style: str) -> None:
+    """Write all items of INDEX as they were stored, one a line.
+
+    They come in the order in which they were added, and facetd load takes them again.
+    """
+    client = service.client()
+    if style == "opensearch-mapping":
+        document = client.request("GET", f"{index_path(index)}/configuration")
+        output.write(json.dumps(opensearch.mapping(document), ensure_ascii=False).encode() + b"\n")
+        return
+    pieces = client.stream(f"{index_path(index)}/items")
+    for piece in opensearch.bulk(pieces) if style == "opensearch" else pieces:
+        output.write(piece)

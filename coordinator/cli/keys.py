@@ -1,0 +1,219 @@
+"""Commands for API keys: make, list, remove. The first one can be made before the first start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from typing import Any, Final
+
+import click
+
+from common import data_directory
+from common.data_directory import DataDirectoryError, acquire_lock
+from coordinator.clients.http_client import Client, ClientError
+from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.tables import print_table
+from coordinator.settings import Settings
+
+ACTIONS: Final = ("search", "write", "configure", "admin")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and remove API keys.
+
+    As soon as there is a key, every request needs one. The first key must allow admin, which alone
+    can make more.
+    """
+
+
+def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Read a time span: seconds, or a number with s, m, h, d or w."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d{1,10})([smhdw]?)", value)
+    if found is None or int(found[1]) == 0:
+        raise click.BadParameter(f"{value!r} is no time span; write 3600, 90m, 12h, 30d or 4w")
+    return int(found[1]) * _UNITS[found[2] or "s"]
+
+
+@keys.command("create")
+@click.option(
+    "--action",
+    "--actions",
+    "actions",
+    multiple=True,
+    metavar="ACTION",
+    help="What the key allows: search, write, configure, admin. Repeat it or separate by commas.  "
+    "[default: search; for the first key: all of them]",
+)
+@click.option(
+    "--index",
+    "--indexes",
+    "indexes",
+    multiple=True,
+    metavar="PATTERN",
+    help="Indexes that the key is for, * stands for any text. Repeat it or separate by commas.  "
+    "[default: *]",
+)
+@click.option(
+    "--filter",
+    "expression",
+    metavar="EXPRESSION",
+    help='Show only items that match, for example "tenant = 7".',
+)
+@click.option(
+    "--expires-in", callback=_seconds, metavar="TIME", help="End after 3600 (s), 90m, 12h, 30d, 4w."
+)
+@click.option("--expires-at", metavar="DATE", help="End at an ISO date, 2027-01-31T12:00:00Z.")
+@click.option("--description", default="", metavar="TEXT", help="Say what the key is for.")
+@with_service
+def create(
+    service: ServiceOptions,
+    actions: tuple[str, ...],
+    indexes: tuple[str, ...],
+    expression: str | None,
+    expires_in: int | None,
+    expires_at: str | None,
+    description: str,
+) -> None:
+    """Make a key and print it; it can be read this one time.
+
+    Before the first start the key is made in the data directory (name it with --data-dir).
+    """
+    allowed = _listed(actions)
+    unknown = [action for action in allowed if action not in ACTIONS]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]!r} is none of {', '.join(ACTIONS)}", param_hint="--action"
+        )
+    document: dict[str, Any] = {
+        "actions": allowed,
+        "indexes": _listed(indexes) or ["*"],
+        "description": description,
+        "filter": expression,
+        "expires_in_seconds": expires_in,
+        "expires_at": expires_at,
+    }
+    document = {name: value for name, value in document.items() if value is not None}
+    settings = service.settings()
+    if service.named_url is None and not _is_running(settings) and _is_offline(service, settings):
+        click.echo(json.dumps(_create_offline(settings, document)))
+        click.echo(
+            f"facetd: the key is in {settings.data_dir}, which no service uses now; "
+            "it holds from its next start",
+            err=True,
+        )
+        return
+    client = service.client()
+    if not allowed:
+        has_keys = bool(_existing(client))
+        document["actions"] = ["search"] if has_keys else list(ACTIONS)
+    click.echo(json.dumps(client.request("POST", "/_keys", json.dumps(document).encode())))
+
+
+@keys.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@with_service
+def list_(service: ServiceOptions, as_json: bool) -> None:
+    """List the keys, without the secrets, which nobody has."""
+    found = service.client().request("GET", "/_keys")
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    print_table(
+        ("id", "actions", "indexes", "filter", "expires", "description"),
+        [
+            (
+                key["id"],
+                ", ".join(key["actions"]),
+                ", ".join(key["indexes"]),
+                key["filter"] or "",
+                key["expires_at"] or "never",
+                key["description"],
+            )
+            for key in found["keys"]
+        ],
+        empty="there are no keys: every request is allowed",
+    )
+
+
+@keys.command("remove")
+@click.argument("key_id")
+@with_service
+def remove(service: ServiceOptions, key_id: str) -> None:
+    """Remove the key with the id KEY_ID (facetd keys list shows the ids)."""
+    click.echo(json.dumps(service.client().request("DELETE", f"/_keys/{key_id}")))
+
+
+def _listed(texts: tuple[str, ...]) -> list[str]:
+    """Return what was repeated or separated by commas, each once."""
+    parts = (part.strip() for text in texts for part in text.split(","))
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+def _existing(client: Client) -> list[dict[str, Any]]:
+    """Return the keys that the service has."""
+    found: list[dict[str, Any]] = client.request("GET", "/_keys")["keys"]
+    return found
+
+
+def _is_running(settings: Settings) -> bool:
+    """Return whether somebody owns the data directory."""
+    if not settings.data_dir.exists():
+        return False
+    try:
+        os.close(acquire_lock(settings.data_dir, wait_seconds=0))
+    except DataDirectoryError:
+        return True
+    return False
+
+
+def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
+    """Return whether the key is for a data directory; else for the service at the usual address.
+
+    A directory that nobody named and that is not there is not made in passing: a service that
+    runs elsewhere would stay open, and its owner would believe otherwise.
+
+    Raises:
+        ClientError: there is neither.
+    """
+    is_named = service.has("data_dir") or bool(os.environ.get("FACETD_DATA_DIR"))
+    if is_named or data_directory.manifest_path(settings.data_dir).exists():
+        return True
+    client = service.client()
+    try:
+        client.request("GET", "/_health")
+    except ClientError as error:
+        if error.status:
+            return False  # somebody is there, and will say what is wrong
+        raise ClientError(
+            f"no facetd runs at {client.url}, and {settings.data_dir} holds no data; name the "
+            "service with --url, or the data directory to be with --data-dir"
+        ) from error
+    return False
+
+
+def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
+    """Make a key in the catalog of a service that does not run."""
+    from coordinator.cluster.catalog import Catalog
+    from coordinator.http.security import add_key, stored_keys
+
+    async def create() -> dict[str, Any]:
+        data_directory.create(settings.data_dir)
+        lock = acquire_lock(settings.data_dir)
+        try:
+            manifest = data_directory.read_manifest(settings.data_dir)
+            num_shards = settings.shards if manifest is None else manifest.shards
+            catalog = Catalog.open(settings.data_dir, num_shards)
+            if not document["actions"]:
+                document["actions"] = ["search"] if stored_keys(catalog) else list(ACTIONS)
+            shown, token = await add_key(catalog, document, settings.limits)
+            return {**shown, "key": token}
+        finally:
+            os.close(lock)
+
+    return asyncio.run(create())

@@ -1,0 +1,78 @@
+"""The manual page facetd(1), made from the commands and their help texts (pure)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import click
+
+_ENVIRONMENT = (
+    ("FACETD_URL", "The service that commands talk to."),
+    ("FACETD_KEY", "The API key that commands send."),
+    ("FACETD_CONFIG_FILE", "A TOML file with settings."),
+    ("FACETD_NAME", "Any setting NAME, in capitals: FACETD_PORT, FACETD_DATA_DIR."),
+)
+_STATUSES = (("0", "Done."), ("1", "Failed; a line on stderr says why."), ("2", "Wrong use."))
+
+
+def manual(ctx: click.Context) -> str:
+    """Return the page as troff.
+
+    Args:
+        ctx: of the group of all commands.
+    """
+    group = ctx.command
+    assert isinstance(group, click.Group)
+    lines = [
+        f'.TH FACETD 1 "" "facetd {version("facetd")}" "User Commands"',
+        ".SH NAME",
+        f"facetd \\- {_escaped((group.help or '').splitlines()[0].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        ".B facetd",
+        "COMMAND [OPTIONS] [ARGUMENTS]",
+        ".SH COMMANDS",
+    ]
+    for path, command in _commands(group, ()):
+        lines += _section(path, command)
+    lines.append(".SH ENVIRONMENT")
+    for name, text in _ENVIRONMENT:
+        lines += [".TP", f".B {name}", _escaped(text)]
+    lines.append(".SH EXIT STATUS")
+    for status, text in _STATUSES:
+        lines += [".TP", f".B {status}", _escaped(text)]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(
+    group: click.Group, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield all commands that are not hidden, those of groups after the group."""
+    for name in sorted(group.commands):
+        command = group.commands[name]
+        if command.hidden:
+            continue
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from _commands(command, (*path, name))
+
+
+def _section(path: tuple[str, ...], command: click.Command) -> list[str]:
+    """Return the lines about one command."""
+    ctx = click.Context(command, info_name=" ".join(path))
+    arguments = " ".join(command.collect_usage_pieces(ctx))
+    lines = [f".SS {_escaped('facetd ' + ' '.join(path) + ' ' + arguments)}"]
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        lines += [".PP", _escaped(" ".join(paragraph.split()))]
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None and isinstance(parameter, click.Option):
+            lines += [".TP", f".B {_escaped(record[0])}", _escaped(" ".join(record[1].split()))]
+    return lines
+
+
+def _escaped(text: str) -> str:
+    """Return a text that troff prints as it stands."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text[:1] in (".", "'") else text

@@ -1,0 +1,96 @@
+"""Commands that run processes: serve, demo, coordinator, shard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from common.process import logs
+from coordinator.cli.options import is_given, load_settings, with_settings
+
+SERVICE_SETTINGS: Final = (
+    "host",
+    "port",
+    "shards",
+    "data_dir",
+    "snapshot_dir",
+    "insecure",
+    "allowed_hosts",
+    "allowed_origins",
+    "log_level",
+    "log_style",
+    "result_cache_bytes",
+    "slow_query_ms",
+)
+
+
+@click.command()
+@with_settings(*SERVICE_SETTINGS)
+@click.pass_context
+def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+    """Run the service in the foreground: all shards and the coordinator.
+
+    It listens on http://127.0.0.1:3000 and stores everything in ./facetd-data unless told
+    otherwise. Ctrl-C or SIGTERM stops it in order; a kill at any moment loses nothing.
+    """
+    from coordinator.process.supervisor import Supervisor
+
+    settings = load_settings(config_file, flags)
+    logs.configure("supervisor", level=settings.log_level, style=settings.log_style)
+    ctx.exit(Supervisor(settings).run())
+
+
+@click.command()
+@with_settings(*SERVICE_SETTINGS, "shard_addresses")
+@click.option("--parent-pipe", type=int, hidden=True)
+@click.option("--lock", type=int, hidden=True)
+@click.pass_context
+def coordinator(
+    ctx: click.Context,
+    /,
+    config_file: Path | None,
+    parent_pipe: int | None,
+    lock: int | None,
+    **flags: Any,
+) -> None:
+    """Run the coordinator alone, for shards that run elsewhere.
+
+    Name each shard with --shard HOST:PORT, in their order.
+    """
+    from coordinator.process.coordinator import run
+
+    settings = load_settings(config_file, flags)
+    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe))
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def shard(arguments: tuple[str, ...]) -> None:
+    """Run one shard alone; facetd shard --help tells more."""
+    # Another program: the coordinator's code imports nothing of the shard's.
+    os.execv(sys.executable, [sys.executable, "-m", "shard", *arguments])
+
+
+@click.command()
+@with_settings("host", "port", "shards", "data_dir", "log_level")
+@click.pass_context
+def demo(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+    """Run the service with an index of films to play with.
+
+    The data go to ./facetd-demo-data unless --data-dir names another folder.
+    """
+    from coordinator.demo import load_films
+    from coordinator.process.supervisor import Supervisor
+
+    if not is_given(flags, "data_dir") and not os.environ.get("FACETD_DATA_DIR"):
+        flags["data_dir"] = "facetd-demo-data"
+    settings = load_settings(config_file, flags)
+    logs.configure("supervisor", level=settings.log_level, style=settings.log_style)
+    ctx.exit(Supervisor(settings, lambda: load_films(settings)).run())

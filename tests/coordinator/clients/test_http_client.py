@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.clients.http_client import Client, ClientError, error_of
+
+Serve = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a server that answers every request with `{}` and notes its path."""
+    servers: list[http.server.ThreadingHTTPServer] = []
+
+    def start(
+        context: ssl.SSLContext | None = None, content: bytes = b"{}"
+    ) -> tuple[int, list[str]]:
+        paths: list[str] = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                paths.append(self.path)
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server.server_address[1], paths
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("path", ["/search", "/search/", "/a/b%20c", ""])
+def test_a_path_in_the_url_stands_before_every_path(serve: Serve, path: str) -> None:
+    port, paths = serve()
+    client = Client(f"http://127.0.0.1:{port}{path}")
+    client.request("GET", "/_health")
+    assert b"".join(client.stream("/films/items")) == b"{}"
+    prefix = path.rstrip("/")
+    assert paths == [f"{prefix}/_health", f"{prefix}/films/items"]
+    assert client.url == f"http://127.0.0.1:{port}{prefix}"
+
+
+def test_https_is_spoken_and_certificates_are_checked(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", str(key), "-out", str(certificate), "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    port, paths = serve(context)
+    with pytest.raises(ClientError, match="CERTIFICATE_VERIFY_FAILED"):
+        Client(f"https://localhost:{port}/x").request("GET", "/_health")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    Client(f"https://localhost:{port}/x").request("GET", "/_health")
+    assert paths == ["/x/_health"]
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host", "http://", "http://host:x", "http://h/?a=b", "http://u:p@h"]
+)
+def test_what_is_no_address_of_a_service_is_refused(url: str) -> None:
+    with pytest.raises(ClientError, match="the URL must be http://HOST:PORT or https://"):
+        Client(url)
+
+
+def test_what_is_not_facetd_is_told(serve: Serve) -> None:
+    port, _ = serve(content=b"<html>")
+    with pytest.raises(ClientError, match="is not facetd"):
+        Client(f"http://127.0.0.1:{port}").request("GET", "/_health")
+
+
+def test_each_mistake_is_told_once() -> None:
+    errors = [{"line": 2, "message": "line 2: a"}, {"line": 5, "message": "line 5: b"}]
+    answer = {"error": {"code": "c", "message": "line 2: a (and 1 more)", "errors": errors}}
+    assert str(error_of(400, json.loads(json.dumps(answer)))) == (
+        "line 2: a (and 1 more) (400 c)\n  line 5: b"
+    )
