@@ -109,10 +109,7 @@ _BETWEEN_CLOSED: Final = 3
 
 _CODES: Final[Mapping[int, tuple[str, str]]] = {
     INCOMPLETE: ("invalid_json", "it ends in the middle of a value"),
-    BAD_VALUE: (
-        "invalid_json",
-        'a JSON value must begin here: an object {…}, a list […], a text "…", a number or a literal',
-    ),
+    BAD_VALUE: ("invalid_json", "a value must begin here"),
     BAD_KEY: ("invalid_json", "a key in double quotes must stand here"),
     NO_COLON: ("invalid_json", "a colon must follow the key"),
     NO_COMMA_IN_OBJECT: ("invalid_json", "a comma or the end of the object must follow"),
@@ -124,7 +121,7 @@ _CODES: Final[Mapping[int, tuple[str, str]]] = {
     reason.LONE_SURROGATE: ("invalid_json", "a surrogate escape must be one of a pair"),
     TRAILING_CONTENT: ("invalid_json", "nothing may follow here"),
     FAR_TOO_DEEP: ("too_deep", "values may be nested {json_depth_max} deep"),
-    NOT_AN_OBJECT: ("invalid_item", 'an item must be an object such as {"id": 1, "name": "sea"}'),
+    NOT_AN_OBJECT: ("invalid_item", "an item must be an object"),
     TOO_DEEP: ("too_deep", "values may be nested {json_depth_max} deep"),
     TOO_MANY_FIELDS: (
         "too_many_fields",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import click
 
 from coordinator.cli import copies, indexes, items, keys, loading, processes, shell
-from coordinator.cli.group import Group
+from coordinator.cli.group import CommandGroup
 
 _COMMANDS = (
     *(processes.serve, processes.demo, processes.coordinator, processes.shard),
@@ -31,7 +31,8 @@ _COMMANDS = (
 
 
 @click.group(
-    cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="facetd", prog_name="facetd")
 def main() -> None:

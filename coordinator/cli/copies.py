@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from coordinator.clients.http_client import ClientError
 from coordinator.cli.options import ServiceOptions, load_settings, with_service, with_settings
+from coordinator.clients.http_client import ClientError
 
 
 @click.command()

@@ -26,7 +26,7 @@ SECTIONS: Final = (
 """Headings of the help, and the commands under each in their order."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that turns our errors into a line on stderr, and lists commands under headings."""
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from coordinator.clients.http_client import Client, ClientError, index_path
 from coordinator.cli.options import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
+from coordinator.clients.http_client import Client, ClientError, index_path
 
 
 @click.command()

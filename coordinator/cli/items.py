@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, Final
 import click
 
 from coordinator.cli import opensearch
-from coordinator.clients.http_client import index_path
 from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
 from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.clients.http_client import index_path
 
 _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}
 
@@ -73,7 +73,7 @@ def search(
     type=click.Choice(["ndjson", "opensearch", "opensearch-mapping"]),
     default="ndjson",
     show_default=True,
-    help="opensearch: for POST /_bulk; opensearch-mapping: no items, for PUT of the index.",
+    help="Write items, a body for POST /_bulk, or no items but the body for PUT of the index.",
 )
 @with_service
 def export(service: ServiceOptions, index: str, output: BinaryIO, style: str) -> None:

@@ -12,9 +12,9 @@ import click
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
-from coordinator.clients.http_client import Client, ClientError
 from coordinator.cli.options import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
+from coordinator.clients.http_client import Client, ClientError
 from coordinator.settings import Settings
 
 ACTIONS: Final = ("search", "write", "configure", "admin")

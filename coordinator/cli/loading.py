@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from coordinator.clients.http_client import Client, ClientError, index_path
 from coordinator.cli.indexes import read_object
 from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.clients.http_client import Client, ClientError, index_path
 
 READ_BYTES = 256 * 1024
 

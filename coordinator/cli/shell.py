@@ -10,9 +10,9 @@ from typing import Any, Final
 import click
 
 from coordinator import settings as settings_module
-from coordinator.clients.http_client import ClientError
 from coordinator.cli.manual import manual
 from coordinator.cli.options import with_settings
+from coordinator.clients.http_client import ClientError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 

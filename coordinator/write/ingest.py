@@ -655,6 +655,12 @@ class Ingest:
             ) from None
 
 
+_ITEMS_FORM: Final = (
+    '; the body must be items as JSON objects, one a line or in one array, such as {"id": 1, '
+    '"name": "sea"}; facetd load also reads CSV, TSV and Parquet'
+)
+
+
 class _Errors:
     """The bad items of a body: all are counted, the first ones listed."""
 
@@ -681,6 +687,8 @@ class _Errors:
             return
         first = self.listed[0]
         more = f" (and {self.num - 1} more)" if self.num > 1 else ""
+        if first.get("line") == 1 and first["code"] in ("invalid_json", "invalid_item"):
+            more += _ITEMS_FORM
         raise InvalidRequest(
             f"{first['message']}{more}; nothing was stored",
             code=first["code"],

@@ -464,6 +464,26 @@ class TestBulk:
         assert [error["line"] for error in caught.value.details["errors"]] == [2, 4]
         assert all_documents(service.shards, index.number) == []
 
+    @pytest.mark.parametrize(
+        ("body", "message"),
+        [
+            (b'{"id":1}\n{"id":}', "line 2, byte 7: "),
+            (b'[{"id":1},{"id":}]', "item 1, byte 17: "),
+            (b"id,name\n1,sea\n", "line 1, byte 1: "),
+        ],
+    )
+    async def test_a_place_is_named_once_and_what_is_no_json_is_told_what_is(
+        self, make_service: MakeService, body: bytes, message: str
+    ) -> None:
+        service = await make_service()
+        index = await service.configure()
+        with pytest.raises(InvalidRequest) as raised:
+            await service.ingest.bulk(index, _chunks(body))
+        text = raised.value.message
+        assert text.startswith(message)
+        assert text.count("byte") == 1
+        assert ("facetd load also reads CSV" in text) == (b"," in body[:4])
+
     async def test_bad_items_are_skipped_on_request(self, make_service: MakeService) -> None:
         service = await make_service()
         index = await service.configure()

@@ -1,0 +1,104 @@
+"""Help, completion and the man page: all made from the commands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from coordinator.cli.commands import main
+from coordinator.cli.group import SECTIONS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def _all(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from _all(command, f"{path}{name} ")
+
+
+def test_every_command_and_option_is_described_in_a_sentence() -> None:
+    for path, command in _all(main):
+        first = (command.help or "").strip().split("\n\n")[0]
+        assert re.match(r"[A-Z].*\.$", first, re.DOTALL), path
+        if path == "config":
+            continue  # its options are the settings
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert re.match(r"[A-Z]", parameter.help or ""), (path, parameter.name)
+
+
+def test_every_command_stands_under_a_heading() -> None:
+    listed = [name for _, names in SECTIONS for name in names]
+    assert set(main.commands) <= set(listed)
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    assert "Run a service:" in text
+    assert "More:" not in text
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    result = CliRunner().invoke(main, ["serch"])
+    assert result.exit_code == 2
+    assert "did you mean search?" in result.output
+
+
+def test_the_man_page_names_every_command(tmp_path: Path) -> None:
+    page = tmp_path / "man1" / "facetd.1"
+    assert CliRunner().invoke(main, ["man", "--output", str(page)]).exit_code == 0
+    text = page.read_text()
+    assert text.startswith(".TH FACETD 1")
+    for path, _ in _all(main):
+        assert f".SS facetd {path} ".replace("-", "\\-") in text
+    # The unit names this page, and says how it is installed.
+    unit = (ROOT / "deploy/systemd/facetd.service").read_text()
+    assert "Documentation=man:facetd(1)" in unit
+    assert "facetd man --output /usr/local/share/man/man1/facetd.1" in unit
+    if shutil.which("man"):
+        shown = subprocess.run(
+            ["man", "--warnings", "-l", str(page)], capture_output=True, text=True, check=True
+        )
+        assert "facetd load" in shown.stdout
+        assert shown.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("shell", "file"),
+    [
+        ("bash", ".local/share/bash-completion/completions/facetd"),
+        ("zsh", ".local/share/zsh/site-functions/_facetd"),
+        ("fish", ".config/fish/completions/facetd.fish"),
+    ],
+)
+def test_completion_is_installed_where_the_shell_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str, file: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    result = CliRunner(env={"SHELL": f"/bin/{shell}"}).invoke(main, ["completion", "install"])
+    assert result.exit_code == 0, result.output
+    assert "_FACETD_COMPLETE" in (tmp_path / file).read_text()
+
+
+def test_commands_are_completed() -> None:
+    environment = {
+        "_FACETD_COMPLETE": "bash_complete",
+        "COMP_WORDS": "facetd sea",
+        "COMP_CWORD": "1",
+    }
+    result = CliRunner(env=environment).invoke(main, [], prog_name="facetd")
+    assert "search" in result.output
+
+
+def test_an_unknown_shell_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner(env={"SHELL": "/bin/csh"}).invoke(main, ["completion", "show"])
+    assert result.exit_code == 1
+    assert "name one of bash, zsh, fish" in result.output
