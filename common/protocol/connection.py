@@ -87,6 +87,13 @@ DEFAULT_TIMEOUT_MS = 5_000
 
 NONCE_BYTES = 16
 
+HANDSHAKE_SECONDS = 5.0
+"""Within which whoever connects must have said an acceptable `hello`."""
+
+STRANGERS_MAX = 256
+"""Connections that have not said it yet; at the bound the oldest has to go. A coordinator has one,
+and says hello as soon as it is connected."""
+
 PAUSE_SECONDS = 0.5
 """A timer that rings so late means that this process, not the peer, has been asleep."""
 
@@ -185,6 +192,9 @@ class RpcServer:
     opened before is what it has given up. It is welcomed when the calls of the older ones are
     finished, so what the welcome says about writes (`seq_max`) is the last word.
 
+    Connections without an accepted `hello` are bounded in number and time, so that nobody who does
+    not know the secret can take the process's descriptors.
+
     Args:
         handlers: by method name, without `hello`.
         authenticate: checks the first frame of every connection.
@@ -207,6 +217,7 @@ class RpcServer:
         }
         self.attachers = {method: handler.attach for method, handler in handlers.items()}
         self.connections: set[ServerConnection] = set()
+        self._strangers: dict[ServerConnection, asyncio.TimerHandle] = {}  # oldest first
         self.num_in_flight = 0
         self._idle: list[asyncio.Future[None]] = []
         self._server: asyncio.Server | None = None
@@ -245,6 +256,28 @@ class RpcServer:
                 if not idle.done():
                     idle.set_result(None)
 
+    def take_in(self, connection: ServerConnection) -> None:
+        """Take in a connection of which nobody knows yet whose it is."""
+        while len(self._strangers) >= STRANGERS_MAX:
+            next(iter(self._strangers)).abort("too many connections without hello")
+        loop = asyncio.get_running_loop()
+        # In a context of its own: the timer is for no request.
+        self._strangers[connection] = loop.call_later(
+            HANDSHAKE_SECONDS, connection.abort, "no hello in time", context=Context()
+        )
+        self.connections.add(connection)
+
+    def acknowledge(self, connection: ServerConnection) -> None:
+        """Note that a connection has said an acceptable `hello`."""
+        timer = self._strangers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+    def let_go(self, connection: ServerConnection) -> None:
+        """Forget a connection that has ended, or is about to."""
+        self.acknowledge(connection)
+        self.connections.discard(connection)
+
     def end_others(self, current: ServerConnection) -> None:
         """End all connections that were accepted before."""
         for connection in list(self.connections):
@@ -266,13 +299,13 @@ class ServerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Challenge whoever it is."""
         self._transport = cast(asyncio.Transport, transport)
-        self._server.connections.add(self)
+        self._server.take_in(self)
         self._write(encode_challenge(self._nonce))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let calls in flight finish (a write is complete or absent); nobody hears the answer."""
         self._transport = None
-        self._server.connections.discard(self)
+        self._server.let_go(self)
 
     def pause_writing(self) -> None:
         """Read no further calls from a peer that does not take its answers."""
@@ -288,6 +321,13 @@ class ServerConnection(asyncio.Protocol):
         """Close after what was written has been sent."""
         if self._transport is not None:
             self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once, whatever was not sent."""
+        _log.debug("connection closed", reason=reason)
+        self._server.let_go(self)
+        if self._transport is not None:
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Answer every call that is complete."""
@@ -319,6 +359,7 @@ class ServerConnection(asyncio.Protocol):
         except ServiceError as error:
             self._refuse(request.msgid, error)
             return
+        server.acknowledge(self)
         server.end_others(self)
         if server.num_in_flight:
             task = asyncio.ensure_future(self._welcome_when_idle(request.msgid, hello))

@@ -6,9 +6,10 @@ nothing else (aiohttp's own takes 5 µs).
 
 The body. A JSON body is read whole, within a deadline and a limit; a bulk body is a stream of
 chunks, each of which must come within the deadline. Either may be compressed (gzip, deflate, br):
-the limit counts the bytes that come out, and no chunk is ever inflated beyond what is wanted next,
-so a small bomb takes no memory. `Expect: 100-continue` is answered when a route begins to read,
-so a client that is refused before never sends its body.
+the limit counts the bytes that arrive and those that come out, and no chunk is ever inflated beyond
+what is wanted next, so a small bomb takes no memory. Other requests get their turn after each part.
+`Expect: 100-continue` is answered when a route begins to read, so a client that is refused before
+never sends its body.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
 
 INFLATED_CHUNK_BYTES: Final = 256 * 1024
 """How much of a compressed body is inflated at a time."""
+COMPRESSED_PART_BYTES: Final = 16 * 1024
+"""How much of it the decoder gets at a time: what follows a gzip member is copied for each one."""
+GZIP_MEMBERS_MAX: Final = 1_000
+GZIP_MEMBER_BYTES_MIN: Final = 256
+"""A gzip body may have so many members, and one more for each so many bytes: a member costs some
+microseconds even if nothing is in it."""
 
 _ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
 
@@ -272,10 +279,12 @@ class Request:
         payload = self._payload
         body = bytearray()
         chunk = first
-        num_taken = 0
+        num_received = num_taken = 0
         try:
             while True:
-                for part in (chunk,) if inflate is None else inflate.feed(chunk):
+                num_received += len(chunk)
+                self._check_size(num_received, bytes_max)
+                async for part in _inflated(chunk, inflate):
                     budget.take(len(part))
                     num_taken += len(part)
                     self._check_size(num_taken, bytes_max)
@@ -310,14 +319,16 @@ class Request:
         bytes_max = ByteLimit(limits, limit_name)
         self._begin_body(bytes_max)
         inflate = self._inflater()
-        num_bytes = 0
+        num_received = num_bytes = 0
         try:
             while not payload.at_eof():
                 chunk = payload.read_nowait()
                 if not chunk and not payload.at_eof():
                     async with asyncio.timeout(limits.body_timeout_ms / 1000):
                         chunk = await payload.readany()
-                for part in (chunk,) if inflate is None else inflate.feed(chunk):
+                num_received += len(chunk)
+                self._check_size(num_received, bytes_max)
+                async for part in _inflated(chunk, inflate):
                     num_bytes += len(part)
                     self._check_size(num_bytes, bytes_max)
                     if part:
@@ -360,7 +371,7 @@ class Request:
         if num_bytes > bytes_max.value:
             raise PayloadTooLarge(
                 f"the body has more than {bytes_max.limits.shown(bytes_max.name)} bytes "
-                "(after decompression)"
+                "(before or after decompression)"
             )
 
     @property
@@ -448,6 +459,16 @@ def _broken_body() -> InvalidRequest:
     )
 
 
+async def _inflated(chunk: bytes, inflate: Inflater | None) -> AsyncIterator[bytes]:
+    """Yield what a chunk of a body inflates to; other requests have their turn after each part."""
+    if inflate is None:
+        yield chunk
+        return
+    for part in inflate.feed(chunk):
+        yield part
+        await asyncio.sleep(0)
+
+
 class Inflater:
     """Inflates a stream in bounded parts.
 
@@ -459,17 +480,22 @@ class Inflater:
         self._is_brotli = encoding == "br"
         self._stream: Any = None
         self._is_finished = False
+        self._num_fed = 0
+        self._num_members = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield what a chunk inflates to, in parts of at most `INFLATED_CHUNK_BYTES` (roughly).
 
         Raises:
-            InvalidRequest: code invalid_encoding; the data are not what the header says.
+            InvalidRequest: code invalid_encoding; the data are not what the header says, or a gzip
+                stream has too many members.
         """
-        if not chunk:
-            return
+        feed = self._feed_brotli if self._is_brotli else self._feed_zlib
         try:
-            yield from self._feed_brotli(chunk) if self._is_brotli else self._feed_zlib(chunk)
+            for start in range(0, len(chunk), COMPRESSED_PART_BYTES):
+                part = chunk[start : start + COMPRESSED_PART_BYTES]
+                self._num_fed += len(part)
+                yield from feed(part)
         except (zlib.error, brotli.error):
             raise InvalidRequest(
                 f"the body is no valid {self._encoding} stream", code="invalid_encoding"
@@ -512,14 +538,25 @@ class Inflater:
                 # gzip files may be several streams one after the other.
                 if self._encoding == "deflate":
                     raise zlib.error("data behind the end")
-                self._stream = zlib.decompressobj(31)
-                self._is_finished = False
+                self._begin_member()
             stream = self._stream
             part = stream.decompress(chunk, INFLATED_CHUNK_BYTES)
             yield part
             self._is_finished = stream.eof
             chunk = stream.unused_data if stream.eof else stream.unconsumed_tail
             is_full = not stream.eof and len(part) == INFLATED_CHUNK_BYTES
+
+    def _begin_member(self) -> None:
+        """Go on with the next member of a gzip stream."""
+        self._num_members += 1
+        if self._num_members > GZIP_MEMBERS_MAX + self._num_fed // GZIP_MEMBER_BYTES_MIN:
+            raise InvalidRequest(
+                f"the body is a gzip stream of more than {GZIP_MEMBERS_MAX} members, most of them "
+                f"of less than {GZIP_MEMBER_BYTES_MIN} bytes; compress it as one",
+                code="invalid_encoding",
+            )
+        self._stream = zlib.decompressobj(31)
+        self._is_finished = False
 
     def _window_bits(self, first_byte: int) -> int:
         """Return zlib's way to say which wrapper is expected: gzip 31, zlib 15, raw -15."""

@@ -29,12 +29,19 @@ if TYPE_CHECKING:
 
 async def configure(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/configuration`: creates the index, or changes it live."""
-    # An empty body is an empty configuration, as it is for a search.
+    name = request.arguments[0]
+    if not request.body and name in services.catalog.indexes:
+        # A body that got lost (`curl -d @missing.json` sends none) must not wipe what is there.
+        raise InvalidRequest(
+            f"the body is empty, and index {name!r} has a configuration; send {{}} for one without "
+            "settings",
+            code="invalid_body",
+        )
     document = decode_json(request.body, services.settings.limits) if request.body else {}
     # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms as
     # its deadline, not that of a search.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    _, warnings = await services.ingest.configure(request.arguments[0], document, deadline)
+    _, warnings = await services.ingest.configure(name, document, deadline)
     return json_answer({"status": "configuration accepted", "warnings": warnings})
 
 

@@ -303,3 +303,15 @@ async def test_snapshot_stays_while_an_index_is_restored_from_it(web: Web) -> No
     assert (refused.status, refused.code) == (409, "snapshot_in_use")
     assert removed.status == 200
     assert not folder.exists()
+
+
+async def test_empty_body_makes_an_index_and_replaces_none(web: Web) -> None:
+    before = (await web.get("/films/configuration")).json
+    refused = await web.send(request("POST", "/films/configuration", b""))
+    made = await web.send(request("POST", "/new/configuration", b""))
+    assert (refused.status, refused.json["error"]["code"]) == (400, "invalid_body")
+    assert "{}" in refused.json["error"]["message"]
+    assert (await web.get("/films/configuration")).json == before
+    assert made.status == 200
+    again = await web.send(request("POST", "/new/configuration", b"{}"))
+    assert again.status == 200

@@ -434,3 +434,40 @@ async def test_the_same_over_a_real_socket() -> None:
     await shard.server.close()
     with pytest.raises(Unavailable):
         await RpcClient.connect("127.0.0.1", port, HELLO)
+
+
+async def test_who_does_not_say_hello_has_to_go_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HANDSHAKE_SECONDS", 0.01)
+    shard = Shard()
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    open_link(shard.server, on_close=ended.set_result)
+    known, _ = await connect(shard.server, HELLO)
+    async with asyncio.timeout(5):
+        await ended
+    assert len(shard.server.connections) == 1
+    assert (await known.call("get", _get(b"5"), GetResponse)).document == b"5"
+
+
+async def test_who_does_not_say_hello_keeps_nobody_out() -> None:
+    shard = Shard()
+    known, _ = await connect(shard.server, HELLO)
+    for _ in range(connection.STRANGERS_MAX + 50):
+        open_link(shard.server)
+    await asyncio.sleep(0)
+    assert len(shard.server.connections) == connection.STRANGERS_MAX + 1
+    assert known.is_open
+    successor, _ = await connect(shard.server, HELLO)
+    assert (await successor.call("get", _get(b"5"), GetResponse)).document == b"5"
+
+
+@pytest.mark.parametrize("hello", [HELLO, Hello(PROTOCOL_VERSION, "guess", 0, 2)])
+async def test_strangers_are_forgotten_when_they_are_known_or_gone(hello: Hello) -> None:
+    shard = Shard()
+    client, link = open_link(shard.server)
+    await asyncio.gather(client.greet(hello), return_exceptions=True)
+    assert not shard.server._strangers or hello is not HELLO
+    link.cut()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not shard.server._strangers
+    assert not shard.server.connections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zlib
 from collections.abc import Callable
 
@@ -12,7 +13,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest, Unavailable
-from coordinator.http.request import INFLATED_CHUNK_BYTES, ByteBudget, Inflater, origin_form
+from coordinator.http.request import (
+    COMPRESSED_PART_BYTES,
+    GZIP_MEMBERS_MAX,
+    INFLATED_CHUNK_BYTES,
+    ByteBudget,
+    Inflater,
+    origin_form,
+)
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -76,6 +84,41 @@ def test_gzip_of_several_members_is_one_body() -> None:
     data = gzip.compress(b"one,") + gzip.compress(b"two")
 
     assert b"".join(inflate("gzip", data, 3)) == b"one,two"
+
+
+def test_gzip_members_are_bounded_by_their_bytes() -> None:
+    empty = gzip.compress(b"")
+    allowed = empty * GZIP_MEMBERS_MAX + gzip.compress(b"rest")
+    assert b"".join(inflate("gzip", allowed, 1 << 20)) == b"rest"
+    large = gzip.compress(bytes(random.Random(5).randbytes(1_000)))
+    assert len(inflate("gzip", large * 2_000, 1 << 20)) >= 2_000
+
+    with pytest.raises(InvalidRequest, match="members") as caught:
+        inflate("gzip", empty * 100_000, 1 << 20)
+
+    assert caught.value.code == "invalid_encoding"
+
+
+def test_decoder_copies_little_of_what_follows_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    real = zlib.decompressobj
+
+    class Spy:
+        def __init__(self, window_bits: int) -> None:
+            self._real = real(window_bits)
+
+        def decompress(self, data: bytes, max_length: int) -> bytes:
+            fed.append(len(data))
+            return self._real.decompress(data, max_length)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", Spy)
+    data = gzip.compress(b"x") * 1_000
+
+    assert b"".join(inflate("gzip", data, 1 << 20)) == b"x" * 1_000
+    assert max(fed) <= COMPRESSED_PART_BYTES
 
 
 def test_budget_is_never_exceeded_and_comes_back() -> None:
