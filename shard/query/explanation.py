@@ -24,7 +24,6 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.query import MatchKind, Phrase, Word
 from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
-from shard.query.phrase import find_phrase
 from shard.query.prepared import PreparedQuery
 from shard.query.text_search import Evaluation
 from shard.segment.field_lengths import DECODED_LENGTHS
@@ -128,11 +127,7 @@ def _explain_clause(
 ) -> dict[str, Any]:
     clause = scored.clause
     if isinstance(clause, Phrase):
-        bits = np.zeros((evaluation.index.num_docs + 63) >> 6, np.uint64)
-        bits[doc >> 6] = np.uint64(1) << np.uint64(doc & 63)
-        found = find_phrase(
-            evaluation.index, clause.words, is_prefix=clause.is_prefix, allowed=bits
-        )
+        found = evaluation.find_phrase(clause, NO_BITS, np.array([doc], np.uint32))
         text = " ".join(clause.words)
         occurrences = [
             _occurrence(evaluation, registry, doc, text, "phrase", int(field), int(freq), 1.0)
@@ -209,9 +204,7 @@ def _word_occurrences(
             )
     if tier == 0:
         for phrase in expansion.phrases:
-            bits = np.zeros((index.num_docs + 63) >> 6, np.uint64)
-            bits[doc >> 6] = np.uint64(1) << np.uint64(doc & 63)
-            entries = find_phrase(index, phrase, is_prefix=False, allowed=bits)
+            entries = evaluation.find_phrase(Phrase(phrase), NO_BITS, np.array([doc], np.uint32))
             occurrences += [
                 _occurrence(
                     evaluation, registry, doc, " ".join(phrase), "synonym", int(f), int(n), 1.0

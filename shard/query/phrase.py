@@ -1,16 +1,18 @@
 """Phrases: in which fields of which documents do words stand next to each other, in order?
 
-    "green mile"       green  doc 3 title 0, 9      rarest word: every place is a seed
-                       mile   doc 3 title 1         a seed lives if mile stands one behind it
-                       ──▶    doc 3 title, once
+    "green mile"    1  documents that have both       bitsets and posting lists, no position read
+                    2  green   doc 3 title 0, 9       rarest word: each position is a seed
+                    3  mile    doc 3 title 1          a seed lives if mile follows it by one
+                       ──▶     doc 3 title, once
 
-The rarest word's places are listed; each other word is then walked along these entries only (blocks
-without them are left out) and must have a place at the right distance. What lives is counted by
-entry: it is scored like a term that occurs so often.
+Most documents of a word lack another one, so documents are intersected first; the positions of the
+rarest word are listed in what is left, and each other word is looked up there at its distance.
+Blocks without such a document are skipped, and so are the positions of entries in between.
 
-A last word that may be half typed is any of its terms, so a seed lives if one of them fits.
+A last word that may be half typed is any of its terms, so a seed lives if one of them fits; it does
+not narrow the documents.
 
-Cost: the rarest word's entries and positions, and of the others the blocks that meet them.
+Cost: an intersection of documents, then of each word the blocks that meet the common documents.
 """
 
 from __future__ import annotations
@@ -21,18 +23,21 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from shard.query.bm25f import NO_DOCS, NO_FIELDS
+from shard.query.expansion import ALL_LANGUAGES
+from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.positions import Positions, decode_varint, skip_varints
 from shard.segment.postings import (
-    BLOCK_ENTRIES,
     Entries,
     PostingLists,
     block_offset,
     count_blocks,
-    decode_block,
+    decode_entry,
     gallop,
     locate_block,
-    new_block,
     next_block,
+    open_block,
+    skip_to,
+    sum_freqs,
 )
 
 if TYPE_CHECKING:
@@ -42,77 +47,111 @@ if TYPE_CHECKING:
 
     from shard.segment.text_index import TextIndex
 
-_ONE: Final = np.uint64(1)
-_S32: Final = np.uint64(32)
 NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
 
 @arguments
 class _Seeds(NamedTuple):
-    """The places of the rarest word.
+    """The positions of the rarest word.
 
     Attributes:
-        docs: document of each of its entries.
+        docs: document of each of its entries, ascending.
         fields: field of each.
-        starts: first place of each, with a sentinel.
-        places: entry << 32 | position.
-        levels: how many words each has at their distance.
+        starts: its first position, with a sentinel.
+        places: positions, ascending within an entry.
+        levels: how many other words stand at their distance from each position.
     """
 
     docs: NDArray[np.uint32]
     fields: NDArray[np.uint16]
     starts: NDArray[np.int64]
-    places: NDArray[np.uint64]
+    places: NDArray[np.uint32]
     levels: NDArray[np.uint8]
 
 
-@kernel("(PostingLists, Positions, int64, uint64[::1])")
-def _list_places(lists: PostingLists, word_positions: Positions, term: Any, allowed: Any) -> Any:
-    """Return documents and fields of a term's entries, and all places: entry << 32 | position."""
-    postings, positions = lists.postings, word_positions.positions
-    num_entries: Any = np.int64(lists.entry_counts[term])
-    entry_docs = np.empty(num_entries, np.uint32)
-    entry_fields = np.empty(num_entries, np.uint16)
-    size = num_entries * 2
-    places = np.empty(size, np.uint64)
-    block = new_block()
-    docs, fields, freqs = block
-    has_allowed = len(allowed) > 0
-    at = lists.posting_starts[term]
-    cursor = word_positions.position_starts[term]
-    left = num_entries
-    num_found = 0
-    num_places = 0
-    while left > 0:
-        count = min(left, BLOCK_ENTRIES)
-        left -= count
-        at = decode_block(postings, at, count, block)
-        for i in range(count):
-            doc = np.int64(docs[i])
-            freq = np.int64(freqs[i])
-            if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
-                cursor = skip_varints(positions, cursor, freq)
+@kernel(
+    lambda types: [
+        kind[::1](kind[::1], types.int64) for kind in (types.uint16, types.uint32, types.int64)
+    ]
+)
+def _longer(array: Any, size: Any) -> Any:
+    """Return a copy of an array with room for more."""
+    longer = np.empty(size, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@kernel("(PostingLists, Positions, int64, uint32[::1])")
+def _list_seeds(lists: PostingLists, word_positions: Positions, term: Any, wanted: Any) -> Any:
+    """Return the entries of a term in the wanted documents, with all their positions.
+
+    Returns:
+        Documents (uint32) and fields (uint16) of the entries, the first position of each with a
+        sentinel (int64), and all positions (uint32).
+    """
+    positions, position_starts, skip_positions = word_positions
+    postings = lists.postings
+    size = len(wanted) + 1
+    entry_docs = np.empty(size, np.uint32)
+    entry_fields = np.empty(size, np.uint16)
+    starts = np.empty(size + 1, np.int64)
+    num_room = 2 * size
+    places = np.empty(num_room, np.uint32)
+    num_found = np.int64(0)
+    num_places = np.int64(0)
+    num_blocks = count_blocks(lists, term)
+    block = np.int64(0)
+    document = np.int64(0)
+    while True:
+        block, document = next_block(lists, term, block, wanted, document)
+        if block == num_blocks or document == len(wanted):
+            break
+        at, count = locate_block(lists, term, block)
+        cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
+        block += 1
+        doc, packing = open_block(postings, at)
+        i = np.int64(0)
+        num_passed = np.int64(0)  # entries of the block whose positions are before the cursor
+        while document < len(wanted):
+            i, doc = skip_to(postings, packing, count, i, doc, wanted[document])
+            if i == count:
+                break
+            document = gallop(wanted, document, np.int64(doc))
+            if document == len(wanted) or wanted[document] != doc:
+                i += 1
                 continue
-            entry_docs[num_found] = docs[i]
-            entry_fields[num_found] = fields[i]
-            if num_places + freq > size:
-                size = 2 * (num_places + freq)
-                more_places = np.empty(size, np.uint64)
-                more_places[:num_places] = places[:num_places]
-                places = more_places
+            field, freq = decode_entry(postings, packing, i)
+            cursor = skip_varints(positions, cursor, sum_freqs(postings, packing, num_passed, i))
+            if num_found == size:  # a document has an entry for each field
+                size *= 2
+                entry_docs = _longer(entry_docs, size)
+                entry_fields = _longer(entry_fields, size)
+                starts = _longer(starts, size + 1)
+            if num_places + freq > num_room:
+                num_room = 2 * (num_places + freq)
+                places = _longer(places, num_room)
+            entry_docs[num_found] = doc
+            entry_fields[num_found] = field
+            starts[num_found] = num_places
             position = np.int64(0)
             for _ in range(freq):
                 delta, cursor = decode_varint(positions, cursor)
                 position += delta
-                places[num_places] = np.uint64(num_found) << _S32 | np.uint64(position)
+                places[num_places] = position
                 num_places += 1
             num_found += 1
-    return entry_docs[:num_found], entry_fields[:num_found], places[:num_places]
+            i += 1
+            num_passed = i
+    starts[num_found] = num_places
+    return (
+        entry_docs[:num_found],
+        entry_fields[:num_found],
+        starts[: num_found + 1],
+        places[:num_places],
+    )
 
 
-@kernel(
-    "void(PostingLists, Positions, uint32[::1], _Seeds, int64, uint8, Entries)", allocates=False
-)
+@kernel("void(PostingLists, Positions, uint32[::1], _Seeds, int64, uint8)", allocates=False)
 def _follow(
     lists: PostingLists,
     word_positions: Positions,
@@ -120,12 +159,20 @@ def _follow(
     seeds: _Seeds,
     distance: Any,
     level: Any,
-    entries: Entries,
 ) -> Any:
-    """Raise seeds from `level` to level + 1 for which one of the terms stands `distance` behind."""
+    """Raise the seeds at `level` that one of the terms follows by `distance` to level + 1.
+
+    Args:
+        lists: of the segment.
+        word_positions: of the segment.
+        terms: ordinals; several where the word is half typed.
+        seeds: positions of the rarest word.
+        distance: from the seed's word to this one; negative where this one comes before.
+        level: how many other words a living seed has had so far.
+    """
     positions, position_starts, skip_positions = word_positions
+    postings = lists.postings
     entry_docs, entry_fields, place_starts, places, levels = seeds
-    docs, fields, freqs = entries
     num_entries = len(entry_docs)
     for term_32 in terms:
         term = np.int64(term_32)
@@ -134,30 +181,34 @@ def _follow(
         block = np.int64(0)
         while True:
             block, entry = next_block(lists, term, block, entry_docs, entry)
-            if block == num_blocks:
+            if block == num_blocks or entry == num_entries:
                 break
             at, count = locate_block(lists, term, block)
             cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
             block += 1
-            decode_block(lists.postings, at, count, entries)
-            num_skipped: Any = np.int64(0)
-            for i in range(count):
-                freq = np.int64(freqs[i])
-                if entry < num_entries and entry_docs[entry] < docs[i]:
-                    entry = gallop(entry_docs, entry, np.int64(docs[i]))
+            doc, packing = open_block(postings, at)
+            i = np.int64(0)
+            num_passed = np.int64(0)  # entries of the block whose positions are before the cursor
+            while entry < num_entries:
+                i, doc = skip_to(postings, packing, count, i, doc, entry_docs[entry])
+                if i == count:
+                    break
+                entry = gallop(entry_docs, entry, np.int64(doc))
+                field, freq = decode_entry(postings, packing, i)
                 while (
                     entry < num_entries
-                    and entry_docs[entry] == docs[i]
-                    and entry_fields[entry] < fields[i]
+                    and entry_docs[entry] == doc
+                    and np.int64(entry_fields[entry]) < field
                 ):
                     entry += 1
                 if entry == num_entries:
                     break
-                if entry_docs[entry] != docs[i] or entry_fields[entry] != fields[i]:
-                    num_skipped += freq
+                if entry_docs[entry] != doc or np.int64(entry_fields[entry]) != field:
+                    i += 1
                     continue
-                cursor = skip_varints(positions, cursor, num_skipped)
-                num_skipped = 0
+                cursor = skip_varints(
+                    positions, cursor, sum_freqs(postings, packing, num_passed, i)
+                )
                 place = place_starts[entry]
                 stop = place_starts[entry + 1]
                 position = np.int64(0)
@@ -165,66 +216,97 @@ def _follow(
                     delta, cursor = decode_varint(positions, cursor)
                     position += delta
                     wanted = position - distance
-                    while place < stop and np.int64(places[place] & np.uint64(0xFFFFFFFF)) < wanted:
+                    while place < stop and np.int64(places[place]) < wanted:
                         place += 1
                     if (
                         place < stop
-                        and np.int64(places[place] & np.uint64(0xFFFFFFFF)) == wanted
+                        and np.int64(places[place]) == wanted
                         and levels[place] == level
                     ):
                         levels[place] = level + 1
+                i += 1
+                num_passed = i
 
 
-@kernel("void(PostingLists, Positions, uint32[::1], _Seeds, int64, uint8)")
-def _follow_terms(
-    lists: PostingLists,
-    word_positions: Positions,
-    terms: Any,
-    seeds: _Seeds,
-    distance: Any,
-    level: Any,
-) -> Any:
-    _follow(lists, word_positions, terms, seeds, distance, level, new_block())
+@kernel("Entries(_Seeds, uint8)")
+def _take_entries(seeds: _Seeds, level: Any) -> Any:
+    """Return the entries that have seeds of a level, with how many."""
+    docs, fields, starts, _, levels = seeds
+    size = len(docs)
+    out_docs = np.empty(size, np.uint32)
+    out_fields = np.empty(size, np.uint16)
+    out_freqs = np.empty(size, np.uint32)
+    num_found = 0
+    for entry in range(size):
+        freq = 0
+        for place in range(starts[entry], starts[entry + 1]):
+            freq += levels[place] == level
+        out_docs[num_found] = docs[entry]
+        out_fields[num_found] = fields[entry]
+        out_freqs[num_found] = freq
+        num_found += freq > 0
+    return Entries(out_docs[:num_found], out_fields[:num_found], out_freqs[:num_found])
+
+
+def phrase_terms(
+    index: TextIndex, words: Sequence[str], *, is_prefix: bool
+) -> list[NDArray[np.uint32]]:
+    """Return the terms of each word of a phrase: one, or all that the last, half typed, begins."""
+    terms: list[NDArray[np.uint32]] = []
+    for i, word in enumerate(words):
+        if is_prefix and i + 1 == len(words):
+            first, last = index.vocabulary.prefix_range(word)
+            terms.append(np.arange(first, last, dtype=np.uint32))
+        else:
+            ordinal = index.vocabulary.find(word)
+            terms.append(np.array([] if ordinal is None else [ordinal], np.uint32))
+    return terms
+
+
+def docs_with_all(
+    lists: TermLists,
+    terms: Sequence[NDArray[np.uint32]],
+    allowed: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None,
+) -> NDArray[np.uint32]:
+    """Return the documents that have every word that is one term.
+
+    Args:
+        lists: posting lists of the segment.
+        terms: by word of the phrase.
+        allowed: bitset of documents; empty: all.
+        candidates: ascending documents, the only ones looked at, whatever is allowed; or None.
+    """
+    if any(len(one) == 0 for one in terms):
+        return NO_DOCS
+    single = np.unique([int(one[0]) for one in terms if len(one) == 1])
+    entry_counts = lists.index.lists.entry_counts
+    single = single[np.argsort(entry_counts[single], kind="stable")]
+    languages = np.full(len(single), ALL_LANGUAGES, np.uint64)
+    words = QueryTerms(single, languages, np.ones(len(single)))
+    return lists.match(words, allowed, candidates, is_scored=False)[0]
 
 
 def find_phrase(
-    index: TextIndex,
-    words: Sequence[str],
-    *,
-    is_prefix: bool,
-    allowed: NDArray[np.uint64],
+    index: TextIndex, terms: Sequence[NDArray[np.uint32]], docs: NDArray[np.uint32]
 ) -> Entries:
     """Find where words stand next to each other, in order: entries as of a term.
 
     Args:
         index: the segment's text structures.
-        words: folded words, at least two; queries have at most some dozens.
-        is_prefix: whether the last word may be half typed.
-        allowed: bitset of documents; empty: all.
+        terms: by word, at least two words (`phrase_terms`); queries have at most some dozens.
+        docs: ascending; where to look.
     """
-    vocabulary = index.vocabulary
-    terms: list[NDArray[np.uint32]] = []
-    for i, word in enumerate(words):
-        if is_prefix and i + 1 == len(words):
-            first, last = vocabulary.prefix_range(word)
-            found = np.arange(first, last, dtype=np.uint32)
-        else:
-            ordinal = vocabulary.find(word)
-            found = np.array([] if ordinal is None else [ordinal], np.uint32)
-        if len(found) == 0:
-            return NO_ENTRIES
-        terms.append(found)
+    if len(docs) == 0 or any(len(one) == 0 for one in terms):
+        return NO_ENTRIES
     costs = [int(index.lists.entry_counts[one].sum()) for one in terms]
     # The last word cannot be the seed if it is many terms; there is another one before it.
-    order = sorted(range(len(words)), key=lambda i: (len(terms[i]) > 1, costs[i]))
+    order = sorted(range(len(terms)), key=lambda i: (len(terms[i]) > 1, costs[i]))
     seed = order[0]
-    docs, fields, places = _list_places(index.lists, index.positions, int(terms[seed][0]), allowed)
-    entries = (places >> _S32).astype(np.int64)
-    starts = np.searchsorted(entries, np.arange(len(docs) + 1)).astype(np.int64)
-    seeds = _Seeds(docs, fields, starts, places, np.zeros(len(places), np.uint8))
+    entry_docs, fields, starts, places = _list_seeds(
+        index.lists, index.positions, int(terms[seed][0]), docs
+    )
+    seeds = _Seeds(entry_docs, fields, starts, places, np.zeros(len(places), np.uint8))
     for level, i in enumerate(order[1:]):
-        _follow_terms(index.lists, index.positions, terms[i], seeds, i - seed, level)
-    is_alive = seeds.levels == len(words) - 1
-    freqs = np.bincount(entries[is_alive], minlength=len(docs)).astype(np.uint32)
-    is_found = freqs > 0
-    return Entries(docs[is_found], fields[is_found], freqs[is_found])
+        _follow(index.lists, index.positions, terms[i], seeds, i - seed, level)
+    return Entries(*_take_entries(seeds, len(terms) - 1))

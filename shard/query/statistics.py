@@ -16,9 +16,10 @@ import numpy as np
 from common.analysis.languages import Languages
 from common.kernels.decorator import kernel
 from common.query import MatchKind, Word
-from shard.query.bm25f import NO_BITS, NO_DOCS
+from shard.query.bm25f import NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
-from shard.query.phrase import find_phrase
+from shard.query.phrase import find_phrase, phrase_terms
+from shard.segment.doc_sets import count_docs, list_all_docs
 from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -132,11 +133,19 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     counts = count_by_kind(expansion, freqs)
     if (expansion.kinds <= MatchKind.STEM).sum() > 1:
         counts[MatchKind.STEM] = _count_stem(view, index, expansion, deleted)
-    live = NO_BITS if view.live_mask is None else view.live_mask
     for phrase in expansion.phrases:
-        found = find_phrase(index, phrase, is_prefix=False, allowed=live)
+        terms = phrase_terms(index, phrase, is_prefix=False)
+        found = find_phrase(index, terms, _live_docs(view))
         counts[MatchKind.STEM] += len(np.unique(found.docs))
     return counts
+
+
+def _live_docs(view: SegmentView) -> NDArray[np.uint32]:
+    mask = view.live_mask
+    if mask is None:
+        return np.arange(view.segment.num_docs, dtype=np.uint32)
+    live: NDArray[np.uint32] = list_all_docs(mask, count_docs(mask))
+    return live
 
 
 def _count_stem(

@@ -47,11 +47,12 @@ from shard.query.bm25f import (
 )
 from shard.query.expansion import Expansion, expand_word, language_bits
 from shard.query.matches import Matches
-from shard.query.phrase import find_phrase
+from shard.query.phrase import docs_with_all, find_phrase, phrase_terms
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Nearness, make_nearness, rank_near, reward
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.doc_sets import count_docs, list_all_docs, list_docs
+from shard.segment.postings import Entries
 from shard.segment.text_index import TextIndex, text_index
 
 if TYPE_CHECKING:
@@ -361,12 +362,12 @@ class Evaluation:
             return _Scored(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
+        for phrase in phrases:
+            found = self.find_phrase(Phrase(phrase), allowed, candidates)
+            add_entries(self.fields.lists, found, ratios[MatchKind.STEM], NO_BITS, scratch.cells)
         if candidates is not None:
             mark_bits(scratch.members, candidates)
             allowed = scratch.members
-        for phrase in phrases:
-            found = find_phrase(self.index, phrase, is_prefix=False, allowed=allowed)
-            add_entries(self.fields.lists, found, ratios[MatchKind.STEM], allowed, scratch.cells)
         weighed = WeighedTerms(terms, _TIERS[kinds], ratios[kinds], masks)
         add_terms(self.fields.lists, weighed, Wanted.of(allowed, candidates), scratch.cells)
         if candidates is not None:
@@ -384,17 +385,23 @@ class Evaluation:
     ) -> _Scored:
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
-        if candidates is not None:
-            mark_bits(scratch.members, candidates)
-            allowed = scratch.members
-        found = find_phrase(self.index, phrase.words, is_prefix=phrase.is_prefix, allowed=allowed)
+        found = self.find_phrase(phrase, allowed, candidates)
         add_entries(self.fields.lists, found, 1.0, NO_BITS, scratch.cells)
-        if candidates is not None:
-            clear_bits(scratch.members, candidates)
         docs = self._listed(scratch.cells.touched)
         tier_weights = np.full(len(_TIERS), phrase_weight(weights))
         scores, tiers = take_scores(docs, tier_weights, self.k1, scratch.cells)
         return _Scored(docs, scores, tiers)
+
+    def find_phrase(
+        self,
+        phrase: Phrase,
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> Entries:
+        """Return the entries of a phrase in documents that have its words in searched fields."""
+        terms = phrase_terms(self.index, phrase.words, is_prefix=phrase.is_prefix)
+        docs = docs_with_all(self.lists, terms, allowed, candidates)
+        return find_phrase(self.index, terms, docs)
 
     def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """Return the documents of a bitset that may be longer than the segment."""
