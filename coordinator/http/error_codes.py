@@ -51,6 +51,7 @@ _ROWS: Final = (
     ("invalid_if_match", 400, "If-Match is no ETag of this service"),
     ("invalid_on_error", 400, "on_error is fail or skip"),
     ("invalid_effective", 400, "effective is true or false"),
+    ("invalid_preview", 400, "preview is true or false"),
     # --- 401 to 431
     ("unauthorized", 401, "an API key is needed, or it is wrong or expired"),
     ("forbidden", 403, "the API key does not allow this"),

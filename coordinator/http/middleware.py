@@ -48,7 +48,7 @@ SWITCH_WAIT_SECONDS: Final = 0.05
 """Between tries of a request whose index is being switched to another configuration. Shards switch
 within milliseconds of each other; one that takes longer is hung or has gone."""
 _CORS_HEADERS: Final = (
-    b"Access-Control-Allow-Methods: GET, HEAD, POST, DELETE, OPTIONS\r\n"
+    b"Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
     b"X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n"
 )
@@ -217,7 +217,7 @@ class Middleware:
     def _options(self, request: Request, segments: list[str]) -> Response:
         """Say which methods a page has; to a browser also whether its page may use them."""
         if segments == ["*"]:
-            allow = ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]
+            allow = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
         else:
             try:
                 self._router.resolve("OPTIONS", segments)

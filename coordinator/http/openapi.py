@@ -273,7 +273,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         "propertyNames": {"maxLength": DEFAULT_LIMITS.field_name_bytes_max},
         "maxProperties": DEFAULT_LIMITS.item_fields_max,
     },
-    "Items": _list(_ref("Item")),
+    "Items": {"anyOf": [_list(_ref("Item")), _ref("Item")]},
     "WriteAnswer": _object(
         "status created updated rejected errors seq",
         status={"enum": ["indexed", "updated", "deleted"]},
@@ -326,7 +326,13 @@ SCHEMAS: Final[dict[str, Any]] = {
             proximity={"type": "number", "minimum": 0, "maximum": 10},
         ),
     ),
-    "ConfigurationAnswer": _object("status warnings", status=_TEXT, warnings=_list(_TEXT)),
+    "ConfigurationPatch": {"type": "object"},
+    "ConfigurationAnswer": _object(
+        "status warnings changes",
+        status={"enum": ["configuration accepted", "preview"]},
+        warnings=_list(_TEXT),
+        changes=_list(_object("path before after", path=_TEXT, before={}, after={})),
+    ),
     "Status": _object("status", status=_TEXT),
     "Document": {"type": "object"},
     "Aliases": _body(

@@ -39,6 +39,7 @@ from common.query import Not
 from coordinator.parameters.facet_options import FacetOptions, read_facet_options, read_facet_ranges
 from coordinator.parameters.filter_objects import FilterObjects, scalar_fields_of
 from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.foreign import FOREIGN, MISPLACED
 from coordinator.parameters.kinds import (
     DIGITS,
     Mistake,
@@ -144,7 +145,7 @@ class ParameterReader:
                 if not parameter.is_list:
                     raise Mistake("is given more than once")
             elif value.__class__ is QueryText and parameter.is_json:
-                value = json_of_text(value)
+                value = self.json_of(parameter, value)
             parameter.read(self, value)
         except Mistake as mistake:
             self.note(
@@ -162,6 +163,15 @@ class ParameterReader:
                 }
             )
 
+    def json_of(self, parameter: Parameter, value: QueryText) -> Any:
+        """Decode what a query string carries as JSON; say where it belongs if it is none."""
+        try:
+            return json_of_text(value)
+        except Mistake as mistake:
+            if parameter.name not in MISPLACED:
+                raise
+            raise Mistake(f"{mistake.message}; {MISPLACED[parameter.name]}") from None
+
     def note(self, param: str, message: str, code: str | None) -> None:
         """Note a mistake."""
         self.errors.append(
@@ -172,7 +182,9 @@ class ParameterReader:
         """Note a parameter that does not exist, with the nearest one that does."""
         shown = name[:100]
         hint = ""
-        if len(self.errors) < HINTS_MAX:
+        if name in FOREIGN:
+            hint = f"; here, {FOREIGN[name]}"
+        elif len(self.errors) < HINTS_MAX:
             near = difflib.get_close_matches(shown, parameters, n=1, cutoff=0.5)
             known = ", ".join(sorted({parameter.name for parameter in parameters.values()}))
             hint = f"; did you mean {near[0]}?" if near else f"; known are {known}"
@@ -410,6 +422,8 @@ class ParameterReader:
 
     def read_facet_fields(self, value: Any) -> None:
         """Read `facet_fields`."""
+        if isinstance(value, dict):
+            raise Mistake('must be a list of names: ["tags"]; facets takes options by facet')
         self.facet_fields = names(value, "facet_fields_max", self.limits)
 
     def read_facet_mode(self, value: Any) -> None:
@@ -420,6 +434,8 @@ class ParameterReader:
 
     def read_facets(self, value: Any) -> None:
         """Read `facets`."""
+        if value and isinstance(value, (str, list)):
+            raise Mistake(f"must be an object of options by facet; {MISPLACED['facets']}")
         self.facet_options = read_facet_options(value, self.facets, self.limits)
         changed = {name: one.configuration for name, one in self.facet_options.items()}
         self.facets = {**self.facets, **changed}
@@ -430,6 +446,8 @@ class ParameterReader:
 
     def read_filters(self, value: Any) -> None:
         """Read `filters`."""
+        if isinstance(value, str):
+            raise Mistake(f"must be an object of values by field; {MISPLACED['filters']}")
         for name, wanted in self.filters.fields(value).items():
             path = f".{name[:100]}"
             check_field(name, self.limits, path)
@@ -459,6 +477,8 @@ class ParameterReader:
 
     def read_filter(self, value: Any) -> None:
         """Read `filter`."""
+        if isinstance(value, dict):
+            raise Mistake("must be an expression such as year >= 1990; filters takes an object")
         condition = parse_filter(
             text(value, "filter_expression_chars_max", self.limits), self.limits
         )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def configure(services: Services, request: Request) -> Response:
-    """Answer `POST /{index}/configuration`: creates the index, or changes it live."""
+    """Answer `POST` and `PUT /{index}/configuration`: creates the index, or changes it live."""
     name = request.arguments[0]
     if not request.body and name in services.catalog.indexes:
         # A body that got lost (`curl -d @missing.json` sends none) must not wipe what is there.
@@ -38,24 +38,50 @@ async def configure(services: Services, request: Request) -> Response:
             code="invalid_body",
         )
     document = decode_json(request.body, services.settings.limits) if request.body else {}
-    # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms as
-    # its deadline, not that of a search.
-    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    _, warnings = await services.ingest.configure(name, document, deadline)
-    return json_answer({"status": "configuration accepted", "warnings": warnings})
+    return await _change_configuration(services, request, document, is_patch=False)
+
+
+async def merge_configuration(services: Services, request: Request) -> Response:
+    """Answer `PATCH /{index}/configuration`: what the body does not name stays, null removes."""
+    patch = decode_object(request.body, services.settings.limits)
+    return await _change_configuration(services, request, patch, is_patch=True)
+
+
+async def _change_configuration(
+    services: Services, request: Request, document: dict[str, Any], *, is_patch: bool
+) -> Response:
+    """Configure an index, or say what that would change."""
+    name = request.arguments[0]
+    if flag_parameter(request, "preview", code="invalid_preview"):
+        plan = services.ingest.preview(name, document, is_patch=is_patch)
+        status = "preview"
+    else:
+        # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms
+        # as its deadline, not that of a search.
+        deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+        _, plan = await services.ingest.configure(name, document, deadline, is_patch=is_patch)
+        status = "configuration accepted"
+    return json_answer({"status": status, "warnings": plan.warnings, "changes": plan.changes})
+
+
+def flag_parameter(request: Request, name: str, code: str) -> bool:
+    """Return the only parameter of a page, true or false; false unless given.
+
+    Raises:
+        InvalidRequest: it is neither, or there is another parameter.
+    """
+    raw = query_parameters(request.query_string)
+    value = raw.pop(name, "false")
+    refuse_unknown(raw, (name,))
+    if value not in ("true", "false"):
+        raise InvalidRequest(f"{name} must be true or false", code=code, param=name)
+    return bool(value == "true")
 
 
 async def configuration(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/configuration`: the document as posted, or with all defaults."""
-    raw = query_parameters(request.query_string)
-    wants_effective = raw.pop("effective", "false")
-    refuse_unknown(raw, ("effective",))
-    if wants_effective not in ("true", "false"):
-        raise InvalidRequest(
-            "effective must be true or false", code="invalid_effective", param="effective"
-        )
     index = request.index
-    if wants_effective == "true":
+    if flag_parameter(request, "effective", code="invalid_effective"):
         return json_answer(effective(index.configuration))
     return json_answer(index.document)
 
@@ -78,6 +104,28 @@ async def delete_index(services: Services, request: Request) -> Response:
 async def index_status(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/status`."""
     return json_answer({"status": "ok"})
+
+
+async def summary(services: Services, request: Request) -> Response:
+    """Answer `GET /{index}`: how many items there are, and what they can be asked for."""
+    index = request.index
+    present = [part for part in await index_statistics(services, index) if part is not None]
+    facets = index.configuration.facets
+    return json_answer(
+        {
+            "name": index.name,
+            "items": sum(part.num_docs for part in present),
+            "bytes": sum(part.bytes_on_disk for part in present),
+            "state": "ready" if len(present) == services.cluster.num_shards else "degraded",
+            "facets": [{"name": name, "title": facet.title} for name, facet in facets.items()],
+            "fields": sorted({str(field["path"]) for part in present for field in part.fields}),
+            "aliases": sorted(
+                alias for alias, name in services.catalog.aliases.items() if name == index.name
+            ),
+            "revision": index.revision,
+            "seq": services.cluster.horizon(index.number),
+        }
+    )
 
 
 async def index_statistics(
@@ -243,18 +291,51 @@ async def change_aliases(services: Services, request: Request) -> Response:
 
 
 ROUTES: Final = (
+    *(
+        Route(
+            method,
+            "/{index}/configuration",
+            handler,
+            text,
+            Action.CONFIGURE,
+            body=Body.JSON,
+            bytes_limit="configuration_bytes_max",
+            is_admitted=False,
+            is_change=True,
+            tag="indexes",
+            document={
+                "body": body,
+                "answer": "ConfigurationAnswer",
+                "query": {"preview": {"type": "boolean"}},
+            },
+        )
+        for method, handler, text, body in (
+            (
+                "POST",
+                configure,
+                "Create an index, or replace its configuration while it runs; preview=true: only "
+                "say what would change.",
+                "Configuration",
+            ),
+            ("PUT", configure, "The same as POST.", "Configuration"),
+            (
+                "PATCH",
+                merge_configuration,
+                "Merge into the configuration (JSON Merge Patch): what the body does not name "
+                "stays, null removes. Creates an index that is new.",
+                "ConfigurationPatch",
+            ),
+        )
+    ),
     Route(
-        "POST",
-        "/{index}/configuration",
-        configure,
-        "Create an index, or change its configuration while it runs.",
-        Action.CONFIGURE,
-        body=Body.JSON,
-        bytes_limit="configuration_bytes_max",
-        is_admitted=False,
-        is_change=True,
+        "GET",
+        "/{index}",
+        summary,
+        "An index in short: items, facets, fields, aliases.",
+        Action.SEARCH,
+        needs_index=True,
         tag="indexes",
-        document={"body": "Configuration", "answer": "ConfigurationAnswer"},
+        document={"answer": "Document"},
     ),
     Route(
         "GET",

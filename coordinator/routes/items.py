@@ -156,8 +156,24 @@ async def update_item(services: Services, request: Request) -> Response:
     return write_answer("updated", result)
 
 
+async def put_item(services: Services, request: Request) -> Response:
+    """Answer `PUT /{index}/items/{id}`: the body is the whole item, new or not.
+
+    With `If-Match` there must be one already.
+    """
+    if request.headers.get(hdrs.IF_MATCH) is not None:
+        return await update_item(services, request)
+    result = await services.ingest.put_item(
+        request.index, item_id(request), request.body, _deadline(services)
+    )
+    return write_answer("indexed", result)
+
+
 async def merge_item(services: Services, request: Request) -> Response:
-    """Answer `POST /{index}/items/{id}/partial`: the body has the fields to change."""
+    """Answer `POST /{index}/items/{id}/partial` and `PATCH /{index}/items/{id}`.
+
+    The body has the fields to change.
+    """
     result = await services.ingest.merge_item(
         request.index,
         item_id(request),
@@ -181,7 +197,7 @@ async def delete_item(services: Services, request: Request) -> Response:
 
 
 async def put_items(services: Services, request: Request) -> Response:
-    """Answer `POST /{index}/items`: a JSON array, all or nothing."""
+    """Answer `POST /{index}/items`: a JSON array, all or nothing; or a single item."""
     result = await services.ingest.put_items(request.index, request.body, _deadline(services))
     return write_answer("indexed", result)
 
@@ -420,31 +436,31 @@ ROUTES: Final = (
         tag="items",
         document={"answer": "Item"},
     ),
-    Route(
-        "POST",
-        "/{index}/items/{id}/update",
-        update_item,
-        "Replace one item.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="item_bytes_max",
-        needs_index=True,
-        is_change=True,
-        tag="items",
-        document={"body": "Item", "answer": "WriteAnswer"},
-    ),
-    Route(
-        "POST",
-        "/{index}/items/{id}/partial",
-        merge_item,
-        "Change some fields of one item.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="item_bytes_max",
-        needs_index=True,
-        is_change=True,
-        tag="items",
-        document={"body": "Item", "answer": "WriteAnswer"},
+    *(
+        Route(
+            method,
+            path,
+            handler,
+            text,
+            Action.WRITE,
+            body=Body.JSON,
+            bytes_limit="item_bytes_max",
+            needs_index=True,
+            is_change=True,
+            tag="items",
+            document={"body": "Item", "answer": "WriteAnswer"},
+        )
+        for method, path, handler, text in (
+            ("PUT", "/{index}/items/{id}", put_item, "Add one item, or replace it."),
+            ("PATCH", "/{index}/items/{id}", merge_item, "Change some fields of one item."),
+            ("POST", "/{index}/items/{id}/update", update_item, "Replace one item."),
+            (
+                "POST",
+                "/{index}/items/{id}/partial",
+                merge_item,
+                "Change some fields of one item.",
+            ),
+        )
     ),
     Route(
         "DELETE",
@@ -461,7 +477,7 @@ ROUTES: Final = (
         "POST",
         "/{index}/items",
         put_items,
-        "Add items, or replace those whose id exists: all or nothing.",
+        "Add items (an array, or one item), or replace those whose id exists: all or nothing.",
         Action.WRITE,
         body=Body.JSON,
         needs_index=True,

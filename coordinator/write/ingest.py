@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -52,6 +52,7 @@ from common.protocol.operations import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
+from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.partitioning import divide_operations
 from coordinator.write.spool import Spool
 from coordinator.write.write_queue import (
@@ -103,6 +104,16 @@ class WriteResult:
         self.seq = max(self.seq, applied.seq)
 
 
+class ConfigurationPlan(NamedTuple):
+    """What a change of a configuration does, or would do."""
+
+    document: dict[str, Any]
+    """The whole configuration, as it is stored."""
+    warnings: list[str]
+    changes: list[dict[str, Any]]
+    """By path; see `coordinator.write.configuration_change`."""
+
+
 class Ingest:
     """All writes of the service.
 
@@ -126,17 +137,29 @@ class Ingest:
     # --- items
 
     async def put_items(self, index: Index, body: bytes, deadline: Deadline) -> WriteResult:
-        """Add the items of a JSON array, or replace those whose id exists: all or none.
+        """Add the items of a JSON array (or a single one), or replace those whose id exists.
+
+        All are written, or none.
 
         Raises:
             InvalidRequest: the body is no array of good items; `details["errors"]` names each bad
                 one by its position.
             PayloadTooLarge: there are too many.
         """
-        if body.lstrip(b" \t\r\n")[:1] != b"[":
+        first = body.lstrip(b" \t\r\n")[:1]
+        if first == b"{":
+            mistake = scan_item(body, index.configuration.facets, self._limits)
+            if isinstance(mistake, ItemError):
+                raise InvalidRequest(
+                    f"{mistake.message}; the body must be one item or a JSON array of items; "
+                    "newline-delimited JSON goes to /{index}/index",
+                    code=mistake.code,
+                )
+            body = b"[%b]" % body
+        elif first != b"[":
             raise InvalidRequest(
-                "the body must be a JSON array of items; newline-delimited JSON goes to "
-                "/{index}/index",
+                "the body must be an item or a JSON array of items; newline-delimited JSON goes "
+                "to /{index}/index",
                 code="invalid_body",
             )
         if len(body) > SCAN_BYTES:
@@ -190,6 +213,13 @@ class Ingest:
             deadline,
             version,
         )
+
+    async def put_item(
+        self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
+    ) -> WriteResult:
+        """Add an item under an id, or replace the one that has it; errors as `replace_item`."""
+        payload = self._checked(index, item_id, body)
+        return await self._write_item(index, Operation.PUT, item_id, payload, deadline, None)
 
     async def merge_item(
         self,
@@ -350,30 +380,51 @@ class Ingest:
     # --- indexes
 
     async def configure(
-        self, name: str, document: dict[str, Any], deadline: Deadline | None = None
-    ) -> tuple[Index, list[str]]:
+        self,
+        name: str,
+        document: dict[str, Any],
+        deadline: Deadline | None = None,
+        *,
+        is_patch: bool = False,
+    ) -> tuple[Index, ConfigurationPlan]:
         """Create an index, or change the configuration of a running one: on all shards or none.
 
         Args:
             name: of the index (checked by the caller).
             document: as posted.
-            deadline: how long to wait; the change goes on behind it.
+            deadline: how long to wait; the change goes on in the background after it.
+            is_patch: whether the document is merged into the one in force (null removes), as that
+                is when no other change is under way.
 
         Returns:
-            The index as it is now, and warnings about keys that have no effect.
+            The index as it is now, and what was changed.
 
         Raises:
             InvalidRequest: `invalid_configuration`, names each wrong path.
             Unavailable: a shard is away; nothing was changed.
         """
-        _, warnings = parse_configuration(document, self._limits)
+        self.preview(name, document, is_patch=is_patch)  # what is wrong need not wait its turn
+        configured: tuple[Index, ConfigurationPlan] = await self._wait_for(
+            self._configure(name, document, is_patch), deadline
+        )
+        return configured
+
+    def preview(
+        self, name: str, document: dict[str, Any], *, is_patch: bool = False
+    ) -> ConfigurationPlan:
+        """Return what `configure` would do now; raises what it would."""
         if name in self._catalog.aliases:
             raise InvalidRequest(
                 f"{name!r} is an alias of {self._catalog.aliases[name]!r}; configure that index",
                 code="invalid_index_name",
             )
-        index = await self._wait_for(self._configure(name, document), deadline)
-        return index, warnings
+        current = self._catalog.indexes.get(name)
+        before = {} if current is None else current.document
+        after = merged(before, document) if is_patch and isinstance(document, dict) else document
+        _, warnings = parse_configuration(after, self._limits)
+        if not is_patch:
+            warnings = [*warnings, *removals(before, after)]
+        return ConfigurationPlan(after, warnings, changes(before, after))
 
     async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
         """Remove an index and its data.
@@ -383,13 +434,16 @@ class Ingest:
         """
         await self._wait_for(self._delete_index(name), deadline)
 
-    async def _configure(self, name: str, document: dict[str, Any]) -> Index:
+    async def _configure(
+        self, name: str, document: dict[str, Any], is_patch: bool
+    ) -> tuple[Index, ConfigurationPlan]:
         """Prepare, commit, switch."""
         async with self._configuring:
+            plan = self.preview(name, document, is_patch=is_patch)
             current = self._catalog.indexes.get(name)
             if current is None:
                 self._check_number(1)
-            stored = self._catalog.state.new_entry(name, document)
+            stored = self._catalog.state.new_entry(name, plan.document)
             queue = None if current is None else self._queue(current)
             if queue is not None:
                 await queue.hold()
@@ -402,7 +456,7 @@ class Ingest:
                 if queue is not None:
                     queue.release()
             _log.info("configured", index=name, number=stored.number, revision=stored.revision)
-            return self._catalog.indexes[name]
+            return self._catalog.indexes[name], plan
 
     async def _prepare(self, entry: IndexEntry) -> None:
         """Let all shards build a new revision behind the running one."""

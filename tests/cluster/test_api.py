@@ -44,6 +44,8 @@ def films(index: Index) -> Index:
 
 # --- conventions ----------------------------------------------------------------------------------
 
+JSON = {"content-type": "application/json"}
+
 
 def test_body_wins_over_the_query_string(films: Index) -> None:
     reply = films.post("search?per_page=5&page=2", {"per_page": 2})
@@ -1067,6 +1069,33 @@ def test_operations_before_any_configuration(index: Index, method: str, page: st
     error = error_of(reply)
     assert (error["status"], error["code"]) == (404, "index_not_found")
     assert "configuration" in error["message"]
+
+
+def test_an_index_in_short(films: Index) -> None:
+    shown = films.client.get(films.path).json
+    assert shown["name"] == films.name
+    assert shown["items"] == films.search()["pagination"]["total"]
+    assert shown["state"] == "ready"
+    names = [facet["name"] for facet in shown["facets"]]
+    assert names == sorted(films.get("configuration").json["aggregations"])
+    assert set(names) <= set(shown["fields"])
+    assert films.client.get("/nothing-there").status == 404
+
+
+def test_patch_of_an_item_keeps_what_it_does_not_name(index: Index) -> None:
+    index.configure({})
+    put = index.client.request("PUT", f"{index.path}/items/7", b'{"name":"a","year":1}', JSON)
+    assert put.json["created"] == 1
+    patched = index.client.request("PATCH", f"{index.path}/items/7", b'{"name":"c"}', JSON)
+    assert patched.json["updated"] == 1
+    stored = index.get("items/7")
+    assert stored.json == {"id": 7, "name": "c", "year": 1}
+    match = {**JSON, "if-match": stored.headers["etag"]}
+    for status in (200, 409):
+        reply = index.client.request("PUT", f"{index.path}/items/7", b'{"name":"d"}', match)
+        assert reply.status == status
+    missing = index.client.request("PUT", f"{index.path}/items/8", b'{"name":"d"}', match)
+    assert missing.status == 404
 
 
 def test_method_not_allowed(films: Index) -> None:

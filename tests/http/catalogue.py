@@ -487,8 +487,22 @@ def methods() -> Iterator[Case]:
     yield case("GET index", request("GET", "/films/index"), 405, "method_not_allowed")
     yield case("GET reset", request("GET", "/films/reset"), 405, "method_not_allowed")
     yield case("GET update", request("GET", "/films/items/1/update"), 405, "method_not_allowed")
-    yield case("PUT item", request("PUT", "/films/items/1", b"{}"), 405, "method_not_allowed")
-    yield case("GET index root", request("GET", "/films"), 405, "method_not_allowed")
+    yield case("PUT item", request("PUT", "/films/items/1", b"[]"), BAD, "invalid_item")
+    yield case("PATCH item", request("PATCH", "/films/items/1", b"{"), BAD, "invalid_json")
+    yield case("PUT items", request("PUT", "/films/items", b"[]"), 405, "method_not_allowed")
+    yield case("POST index root", post("/films", {}), 405, "method_not_allowed")
+    yield case(
+        "PATCH configuration no object",
+        request("PATCH", "/films/configuration", b"[]"),
+        BAD,
+        "invalid_body",
+    )
+    yield case(
+        "preview maybe",
+        request("PATCH", "/films/configuration?preview=maybe", b"{}"),
+        BAD,
+        "invalid_preview",
+    )
     yield case("OPTIONS", request("OPTIONS", "/films/search"), 204)
     yield case("OPTIONS *", request("OPTIONS", "*"), frozenset((204, 400)))
     yield case("HEAD", request("HEAD", "/films/search"), OK)
@@ -726,7 +740,7 @@ WRONG_ITEMS: list[bytes] = [
     b'[{"id":1},{"id":2}', b'[{"id":1},]', b'[,{"id":1}]', b'[{"id":1}{"id":2}]', b'[{"id":1}] x', b'[{"id":1}][]',
     b'[{"id":1,}]', b'[{"a":01}]', b'[{"a":+1}]', b'[{"a":.5}]', b'[{"a":5.}]', b'[{"a":0x1}]', b'[{"a":NaN}]',
     b'[{"a":-}]', b'[{"a":truth}]', b'[{"a":"\\x"}]', b'[{"a":"\\u12"}]', b"[{'a':1}]", b"[{a:1}]",
-    b'{"id":1}', b"1", b'"x"', b"null",
+    b'{"id":1}\n{"id":2}', b'{"id":-1}', b'{"id":1,}', b"1", b'"x"', b"null",
 ]  # fmt: skip
 RIGHT_ITEMS: list[bytes] = [
     b"[]", b" [ ] ", b"[{}]", b'[{"id":7}]', b'[{"id":"7"}]', b'[{"id":0}]', b'[{"id":9223372036854775807}]',

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
 
 from common.protocol.messages import SnapshotSource
@@ -142,6 +143,9 @@ async def test_configuration_comes_back_as_posted(web: Web) -> None:
     assert accepted.json == {
         "status": "configuration accepted",
         "warnings": ["zzz is unknown and has no effect"],
+        "changes": [
+            {"path": name, "before": None, "after": document[name]} for name in sorted(document)
+        ],
     }
     assert list(posted.json) == list(document)
     assert posted.json == document
@@ -315,3 +319,95 @@ async def test_empty_body_makes_an_index_and_replaces_none(web: Web) -> None:
     assert made.status == 200
     again = await web.send(request("POST", "/new/configuration", b"{}"))
     assert again.status == 200
+
+
+# --- habits of REST
+
+
+async def test_put_adds_or_replaces_and_patch_changes_one_item(web: Web) -> None:
+    added = await web.send(request("PUT", "/films/items/77", b'{"name":"a"}'))
+    replaced = await web.send(request("PUT", "/films/items/77", b'{"name":"b"}'))
+    changed = await web.send(request("PATCH", "/films/items/77", b'{"name":"c"}'))
+
+    assert (added.json["status"], added.json["created"]) == ("indexed", 1)
+    assert (replaced.json["created"], replaced.json["updated"]) == (0, 1)
+    assert changed.json["status"] == "updated"
+    item = await web.get("/films/items/77")
+    assert item.json == {"id": 77, "name": "c"}
+
+    other = request("PUT", "/films/items/78", b'{"id":79}')
+    assert (await web.send(other)).json["error"]["code"] == "id_mismatch"
+
+
+async def test_a_single_item_is_taken_for_a_list_of_one(web: Web) -> None:
+    assert (await web.post("/films/items", {"id": 90, "name": "x"})).json["created"] == 1
+    assert (await web.post("/films/items", b' {"name": "no id"}\n')).json["created"] == 1
+    lines = await web.post("/films/items", b'{"id":91}\n{"id":92}')
+    assert lines.status == 400
+    assert "newline-delimited JSON goes to /{index}/index" in lines.json["error"]["message"]
+    assert (await web.get("/films/items/91")).status == 404
+    assert (await web.post("/films/items", {"id": -1})).json["error"]["code"] == "invalid_id"
+
+
+# --- configuration by merging
+
+
+async def _send(web: Web, method: str, document: Any, query: str = "") -> Any:
+    body = orjson.dumps(document)
+    reply = await web.send(request(method, f"/films/configuration{query}", body))
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+async def test_patch_changes_what_it_names_and_null_removes(web: Web) -> None:
+    await _send(web, "PUT", {"aggregations": {"tags": {"size": 5}, "year": {}}, "typo": 0})
+    answer = await _send(
+        web, "PATCH", {"aggregations": {"year": None, "tags": {"size": 7}}, "stop_words": ["the"]}
+    )
+    assert answer["warnings"] == []
+    assert answer["changes"] == [
+        {"path": "aggregations.tags.size", "before": 5, "after": 7},
+        {"path": "aggregations.year", "before": {}, "after": None},
+        {"path": "stop_words", "before": None, "after": ["the"]},
+    ]
+    expected = {"aggregations": {"tags": {"size": 7}}, "typo": 0, "stop_words": ["the"]}
+    assert (await web.get("/films/configuration")).json == expected
+    assert (await _send(web, "PATCH", {}))["changes"] == []
+    assert (await web.get("/films/configuration")).json == expected
+
+
+async def test_a_preview_changes_nothing(web: Web) -> None:
+    before = (await web.get("/films/configuration")).json
+    for method in ("POST", "PUT", "PATCH"):
+        answer = await _send(web, method, {"match": "any"}, "?preview=true")
+        assert answer["status"] == "preview"
+        assert {"path": "match", "before": None, "after": "any"} in answer["changes"]
+    wrong = request("PATCH", "/films/configuration?preview=true", b'{"match":"some"}')
+    assert (await web.send(wrong)).json["error"]["code"] == "invalid_configuration"
+    assert (await web.get("/films/configuration")).json == before
+    new = request("PATCH", "/new/configuration?preview=true", b'{"match":"any"}')
+    assert (await web.send(new)).status == 200
+    assert (await web.get("/new")).status == 404, "a preview makes no index"
+
+
+async def test_replacing_a_configuration_says_what_it_drops(web: Web) -> None:
+    await _send(web, "PUT", {"aggregations": {"tags": {}}, "searchable_fields": ["name"]})
+    answer = await _send(web, "POST", {"stop_words": ["the"]})
+    assert [warning.split(" ")[0] for warning in answer["warnings"]] == [
+        "aggregations",
+        "searchable_fields",
+    ]
+    assert all("PATCH merges" in warning for warning in answer["warnings"])
+
+
+async def test_patches_at_the_same_time_lose_nothing(web: Web) -> None:
+    await _send(web, "PUT", {})
+    names = [f"field{i}" for i in range(8)]
+    await asyncio.gather(*(_send(web, "PATCH", {"aggregations": {name: {}}}) for name in names))
+    assert sorted((await web.get("/films/configuration")).json["aggregations"]) == names
+
+
+async def test_patch_makes_an_index_that_is_new(web: Web) -> None:
+    reply = await web.send(request("PATCH", "/new/configuration", b'{"aggregations":{"a":{}}}'))
+    assert reply.status == 200
+    assert (await web.get("/new/configuration")).json == {"aggregations": {"a": {}}}

@@ -23,7 +23,7 @@ def codes_in_source() -> set[str]:
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text()
             found |= set(CODE.findall(text))
-            if path.name == "json_scan.py":
+            if path == ROOT / "common" / "json" / "scan.py":
                 found |= set(SCANNER_CODE.findall(text))
     return found
 

@@ -16,6 +16,7 @@ from common.errors import InvalidRequest, NotFound, ServiceError
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, RangeRequest, SortKey
 from common.query import AllOf, And, AnyOf, Exists, Not, Range
+from coordinator.parameters.foreign import FOREIGN
 from coordinator.parameters.parse import (
     FacetParameters,
     SearchParameters,
@@ -23,7 +24,7 @@ from coordinator.parameters.parse import (
     parse_search,
     parse_searches,
 )
-from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.parameters.raw import QueryText, decode_object, query_parameters
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
 
 T = TypeVar("T")
@@ -239,6 +240,33 @@ class TestMistakes:
             ("invalid_order", "order"),
             ("invalid_filters", "filters.tags"),
         ]
+
+    @pytest.mark.parametrize(
+        ("raw", "message"),
+        [
+            ({"q": "sea"}, "unknown parameter 'q'; here, query is the text"),
+            ({"limit": 5}, "per_page is the number"),
+            ({"hitsPerPage": 5}, "per_page is the number"),
+            ({"offset": 5}, "page counts from 1"),
+            ({"facet_by": "tags"}, "facet_fields lists"),
+            ({"filter_by": "a:b"}, "filter takes an expression"),
+            ({"filters": "year > 1990"}, "an expression goes to filter"),
+            ({"filters": QueryText("year > 1990")}, "an expression goes to filter"),
+            ({"filter": {"tags": ["a"]}}, "filters takes an object"),
+            ({"facets": ["tags"]}, "names of facets go to facet_fields"),
+            ({"facets": QueryText("tags")}, "names of facets go to facet_fields"),
+            ({"facet_fields": {"tags": {}}}, "facets takes options"),
+        ],
+    )
+    def test_what_other_engines_call_it_is_answered_with_ours(
+        self, raw: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(InvalidRequest) as raised:
+            parse_search(raw, CONFIGURATION, DEFAULT_LIMITS)
+        assert message in raised.value.message
+
+    def test_no_foreign_name_is_ours(self) -> None:
+        assert not set(FOREIGN) & set(SEARCH_BY_NAME)
 
     def test_nearest_known_name_is_suggested(self) -> None:
         with pytest.raises(InvalidRequest, match="did you mean per_page"):

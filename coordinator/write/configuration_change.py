@@ -1,0 +1,64 @@
+"""Changes of a configuration document: merging, and what differs (pure).
+
+document {"aggregations": {"tags": {}, "year": {}}, "typo": 0}
+patch    {"aggregations": {"year": null, "genre": {}}}           JSON Merge Patch, RFC 7396
+merged   {"aggregations": {"tags": {}, "genre": {}}, "typo": 0}
+changes  aggregations.genre: null -> {}, aggregations.year: {} -> null
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with a merge patch applied; neither is changed.
+
+    Args:
+        document: as it is.
+        patch: objects are merged member by member, null removes, everything else replaces.
+    """
+    result = dict(document)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            inner = result.get(name)
+            result[name] = merged(inner if isinstance(inner, dict) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what differs, by path: `{"path", "before", "after"}`, null for what is not there.
+
+    Objects on both sides are compared member by member, everything else as a whole.
+    """
+    return list(_changes(before, after, ""))
+
+
+def _changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], prefix: str
+) -> Iterator[dict[str, Any]]:
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        path = f"{prefix}{name}"
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _changes(old, new, f"{path}.")
+        elif old != new or isinstance(old, bool) != isinstance(new, bool):
+            yield {"path": path, "before": old, "after": new}
+
+
+def removals(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return a warning for each setting that a replaced configuration had and the new one has not.
+
+    Whoever posts one setting may well mean to change that one only.
+    """
+    return [
+        f"{name} was configured before and is not any more: this document replaces the whole "
+        f"configuration; PATCH merges instead"
+        for name, value in before.items()
+        if value not in ({}, [], None) and name not in after
+    ]
