@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+
+from coordinator.routes.reference import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -54,3 +57,20 @@ def test_every_file_that_a_document_names_exists(document: str) -> None:
 def test_documents_name_no_machine(document: str) -> None:
     text = (ROOT / document).read_text()
     assert not re.search(r"/root/|/work/|/opt/|/home/", text)
+
+
+def test_the_reference_says_what_the_service_does() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text()
+    assert text == reference(), "python -m coordinator.routes.reference > docs/reference.md"
+
+
+def test_every_page_of_the_documentation_is_in_its_table_of_contents() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    listed = {page for section in site["nav"] for pages in section.values() for page in pages}
+    assert listed == {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]+\.md)\)", page.read_text())
+    assert not [link for link in links if not (page.parent / link).exists()]

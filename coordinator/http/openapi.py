@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coordinator.http.routing import Route
     from coordinator.parameters.reader import Parameter
 
-_TAGS: Final = {
+TAGS: Final = {
     "search": "Search: hits, facets, ranges.",
     "items": "Items: read, write, load, export.",
     "indexes": "Indexes: configuration, removal, sizes, aliases.",
@@ -399,7 +399,7 @@ def document(routes: Iterable[Route], limits: Limits) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
         "components": {
             "schemas": {
@@ -570,9 +570,9 @@ def _page(routes: tuple[Route, ...], limits: Limits) -> bytes:
         '<a href="/_openapi.json">OpenAPI 3.1</a>. GET and POST take the same parameters; in a '
         "query string objects are JSON.</p><nav>"
     ]
-    parts += [f'<a href="#{tag}">{tag}</a>' for tag in _TAGS]
+    parts += [f'<a href="#{tag}">{tag}</a>' for tag in TAGS]
     parts.append('<a href="#errors">errors</a><a href="#limits">limits</a></nav>')
-    for tag, text in _TAGS.items():
+    for tag, text in TAGS.items():
         parts.append(f'<h2 id="{tag}">{escape(text)}</h2>')
         parts += [_section(route) for route in routes if route.tag == tag]
     parts.append('<h2 id="errors">Errors: codes are stable, messages are for people.</h2>')
@@ -611,7 +611,7 @@ def _section(route: Route) -> str:
         html += _table(
             ("Parameter", "Value", ""),
             (
-                (", ".join((one.name, *one.aliases)), _shown_type(one.schema), one.description)
+                (", ".join((one.name, *one.aliases)), shown_type(one.schema), one.description)
                 for one in route.parameters
             ),
         )
@@ -627,12 +627,12 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return f"<div class=scroll><table><tr>{head}</tr>{body}</table></div>"
 
 
-def _shown_type(schema: dict[str, Any]) -> str:
+def shown_type(schema: dict[str, Any]) -> str:
     """Return a schema in a few words."""
     if "enum" in schema:
         return " | ".join(str(one) for one in schema["enum"])
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(_shown_type(one) for one in schema["anyOf"]))
+        return " | ".join(dict.fromkeys(shown_type(one) for one in schema["anyOf"]))
     kind = schema.get("type", "any")
     if "minimum" in schema and isinstance(kind, list):
         kind = kind[0]  # digits in a text are the same number

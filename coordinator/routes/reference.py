@@ -1,0 +1,88 @@
+"""The reference of the interface as a page of docs/: `python -m coordinator.routes.reference`.
+
+It is made from the route table, the parameter table, the error codes, the limits and the settings,
+so that it says what the service does; a test compares the page in docs/ with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from common.limits import DEFAULT_LIMITS, Limits
+from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
+from coordinator.http.openapi import TAGS, shown_type
+from coordinator.http.routing import Route
+from coordinator.routes import ROUTES
+
+
+def reference() -> str:
+    """Return the page as Markdown."""
+    parts = [
+        "# Reference",
+        "Made by `python -m coordinator.routes.reference` from the tables that the service itself "
+        "uses; a running service shows the same at `/_docs`, and as OpenAPI 3.1 at "
+        "`/_openapi.json`.",
+        "`GET` and `POST` of one page take the same parameters: in a query string an object or "
+        "array is JSON text, in a body it is a member.",
+    ]
+    for tag, title in TAGS.items():
+        routes = [route for route in ROUTES if route.tag == tag]
+        if routes:
+            parts += [f"## {title.rstrip('.')}", *_routes(routes)]
+    codes = ((one.code, one.status, one.meaning) for one in ERROR_CODES.values())
+    parts += [
+        "## Errors",
+        '`{"error": {"code": …, "message": …, "status": …, "param": …, "request_id": …}}`. '
+        "Codes are stable, messages are for people.",
+        _table(
+            ("code", "status", "meaning"),
+            [(PARAMETER_CODE, 400, "the value of that parameter is wrong"), *codes],
+        ),
+        "## Limits",
+        "Each is a setting (`FACETD_LIMIT_…`, or the table `[limits]` of the settings file).",
+        _table(
+            ("limit", "default", "why"),
+            (
+                (one.name, f"{getattr(DEFAULT_LIMITS, one.name):,} {one.unit}", one.reason)
+                for one in Limits.describe()
+            ),
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _routes(routes: Iterable[Route]) -> Iterator[str]:
+    """Yield what one section says of each of its routes."""
+    described: set[str] = set()
+    for route in routes:
+        need = (
+            f" Needs a key with `{route.action.value}`, if there are keys." if route.action else ""
+        )
+        yield f"### `{route.method} {route.path}`\n\n{route.summary}{need}"
+        if route.parameters and route.path not in described:
+            described.add(route.path)
+            yield _table(
+                ("parameter", "value", "meaning"),
+                (
+                    (
+                        ", ".join(f"`{name}`" for name in (one.name, *one.aliases)),
+                        shown_type(one.schema),
+                        one.description,
+                    )
+                    for one in route.parameters
+                ),
+            )
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table; a bar within a cell is escaped."""
+    lines = [[*heads]]
+    lines.append(["---"] * len(lines[0]))
+    lines += [[" ".join(str(cell).split()).replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,97 @@
+"""Every request of docs/ is sent to a service with the demo's films, and every answer compared.
+
+A fenced block `http` is a request: a line with method and target, then perhaps a JSON body. A block
+`json` after it is what the answer holds at least: objects may have more members, lists more
+elements after those shown. A request without one must be answered with 2xx.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.service import ROOT, Client, Service
+
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Example(NamedTuple):
+    """A request of a page, and what is shown of its answer."""
+
+    method: str
+    target: str
+    body: bytes | None
+    shown: Any
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """Yield the requests of a page, in order."""
+    blocks = [match.groups() for match in BLOCK.finditer(page.read_text())]
+    for i, (kind, text) in enumerate(blocks):
+        if kind != "http":
+            continue
+        first, _, body = text.partition("\n")
+        method, _, target = first.partition(" ")
+        follows = blocks[i + 1] if i + 1 < len(blocks) else ("", "")
+        shown = json.loads(follows[1]) if follows[0] == "json" else None
+        yield Example(method, target, body.strip().encode() or None, shown)
+
+
+def differences(shown: Any, found: Any, path: str = "answer") -> list[str]:
+    """Return where an answer lacks what is shown of it."""
+    if isinstance(shown, dict) and isinstance(found, dict):
+        missing = [f"{path}.{name} is not there" for name in shown if name not in found]
+        return missing + [
+            line
+            for name in shown
+            if name in found
+            for line in differences(shown[name], found[name], f"{path}.{name}")
+        ]
+    if isinstance(shown, list) and isinstance(found, list):
+        if len(found) < len(shown):
+            return [f"{path} has {len(found)} elements, {len(shown)} are shown"]
+        return [
+            line
+            for i, one in enumerate(shown)
+            for line in differences(one, found[i], f"{path}[{i}]")
+        ]
+    return [] if shown == found else [f"{path} is {found!r}, shown is {shown!r}"]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    demo = ROOT / "coordinator" / "demo"
+    with Service(tmp_path_factory.mktemp("docs") / "data", 2) as service:
+        films = service.client()
+        configuration = json.loads((demo / "configuration.json").read_bytes())
+        assert films.post("/films/configuration", configuration).status == 200
+        assert films.post_text("/films/index", (demo / "films.ndjson").read_bytes()).status == 200
+        yield films
+        films.close()
+
+
+def encoded(target: str) -> str:
+    """Return a target as a client sends it: pages show it unescaped."""
+    return target.replace(" ", "%20").replace('"', "%22").replace(">", "%3E").replace("<", "%3C")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_examples_of_a_page_are_true(page: Path, client: Client) -> None:
+    for example in examples(page):
+        headers = {"Content-Type": "application/json"} if example.body else {}
+        reply = client.request(example.method, encoded(example.target), example.body, headers)
+        label = f"{example.method} {example.target}"
+        if example.shown is None or "error" not in example.shown:
+            assert reply.status < 300, f"{label}: {reply.body!r}"
+        if example.shown is not None:
+            assert differences(example.shown, reply.json) == [], label
+
+
+def test_enough_is_shown() -> None:
+    assert sum(len(list(examples(page))) for page in PAGES) > 12
