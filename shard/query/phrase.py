@@ -279,11 +279,10 @@ def docs_with_all(
     """
     if any(len(one) == 0 for one in terms):
         return NO_DOCS
-    single = np.unique([int(one[0]) for one in terms if len(one) == 1])
     entry_counts = lists.index.lists.entry_counts
-    single = single[np.argsort(entry_counts[single], kind="stable")]
+    single = sorted({int(one[0]) for one in terms if len(one) == 1}, key=entry_counts.item)
     languages = np.full(len(single), ALL_LANGUAGES, np.uint64)
-    words = QueryTerms(single, languages, np.ones(len(single)))
+    words = QueryTerms(np.array(single, np.int64), languages, np.ones(len(single)))
     return lists.match(words, allowed, candidates, is_scored=False)[0]
 
 
