@@ -576,6 +576,11 @@ class _ConfigurationParser:
         else:
             self.values[name] = mode
 
+    def read_algolia(self, value: object) -> None:
+        # The coordinator reads it, from the document; shards have no use for it.
+        if not isinstance(value, dict):
+            self.problems.add("algolia", "must be an object of settings of Algolia's protocol")
+
     def read_ranking(self, value: object) -> None:
         if not isinstance(value, dict):
             self.problems.add("ranking", "must be an object with k1, b and proximity")
@@ -620,6 +625,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "prefix": _ConfigurationParser.read_prefix,
     "typo": _ConfigurationParser.read_typo,
     "ranking": _ConfigurationParser.read_ranking,
+    "algolia": _ConfigurationParser.read_algolia,
 }
 CONFIGURATION_KEYS: Final = tuple(_READERS)
 

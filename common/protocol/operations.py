@@ -16,6 +16,8 @@ class Operation(IntEnum):
     """Shallow merge of the given fields into the stored item; the id must exist."""
     DELETE = 3
     """Remove; the id must exist."""
+    UPSERT = 4
+    """MERGE where the id exists, else PUT."""
 
 
 class Outcome(IntEnum):

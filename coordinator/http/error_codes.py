@@ -23,6 +23,8 @@ _ROWS: Final = (
     ("invalid_encoding", 400, "not UTF-8, or not the stream that Content-Encoding names"),
     ("invalid_json", 400, "the body is no valid JSON; the message gives the place"),
     ("invalid_body", 400, "the body has another form than this page takes, or is cut off"),
+    ("unsupported_parameter", 400, "Algolia's protocol: what facetd cannot honour"),
+    ("invalid_parameter", 400, "Algolia's protocol: the value of `param` is wrong"),
     ("unknown_parameter", 400, "there is no such parameter; the nearest known one is named"),
     ("invalid_request", 400, "two parameters say the same"),
     ("query_too_long", 400, "the query text has too many characters"),

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
+from multidict import istr
 
 from common.errors import (
     Forbidden,
@@ -33,6 +34,7 @@ from coordinator.http.request import ByteBudget
 from coordinator.http.responses import Response, error_answer, header, internal_error
 from coordinator.http.routing import Body, Route, Router
 from coordinator.http.security import ANYBODY
+from coordinator.parameters.raw import query_parameters
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -50,11 +52,14 @@ within milliseconds of each other; one that takes longer is hung or has gone."""
 _CORS_HEADERS: Final = (
     b"Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
-    b"X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n"
+    b"X-Request-Id, X-Algolia-API-Key, X-Algolia-Application-Id, X-Algolia-Agent, "
+    b"X-Algolia-UserToken, X-Algolia-Request-Id, X-Algolia-Correlation-Id\r\n"
+    b"Access-Control-Max-Age: 600\r\n"
 )
 _CORS_EXPOSED: Final = (
     b"Access-Control-Expose-Headers: ETag, Server-Timing, X-Request-Id, Retry-After\r\n"
 )
+ALGOLIA_KEY: Final = istr("X-Algolia-API-Key")
 RESERVED_NAMES: Final = frozenset(("dashboard", "status"))
 
 
@@ -88,7 +93,8 @@ class Middleware:
         try:
             segments, request.query_string = request.split_target()
             guard = self._guard
-            caller = request.caller = guard.identify(request.headers)
+            key = algolia_key(request) if is_algolia(request) else None
+            caller = request.caller = guard.identify(request.headers, key)
             if caller.key_id is None:
                 guard.check_host(request.headers, is_http_1_0=request.is_http_1_0)
             if request.method == "OPTIONS":
@@ -97,7 +103,7 @@ class Middleware:
                 route, request.arguments = self._router.resolve(request.method, segments)
                 answer = await self._answer(route, request)
         except ServiceError as error:
-            answer = error_answer(error, request.request_id)
+            answer = self._refusal(error, request)
             if isinstance(error, InternalError):  # what happened stands in a shard's log
                 _log.error(
                     "request failed",
@@ -112,7 +118,7 @@ class Middleware:
                 answer.close_after()
         except ConnectionError:
             # Nobody is there to read this one; writing it will find out.
-            answer = error_answer(internal_error(), request.request_id)
+            answer = self._refusal(internal_error(), request)
         except Exception as error:
             _log.error(
                 "request failed",
@@ -120,7 +126,7 @@ class Middleware:
                 method=request.method,
                 path=shown_path(request),
             )
-            answer = error_answer(internal_error(), request.request_id)
+            answer = self._refusal(internal_error(), request)
         if self._guard.has_origins:
             answer.headers += self._cors(request)
         self._metrics.route(UNROUTED if route is None else route.name).observe(
@@ -136,6 +142,10 @@ class Middleware:
                 key=request.caller.key_id or "-",
             )
         return answer
+
+    def _refusal(self, error: ServiceError, request: Request) -> Response:
+        """Return the answer to a request that failed."""
+        return error_answer(error, request.request_id, is_algolia=is_algolia(request))
 
     async def _answer(self, route: Route, request: Request) -> Response:
         """Check what the route asks for, read the body, and run it."""
@@ -153,7 +163,7 @@ class Middleware:
         num_taken = 0
         if route.body is not Body.NONE and request.has_body:
             check_content_type(route.body, request)
-            if route.body is Body.JSON:
+            if route.body is not Body.STREAM:
                 num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
         metrics = self._metrics
         try:
@@ -239,6 +249,25 @@ class Middleware:
             return b"Vary: Origin\r\n"
         origin = header("Access-Control-Allow-Origin", request.headers[hdrs.ORIGIN])
         return origin + b"Vary: Origin\r\n" + _CORS_EXPOSED
+
+
+def is_algolia(request: Request) -> bool:
+    """Return whether a request is one of Algolia's protocol."""
+    return request.target.startswith("/1/")
+
+
+def algolia_key(request: Request) -> str | None:
+    """Return the API key where Algolia's clients put it: in a header, or in the query string.
+
+    Raises:
+        InvalidRequest: the query string is no UTF-8.
+    """
+    key: str | None = request.headers.get(ALGOLIA_KEY)
+    if key is None and "lgolia-" in request.query_string.lower():
+        for name, value in query_parameters(request.query_string).items():
+            if name.lower() == ALGOLIA_KEY.lower() and isinstance(value, str):
+                return str(value)
+    return key
 
 
 def shown_path(request: Request) -> str:

@@ -18,6 +18,7 @@ import orjson
 from common.configuration import LANGUAGES
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import ID_BYTES_MAX
+from coordinator.algolia.parameters import parameters_schema as algolia_parameters
 from coordinator.cluster.catalog import program_version
 from coordinator.cluster.snapshots import NAME as SNAPSHOT_NAME
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
@@ -32,6 +33,7 @@ TAGS: Final = {
     "search": "Search: hits, facets, ranges.",
     "items": "Items: read, write, load, export.",
     "indexes": "Indexes: configuration, removal, sizes, aliases.",
+    "algolia": "Algolia's protocol: search, objects, settings, keys.",
     "operations": "Operations: health, metrics, keys, documentation.",
     "pages": "Pages for people.",
 }
@@ -320,6 +322,7 @@ SCHEMAS: Final[dict[str, Any]] = {
         match=_SEARCH_SCHEMAS["match"],
         prefix=_SEARCH_SCHEMAS["prefix"],
         typo=_SEARCH_SCHEMAS["typo"],
+        algolia={"type": "object"},
         ranking=_open_body(
             k1={"type": "number", "minimum": 0, "maximum": 100},
             b={"type": "number", "minimum": 0, "maximum": 1},
@@ -333,6 +336,20 @@ SCHEMAS: Final[dict[str, Any]] = {
         warnings=_list(_TEXT),
         changes=_list(_object("path before after", path=_TEXT, before={}, after={})),
     ),
+    "AlgoliaQuery": algolia_parameters(),
+    "AlgoliaQueries": _object(
+        "requests",
+        requests={
+            **_list(
+                algolia_parameters(
+                    indexName=_TEXT, type={"enum": ["default", "facet"]}, facet=_TEXT
+                )
+            ),
+            "minItems": 1,
+            "maxItems": DEFAULT_LIMITS.searches_max,
+        },
+    ),
+    "AlgoliaFacetQuery": algolia_parameters(facetQuery=_TEXT, maxFacetHits=_COUNT),
     "Status": _object("status", status=_TEXT),
     "Document": {"type": "object"},
     "Aliases": _body(
@@ -454,7 +471,16 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
         operation["requestBody"] = {
             "content": {"application/json": {"schema": body}},
             "required": name
-            in ("Item", "Items", "Searches", "ChangedItems", "Aliases", "NewSnapshot", "NewKey"),
+            in (
+                "Item",
+                "Items",
+                "Searches",
+                "ChangedItems",
+                "Aliases",
+                "NewSnapshot",
+                "NewKey",
+                "AlgoliaQueries",
+            ),
         }
     elif route.body.name == "STREAM":
         operation["requestBody"] = {
@@ -477,6 +503,11 @@ _PATH_ARGUMENTS: Final = {
     "index": {**_INDEX, "examples": ["films"]},
     "id": {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "examples": ["1"]},
     "name": _SNAPSHOT,
+    "indexName": {"type": "string", "minLength": 1, "examples": ["films:year:desc"]},
+    "objectID": {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
+    "facetName": _FIELD,
+    "taskID": {"type": "integer"},
+    "key": {"type": "string", "minLength": 1},
 }
 
 

@@ -169,8 +169,8 @@ RETRY_AFTER_SECONDS: Final[Mapping[str, int]] = {
 }
 
 
-def error_body(error: ServiceError, request_id: str) -> bytes:
-    """Return the error envelope."""
+def error_body(error: ServiceError, request_id: str, *, is_algolia: bool = False) -> bytes:
+    """Return the error envelope; Algolia's clients look for message and status beside it."""
     members: dict[str, Any] = {
         "code": error.code,
         "message": error.message[:MESSAGE_CHARS_MAX],
@@ -181,14 +181,15 @@ def error_body(error: ServiceError, request_id: str) -> bytes:
     members["request_id"] = request_id
     for name, value in error.details.items():
         members.setdefault(name, value)
+    outside = {name: members[name] for name in ("message", "status")} if is_algolia else {}
     try:
-        return orjson.dumps({"error": members})
+        return orjson.dumps({**outside, "error": members})
     except TypeError:  # a detail that is no JSON: the rest of the error still stands
         members = {name: members[name] for name in ("code", "message", "status", "request_id")}
-        return orjson.dumps({"error": members})
+        return orjson.dumps({**outside, "error": members})
 
 
-def error_answer(error: ServiceError, request_id: str) -> Response:
+def error_answer(error: ServiceError, request_id: str, *, is_algolia: bool = False) -> Response:
     """Return the answer to a request that failed."""
     headers = b""
     allow = error.details.get("allow")
@@ -200,7 +201,8 @@ def error_answer(error: ServiceError, request_id: str) -> Response:
             headers += header("Retry-After", str(seconds))
     if error.http_status == 401:
         headers += b'WWW-Authenticate: Bearer realm="facetd"\r\n'
-    return Response(error_body(error, request_id), status=error.http_status, headers=headers)
+    body = error_body(error, request_id, is_algolia=is_algolia)
+    return Response(body, status=error.http_status, headers=headers)
 
 
 def internal_error() -> InternalError:

@@ -37,6 +37,9 @@ class Body(Enum):
     """Ignored if there is one."""
     JSON = ("application/json",)
     """One JSON document, read whole before the handler runs."""
+    LOOSE_JSON = ("application/json", "text/plain", "application/x-www-form-urlencoded", "")
+    """One JSON document, whatever it is called: Algolia's clients send it as text, which browsers
+    do not ask for first. What changes something is refused by its origin all the same."""
     STREAM = (
         "text/plain",
         "application/json",

@@ -148,13 +148,17 @@ class Guard:
 
     # --- who asks
 
-    def identify(self, headers: CIMultiDictProxy[str]) -> Caller:
+    def identify(self, headers: CIMultiDictProxy[str], key: str | None = None) -> Caller:
         """Return who asks.
+
+        Args:
+            headers: of the request.
+            key: that the request names in another way.
 
         Raises:
             Unauthorized: a key was given, and it is wrong or expired.
         """
-        token = headers.get(API_KEY_HEADER)
+        token = headers.get(API_KEY_HEADER, key)
         if token is None:
             authorization = headers.get(hdrs.AUTHORIZATION)
             if authorization is not None:

@@ -75,6 +75,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """The request's, else the index's searchable fields; None: every string."""
     page: int = 1
     per_page: int = 10
+    skip: int = 0
+    """Hits to leave out before the first page."""
     filters: tuple[FilterClause, ...] = ()
     """All restrictions, ANDed: of `filters`, `not_filters`, `filter` and the API key. A clause of a
     field of `filters` that is a disjunctive facet, or that `ranges` names, carries that field in
@@ -114,7 +116,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     @property
     def offset(self) -> int:
         """How many hits come before the page."""
-        return (self.page - 1) * self.per_page
+        return self.skip + (self.page - 1) * self.per_page
 
 
 class FacetParameters(Struct, frozen=True, kw_only=True):

@@ -93,6 +93,8 @@ class _Current(NamedTuple):
 
 _NEEDS_ITEM = (Operation.REPLACE, Operation.MERGE, Operation.DELETE)
 
+_MERGING = (Operation.MERGE, Operation.UPSERT)
+
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -156,7 +158,7 @@ class _Planner:
             del self._current[id]
             return Outcome.DELETED
         content = change.content
-        if change.operation == Operation.MERGE:
+        if change.operation in _MERGING:
             content = merge_items(self._content(current), content)
             if validate_item(content, limits=self._limits) is not None:
                 return Outcome.INVALID

@@ -159,8 +159,8 @@ def test_widgets_show_what_the_interface_answers(page: Any, service: Service, li
     asked: list[int] = []
 
     def note(request: Any) -> None:
-        if request.url.endswith("/_search"):
-            asked.append(len(request.post_data_json["searches"]))
+        if request.url.endswith("/1/indexes/*/queries"):
+            asked.append(len(request.post_data_json["requests"]))
 
     page.on("request", note)
     page.goto("/shop.html")
@@ -184,7 +184,7 @@ def test_widgets_show_what_the_interface_answers(page: Any, service: Service, li
     choose("genres", "Romance")
     narrowed = {"genres": ["Drama"], "country": both}
     check_screen(page, expected(service, **narrowed))
-    assert set(asked) == {1}, "disjunctive facets are folded into one search"
+    assert max(asked) > 1, "disjunctive facets have queries of their own, in one request"
 
     # pages, and an order
     page.locator("#pages .ais-Pagination-item--page a", has_text="2").click()

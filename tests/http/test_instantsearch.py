@@ -34,7 +34,8 @@ for await (const chunk of process.stdin) input += chunk;
 const { method, requests } = JSON.parse(input);
 let answer;
 try {
-  answer = await client[method](requests);
+  const isWrapped = requests.length === 1 && requests[0].requests;
+  answer = await client[method](isWrapped ? requests[0] : requests);
 } catch (error) {
   answer = { error: error.message, code: error.code, status: error.status };
 }
@@ -143,8 +144,7 @@ def test_queries_of_disjunctive_facets_are_folded_into_the_search(page: Page) ->
         query(facets="size", facetFilters=[brands], **counts),
     )
 
-    assert [one["path"] for one in asked] == ["/_search"]
-    assert len(asked[0]["body"]["searches"]) == 1
+    assert [one["path"] for one in asked] == ["/1/indexes/*/queries"]
     main, of_brand, of_size = results
     assert main["nbHits"] == sum(1 for i in range(30) if i % 3 in (0, 1) and i % 3 > 1) == 0
     assert of_brand["facets"] == {"brand": {"C": 10}}
@@ -161,7 +161,7 @@ def test_folded_answers_are_those_of_separate_queries(page: Page) -> None:
     first, _ = page.search(main)
     second, _ = page.search(counts)
 
-    assert len(asked[0]["body"]["searches"]) == 1
+    assert len(asked) == 1
     assert together[0]["hits"] == first[0]["hits"]
     assert together[0]["nbHits"] == first[0]["nbHits"] == 20
     assert together[1]["facets"] == second[0]["facets"] == {"brand": {"B": 10, "C": 10}}
@@ -183,8 +183,7 @@ def test_index_in_an_order_is_the_index_sorted(page: Page, name: str, first: lis
     counts = query(facets="brand", hitsPerPage=0)
     results, asked = page.search({**main, "indexName": name}, {**counts, "indexName": name})
 
-    assert len(asked[0]["body"]["searches"]) == 1
-    assert {one["index"] for one in asked[0]["body"]["searches"]} == {"shop"}
+    assert len(asked) == 1
     assert [hit["id"] for hit in results[0]["hits"]] == first
     assert results[0]["index"] == name
     (facet,), _ = page.ask(
@@ -194,18 +193,23 @@ def test_index_in_an_order_is_the_index_sorted(page: Page, name: str, first: lis
 
 
 @needs_node
-def test_what_differs_is_asked_for_itself(page: Page) -> None:
-    main = query(facets=["brand"], facetFilters=[["brand:A"]])
-    others = [
-        query(facets="brand", hitsPerPage=0, query="other"),
-        query(facets="brand", hitsPerPage=0, numericFilters=["price>3"]),
-        query(facets="size", hitsPerPage=0),
-        query(facets=["brand", "size"], hitsPerPage=0),
-        {**query(facets="brand", hitsPerPage=0), "indexName": "shop2"},
-    ]
-    for other in others:
-        _, asked = page.ask("search", main, other)
-        assert len(asked[0]["body"]["searches"]) == 2, other
+def test_queries_are_taken_in_every_form_that_clients_send(page: Page) -> None:
+    """algoliasearch v5 and Autocomplete: `{requests}`, and parameters beside the index."""
+    beside = {"indexName": "shop", "query": "lamp 7", "hitsPerPage": 3}
+    mixed = {"indexName": "shop", "query": "lamp 7", "params": {"hitsPerPage": 3}}
+    in_a_text = {"indexName": "shop", "params": "query=lamp%207&hitsPerPage=3"}
+    results, _ = page.search(beside, mixed, in_a_text)
+    as_object, _ = page.ask("search", {"requests": [beside]})
+
+    assert {tuple(hit["id"] for hit in one["hits"]) for one in results} == {(7,)}
+    assert as_object["results"][0]["hits"] == results[0]["hits"]
+
+
+@needs_node
+def test_what_only_algolia_has_is_refused(page: Page) -> None:
+    answer, asked = page.ask("getRecommendations", {"indexName": "shop", "model": "x"})
+
+    assert (answer["error"], asked) == ("facetd has no recommendations", [])
 
 
 @needs_node
@@ -240,7 +244,7 @@ def test_facet_values_are_searched(page: Page) -> None:
     asked_for = {**query(facetName="brand", facetQuery="b", facetFilters=["price:4"])}
     answer, asked = page.ask("searchForFacetValues", asked_for)
 
-    assert asked[0]["path"] == "/shop/facet"
+    assert asked[0]["path"] == "/1/indexes/*/queries"
     assert answer[0]["facetHits"] == [{"value": "B", "highlighted": "<em>B</em>", "count": 1}]
     mixed, _ = page.search(query(hitsPerPage=1), {**asked_for, "type": "facet"})
     assert mixed[0]["nbHits"] == 30
@@ -260,7 +264,7 @@ def test_many_queries_are_several_requests(page: Page) -> None:
     results, asked = page.search(*(query(query=f"lamp {i}", hitsPerPage=2) for i in range(70)))
 
     assert len(results) == 70
-    assert [len(one["body"]["searches"]) for one in asked] == [64, 6]
+    assert [len(one["body"]["requests"]) for one in asked] == [64, 6]
 
 
 async def test_module_is_served_with_its_type_and_tag(web: Web) -> None:

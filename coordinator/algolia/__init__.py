@@ -1,0 +1,1 @@
+"""Algolia's protocol: its parameters, filters, answers and settings, in terms of ours (pure)."""

@@ -1,0 +1,238 @@
+"""Answers in the form of Algolia's protocol (pure).
+
+An item of ours is a hit: `objectID` is its `id` as text, `_highlightResult` and `_snippetResult`
+have the item's own shape with `{"value", "matchLevel", "matchedWords"}` in the place of each text.
+Texts come marked with private characters and escaped; they leave with the tags of the request and
+as they were stored, since the clients of this protocol escape them themselves.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from coordinator.algolia.parameters import POST, PRE, AlgoliaSearch, Style
+from coordinator.read.rendering import project
+from coordinator.read.results import FacetPage, FacetResult, SearchResult
+
+_MARKED: Final = re.compile(f"{PRE}(.*?){POST}", re.DOTALL)
+_ADDED: Final = frozenset(("_highlight", "_snippet"))
+
+
+def search_answer(asked: AlgoliaSearch, result: SearchResult, total_us: int) -> dict[str, Any]:
+    """Return the answer to one search."""
+    search, style = asked.search, asked.style
+    facets: dict[str, dict[str, int]] = {}
+    stats: dict[str, dict[str, Any]] = {}
+    for facet in result.facets:
+        facets[facet.field] = counts_of(facet)
+        if facet.stats is not None and facet.stats.count:
+            found = facet.stats
+            stats[facet.field] = {
+                "min": found.min, "max": found.max, "avg": found.avg, "sum": found.sum
+            }  # fmt: skip
+    num_words = len(search.query.split())
+    size = result.per_page
+    answer: dict[str, Any] = {
+        "hits": [hit(item, style, num_words) for item in result.items],
+        "nbHits": result.total,
+    }
+    if style.has_offset:
+        answer |= {"offset": search.skip, "length": size}
+    else:
+        answer |= {
+            "page": result.page - 1,
+            "nbPages": -(-result.total // size) if size else 0,
+            "hitsPerPage": size,
+        }
+    if result.cursor is not None:
+        answer["cursor"] = result.cursor
+    is_whole = result.shards.ok == result.shards.total
+    answer |= {
+        "facets": facets,
+        "facets_stats": stats,
+        "exhaustive": {"facetsCount": is_whole, "nbHits": is_whole, "typo": is_whole},
+        "exhaustiveFacetsCount": is_whole,
+        "exhaustiveNbHits": is_whole,
+        "exhaustiveTypo": is_whole,
+        "query": search.query,
+        "params": asked.params,
+        "index": asked.name,
+        "renderingContent": {},
+        "processingTimeMS": total_us // 1000,
+    }
+    if style.members is not None:
+        answer = {name: value for name, value in answer.items() if name in style.members}
+    return answer
+
+
+def folded_answer(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
+    """Return the answer to a query that was folded into a search."""
+    return {
+        **main,
+        "hits": [],
+        "facets": {facet: main["facets"].get(facet, {})},
+        "facets_stats": {
+            name: stats for name, stats in main["facets_stats"].items() if name == facet
+        },
+    }
+
+
+def counts_of(facet: FacetResult) -> dict[str, int]:
+    """Return values and counts of a facet, without those that no hit has."""
+    return {bucket.key: bucket.doc_count for bucket in facet.buckets if bucket.doc_count}
+
+
+def facet_answer(page: FacetPage, typed: str, style: Style, total_us: int) -> dict[str, Any]:
+    """Return the answer to a search in the values of a facet."""
+    return {
+        "facetHits": [
+            {
+                "value": bucket.key,
+                "highlighted": highlighted_start(bucket.key, typed, style),
+                "count": bucket.doc_count,
+            }
+            for bucket in page.facet.buckets
+            if bucket.doc_count
+        ],
+        "exhaustive": {"facetsCount": True},
+        "exhaustiveFacetsCount": True,
+        "processingTimeMS": total_us // 1000,
+    }
+
+
+def highlighted_start(value: str, typed: str, style: Style) -> str:
+    """Return a facet's value with what was typed marked where it stands."""
+    typed = typed.strip()
+    start = value.lower().find(typed.lower()) if typed else -1
+    if start < 0:
+        return value
+    end = start + len(typed)
+    return f"{value[:start]}{style.pre}{value[start:end]}{style.post}{value[end:]}"
+
+
+# --- hits -------------------------------------------------------------------------------------
+
+
+def object_of(document: bytes, retrieved: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return a stored item as Algolia's protocol has it."""
+    item = orjson.loads(document)
+    shown = item if retrieved is None else orjson.loads(project(document, retrieved, None))
+    return {**shown, "objectID": object_id(item)}
+
+
+def object_id(item: Mapping[str, Any]) -> str:
+    """Return an item's id as text; empty for an item without one."""
+    id_ = item.get("id")
+    return "" if id_ is None else str(id_)
+
+
+def hit(document: bytes, style: Style, num_words: int) -> dict[str, Any]:
+    """Return one hit.
+
+    Args:
+        document: the item with its marks, as a search returns it.
+        style: what to show of it.
+        num_words: of the query: who matches as many matches "full".
+    """
+    item = orjson.loads(document)
+    marks, snippets = item.pop("_highlight", {}), item.pop("_snippet", {})
+    shown = item
+    if style.retrieved is not None or style.excluded:
+        shown = orjson.loads(project(orjson.dumps(item), style.retrieved, style.excluded or None))
+    result = {**shown, "objectID": object_id(item)}
+    if style.highlighted:
+        marked = {
+            path: iter(texts if isinstance(texts, list) else [texts])
+            for path, texts in marks.items()
+        }
+        source = item
+        if "*" not in style.highlighted:
+            source = orjson.loads(project(orjson.dumps(item), style.highlighted, None))
+        result["_highlightResult"] = {
+            name: tree
+            for name, value in source.items()
+            if (tree := _highlighted(value, name, marked, style, num_words)) is not None
+        }
+    if style.has_snippets:
+        result["_snippetResult"] = _snippets(item, snippets, style, num_words)
+    return result
+
+
+def _highlighted(
+    value: Any, path: str, marked: Mapping[str, Iterator[str]], style: Style, num_words: int
+) -> Any:
+    """Return a value with the marks of each of its texts in the text's place.
+
+    Args:
+        value: of the item.
+        path: dotted, to the value.
+        marked: by path, the marked texts that are still to come, in the order of the item.
+        style: tags.
+        num_words: of the query.
+
+    Returns:
+        None for an array of which nothing is left.
+    """
+    if isinstance(value, list):
+        elements = [_highlighted(one, path, marked, style, num_words) for one in value]
+        if style.restricts_arrays:
+            elements = [one for one in elements if one is not None and _matches(one)]
+        return elements
+    if isinstance(value, dict):
+        return {
+            name: _highlighted(one, f"{path}.{name}", marked, style, num_words)
+            for name, one in value.items()
+        }
+    if isinstance(value, str):
+        while path and path not in marked:  # an object may be named as a whole
+            path = path.rpartition(".")[0]
+        text = next(marked[path], None) if path else None
+        return _mark(value, style, 0) if text is None else _marked(text, style, num_words)
+    return _mark("" if value is None else orjson.dumps(value).decode(), style, 0)
+
+
+def _matches(tree: Any) -> bool:
+    if isinstance(tree, list):
+        return any(map(_matches, tree))
+    if "matchLevel" in tree and isinstance(tree["matchLevel"], str):
+        return bool(tree["matchLevel"] != "none")
+    return any(map(_matches, tree.values()))
+
+
+def _marked(text: str, style: Style, num_words: int) -> dict[str, Any]:
+    """Return what is told of a marked and escaped text."""
+    return _mark(html.unescape(text), style, num_words)
+
+
+def _mark(text: str, style: Style, num_words: int) -> dict[str, Any]:
+    words = list(dict.fromkeys(word.lower() for word in _MARKED.findall(text)))
+    return {
+        "value": text.replace(PRE, style.pre).replace(POST, style.post) if words else text,
+        "matchLevel": "none" if not words else "full" if len(words) >= num_words else "partial",
+        "matchedWords": words,
+    }
+
+
+def _snippets(
+    item: Mapping[str, Any], snippets: Mapping[str, str], style: Style, num_words: int
+) -> dict[str, Any]:
+    """Return snippets in the shape of the item; of an array its best element."""
+    result: dict[str, Any] = {}
+    for path, text in snippets.items():
+        *names, last = path.split(".")
+        node, value = result, item.get(names[0]) if names else item
+        for i, name in enumerate(names):
+            node = node.setdefault(name, {})
+            value = (
+                value.get(names[i + 1]) if isinstance(value, dict) and i + 1 < len(names) else value
+            )
+        value = value.get(last) if isinstance(value, dict) else None
+        shown = _marked(text, style, num_words)
+        shown = {name: shown[name] for name in ("value", "matchLevel")}
+        node[last] = [shown] if isinstance(value, list) else shown
+    return result

@@ -1,0 +1,114 @@
+"""A page of queries as fewer searches (pure).
+
+InstantSearch renders a page by one list of queries: the search itself, and for every disjunctive
+facet with a selection the same search without that selection, of which only the facet's counts are
+used. facetd counts such facets without their own selection anyway, so these queries are folded into
+the search that they belong to:
+
+    query  {facetFilters: [["brand:A", "brand:B"], ["size:L"]]}    search  brand, size disjunctive
+    query  {facetFilters: [["size:L"]], facets: "brand"}        ─▶           (their own filters
+    query  {facetFilters: [["brand:A", "brand:B"]], facets: "size"}           left out of counts)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from coordinator.algolia.filters import facet_filter
+from coordinator.algolia.parameters import IGNORED
+from coordinator.parameters.kinds import Mistake
+
+_OWN: Final = frozenset(
+    (
+        *("facets", "facetFilters", "page", "hitsPerPage", "attributesToRetrieve"),
+        *("attributesToHighlight", "attributesToSnippet", "highlightPreTag", "highlightPostTag"),
+        *("snippetEllipsisText", "restrictHighlightAndSnippetArrays"),
+        *IGNORED,
+    )
+)
+"""Parameters that may differ: they change neither which items match nor how values are listed."""
+
+
+class Asked(NamedTuple):
+    """One query of a list: the index that it names, and its parameters."""
+
+    name: str
+    params: Mapping[str, Any]
+
+
+class FoldedSearch(NamedTuple):
+    """A search and the queries that its answer is enough for."""
+
+    position: int
+    main: Asked
+    folded: list[tuple[int, str]]
+    """Position and facet of each."""
+
+
+def fold(queries: Sequence[Asked]) -> list[FoldedSearch]:
+    """Return the searches to make for a list of queries."""
+    groups: list[FoldedSearch] = []
+    for position, asked in enumerate(queries):
+        facet = _left_out_facet(groups[-1].main, asked) if groups else None
+        if facet is not None:
+            groups[-1].folded.append((position, facet))
+        else:
+            groups.append(FoldedSearch(position, asked, []))
+    return groups
+
+
+def _left_out_facet(main: Asked, asked: Asked) -> str | None:
+    """Return the facet whose own selection a query leaves out of a search's, or None."""
+    params = asked.params
+    facets = params.get("facets")
+    names = [facets] if isinstance(facets, str) else facets
+    if asked.name != main.name or not isinstance(names, list) or len(names) != 1:
+        return None
+    facet = names[0]
+    size = params.get("hitsPerPage")
+    if size not in (0, 1) or params.get("page", 0) != 0 or not isinstance(facet, str):
+        return None
+    selections, own = _groups(main.params), _groups(params)
+    if selections is None or own is None:
+        return None
+    others = [group for group in selections if not _is_choice_of(group, facet)]
+    # Values of the facet that are ANDed, or ORed with another field, are no choice of it.
+    if len(selections) != len(others) + 1 or any(facet in _fields_of(group) for group in others):
+        return None
+    is_same = _rest_of(main.params) == _rest_of(params)
+    return facet if is_same and others == own else None
+
+
+def _groups(params: Mapping[str, Any]) -> list[Any] | None:
+    """Return the groups of facetFilters where these are a list, as widgets send them."""
+    value = params.get("facetFilters", [])
+    return value if isinstance(value, list) else None
+
+
+def _rest_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {name: value for name, value in params.items() if name not in _OWN}
+    return {**rest, "query": rest.get("query", "")}
+
+
+def _is_choice_of(group: Any, facet: str) -> bool:
+    return (
+        isinstance(group, list)
+        and bool(group)
+        and all(
+            field == facet and not is_negative for field, is_negative in map(_field_and_sign, group)
+        )
+    )
+
+
+def _fields_of(group: Any) -> list[str]:
+    return [_field_and_sign(one)[0] for one in (group if isinstance(group, list) else [group])]
+
+
+def _field_and_sign(value: Any) -> tuple[str, bool]:
+    """Return the field of a facet filter, and whether it is negative; "" for what is none."""
+    try:
+        read = facet_filter(value) if isinstance(value, str) else None
+    except Mistake:
+        read = None
+    return ("", False) if read is None else (read.field, read.is_negative)

@@ -1,0 +1,96 @@
+"""Algolia's API keys in terms of ours (pure).
+
+{"acl": ["search"], "indexes": ["films"], "validity": 3600, "queryParameters": "filters=a:1"}
+{"actions": ["search"], "indexes": ["films"], "expires_in_seconds": 3600, "filter": "a = 1"}
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from common.errors import InvalidRequest
+from common.limits import Limits
+from coordinator.algolia.filters import expression_of, parse_filters
+from coordinator.algolia.parameters import UNHONOURED
+from coordinator.parameters.kinds import Mistake
+from coordinator.parameters.raw import query_parameters
+
+_ACTIONS: Final[Mapping[str, str]] = {
+    "search": "search",
+    "browse": "search",
+    "listIndexes": "search",
+    "settings": "search",
+    "addObject": "write",
+    "deleteObject": "write",
+    "editSettings": "configure",
+    "deleteIndex": "configure",
+}
+
+
+def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return what `POST /_keys` would be asked for a key of Algolia's protocol.
+
+    Raises:
+        InvalidRequest: the key would have to have rights or bounds that ours cannot.
+    """
+    acl = body.get("acl")
+    if not isinstance(acl, list) or not acl or not set(map(str, acl)) <= set(_ACTIONS):
+        raise _refused("acl", f"must list some of {', '.join(_ACTIONS)}")
+    document: dict[str, Any] = {"actions": sorted({_ACTIONS[right] for right in acl})}
+    for name, value in body.items():
+        if value in (None, 0, "", []):
+            continue
+        match name:
+            case "acl":
+                pass
+            case "indexes" | "description":
+                document[name] = value
+            case "validity":
+                document["expires_in_seconds"] = value
+            case "queryParameters":
+                document["filter"] = _filter(value, limits)
+            case _:
+                raise _refused(name, "cannot be honoured: keys have no such bound")
+    return document
+
+
+def _filter(value: Any, limits: Limits) -> str:
+    """Return the filter that a key's `queryParameters` force, in our language."""
+    given = query_parameters(value) if isinstance(value, str) else {}
+    text = given.pop("filters", None)
+    if given or not isinstance(text, str):
+        raise _refused("queryParameters", 'can be filters alone: "filters=tenant:7"')
+    try:
+        return expression_of(parse_filters(str(text), limits))
+    except Mistake as mistake:
+        raise _refused("queryParameters", f"filters {mistake.message}") from None
+
+
+def shown_key(key: Mapping[str, Any], value: str) -> dict[str, Any]:
+    """Return a key as Algolia's protocol shows it.
+
+    Args:
+        key: as `GET /_keys` shows it.
+        value: the token where it is known, else the key's id.
+    """
+    shown = {
+        "value": value,
+        "createdAt": int(datetime.fromisoformat(key["created_at"]).timestamp()),
+        "acl": [right for right, action in _ACTIONS.items() if action in key["actions"]],
+        "indexes": key["indexes"],
+        "description": key["description"],
+        "validity": 0,
+    }
+    if key["expires_at"] is not None:
+        left = datetime.fromisoformat(key["expires_at"]).timestamp() - time.time()
+        shown["validity"] = max(1, round(left))
+    if key["filter"] is not None:
+        shown["description"] += f" (only items with {key['filter']})"
+    return shown
+
+
+def _refused(name: str, message: str) -> InvalidRequest:
+    return InvalidRequest(f"{name} {message}", code=UNHONOURED, param=name)

@@ -1,0 +1,120 @@
+"""Changes of objects as Algolia's protocol sends them, as operations of ours (pure).
+
+    {"action": "addObject", "body": {"objectID": "7", "name": "a"}}  ─▶ PUT    {"id":"7","name":"a"}
+    partialUpdateObject          merge, or add where there is none   ─▶ UPSERT
+    partialUpdateObjectNoCreate  merge                               ─▶ MERGE
+    deleteObject                                                     ─▶ DELETE
+
+An `objectID` is our `id`. An object that has an `id` of its own besides must have the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import orjson
+
+from common.configuration import FacetConfiguration
+from common.errors import InvalidRequest
+from common.json.scan import ItemError, scan_item
+from common.limits import Limits
+from common.placement import canonical_id
+from common.protocol.operations import Operation
+from coordinator.algolia.parameters import UNHONOURED
+
+ACTIONS: Final[Mapping[str, Operation]] = {
+    "addObject": Operation.PUT,
+    "updateObject": Operation.PUT,
+    "partialUpdateObject": Operation.UPSERT,
+    "partialUpdateObjectNoCreate": Operation.MERGE,
+    "deleteObject": Operation.DELETE,
+}
+
+
+class ObjectChange(NamedTuple):
+    """One operation, with the id as the protocol shows it."""
+
+    operation: Operation
+    item_id: bytes
+    payload: bytes
+    object_id: str
+
+
+def read_change(
+    action: Any,
+    body: Any,
+    facets: Mapping[str, FacetConfiguration],
+    limits: Limits,
+    param: str,
+    object_id: str | None = None,
+) -> ObjectChange:
+    """Read one change.
+
+    Args:
+        action: of `ACTIONS`.
+        body: the object, or its objectID alone.
+        facets: of the index; they bound an item's values.
+        limits: of an item.
+        param: names the place in an error.
+        object_id: from the path, where it stands there.
+
+    Raises:
+        InvalidRequest: there is no such action, the object is no item, or it has two ids.
+    """
+    operation = ACTIONS.get(action) if isinstance(action, str) else None
+    if operation is None:
+        raise InvalidRequest(
+            f"{param}.action must be one of {', '.join(ACTIONS)}, clear or delete",
+            code="invalid_body",
+            param=f"{param}.action",
+        )
+    if not isinstance(body, dict):
+        raise InvalidRequest(
+            f"{param}.body must be an object", code="invalid_body", param=f"{param}.body"
+        )
+    item = {name: value for name, value in body.items() if name != "objectID"}
+    given = object_id if object_id is not None else body.get("objectID")
+    id_ = _id(given, item, action, param)
+    canonical = canonical_id(id_)
+    if canonical is None:
+        raise InvalidRequest(
+            f"{param}: an objectID is a text of 1 to 256 bytes", code="invalid_id", param=param
+        )
+    if operation == Operation.DELETE:
+        return ObjectChange(operation, canonical, canonical, str(id_))
+    for name, value in item.items():
+        if isinstance(value, dict) and "_operation" in value:
+            raise InvalidRequest(
+                f"{param}: the operation {value['_operation']!r} on {name!r} cannot be honoured; "
+                "send the new value",
+                code=UNHONOURED,
+                param=f"{param}.body.{name}",
+            )
+    item.pop("id", None)
+    payload = orjson.dumps({"id": id_, **item})
+    found = scan_item(payload, facets, limits)
+    if isinstance(found, ItemError):
+        raise InvalidRequest(f"{param}: {found.message}", code=found.code, param=param)
+    return ObjectChange(operation, canonical, payload, str(id_))
+
+
+def _id(given: Any, item: Mapping[str, Any], action: str, param: str) -> int | str:
+    """Return the id of an object: its objectID, its `id`, or a new one."""
+    own = item.get("id")
+    if given is None:
+        given = own
+    if given is None and action == "addObject":
+        return uuid4().hex
+    if isinstance(given, bool) or not isinstance(given, int | str):
+        raise InvalidRequest(f"{param} needs an objectID", code="invalid_id", param=param)
+    if own is not None and str(own) != str(given):
+        raise InvalidRequest(
+            f"{param}: the field id is the objectID here: {str(own)[:60]!r} and "
+            f"{str(given)[:60]!r} must be the same, or the field have another name",
+            code="id_mismatch",
+            param=param,
+        )
+    # The stored form is the object's own where it has one.
+    return own if own is not None else given

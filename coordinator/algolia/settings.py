@@ -1,0 +1,179 @@
+"""Algolia's settings of an index, kept in its configuration (pure).
+
+    searchableAttributes ["name", "text,tags"]  ─▶ searchable_fields ["name^2", "text", "tags"]
+    attributesForFaceting ["brand", "searchable(maker)"] ─▶ aggregations {"brand": {}, "maker": {}}
+    indexLanguages ["en"]                       ─▶ language "en"
+    removeStopWords true                        ─▶ stop_words true
+    attributeForDistinct, hitsPerPage, …        ─▶ algolia {…}: defaults of searches here
+
+What has no equivalent is refused by name. The rest of a configuration stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.configuration import IndexConfiguration
+from common.errors import InvalidRequest
+from common.limits import Limits
+from coordinator.algolia.parameters import BY_NAME, UNHONOURED, WRONG, read_search
+
+KEY: Final = "algolia"
+"""Of a configuration document: settings that are defaults of searches by this protocol."""
+
+_OF_INDEX: Final = frozenset(
+    ("searchableAttributes", "attributesForFaceting", "indexLanguages", "removeStopWords")
+)
+_KEPT: Final = frozenset(("attributeForDistinct", "userData", "numericAttributesForFiltering"))
+_OF_SEARCHES: Final = frozenset(BY_NAME) - {"query", "page", "offset", "length", "removeStopWords"}
+_DECORATED: Final = re.compile(r"(searchable|filterOnly|afterDistinct|unordered|ordered)\((.+)\)\Z")
+REPLICA: Final = re.compile(r"(.+?)((?::[^:]+:(?:asc|desc))+)\Z", re.DOTALL)
+_KEY_OF_ORDER: Final = re.compile(r"[^:]+:(?:asc|desc)")
+
+
+def split_name(name: str) -> tuple[str, list[str]]:
+    """Return the index and the order that a name such as `films:year:desc` stands for."""
+    match = REPLICA.match(name)
+    return (name, []) if match is None else (match[1], _KEY_OF_ORDER.findall(match[2]))
+
+
+def stored(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings that are kept in a configuration document as they are."""
+    kept = document.get(KEY)
+    return kept if isinstance(kept, dict) else {}
+
+
+def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dict[str, Any]:
+    """Return an index's settings as Algolia's protocol shows them."""
+    kept = dict(stored(document))
+    facets: list[str] = list(configuration.facets)
+    facets += [f"filterOnly({name})" for name in kept.pop("filterOnly", [])]
+    settings: dict[str, Any] = {"version": 2, "attributesForFaceting": facets, **kept}
+    fields = configuration.searchable_fields
+    if fields is not None:
+        by_weight: dict[float, list[str]] = {}
+        for field in fields:
+            by_weight.setdefault(field.weight, []).append(field.path)
+        settings["searchableAttributes"] = [
+            ",".join(by_weight[weight]) for weight in sorted(by_weight, reverse=True)
+        ]
+    if configuration.language is not None:
+        settings["indexLanguages"] = [document.get("language")]
+    if configuration.stop_words_language is not None:
+        settings["removeStopWords"] = True
+    return settings
+
+
+def changed(
+    document: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    configuration: IndexConfiguration,
+    limits: Limits,
+) -> dict[str, Any]:
+    """Return a configuration document with settings applied; null takes a setting back.
+
+    Raises:
+        InvalidRequest: a setting is wrong or has no equivalent; `param` names it.
+    """
+    result = dict(document)
+    kept = dict(stored(document))
+    defaults: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in _OF_INDEX:
+            _apply(name, value, result, kept)
+        elif name in ("replicas", "version"):
+            _check_replicas(name, value)
+        elif value is None:
+            kept.pop(name, None)
+        elif name in _KEPT:
+            kept[name] = value
+        else:
+            defaults[name] = value
+    if not isinstance(kept.get("attributeForDistinct", ""), str):
+        raise _refused("attributeForDistinct", "must name a field", WRONG)
+    # What a search reads is read as one: it refuses what is wrong or cannot be honoured.
+    read_search("", defaults, kept, [], configuration, limits)
+    kept.update({name: value for name, value in defaults.items() if name in _OF_SEARCHES})
+    result[KEY] = kept
+    if not kept:
+        del result[KEY]
+    return result
+
+
+def _apply(name: str, value: Any, result: dict[str, Any], kept: dict[str, Any]) -> None:
+    """Apply a setting that has a key of the configuration."""
+    match name:
+        case "searchableAttributes":
+            result.pop("searchableFields", None)
+            result.pop("searchable_fields", None)
+            if value is not None and value != ["*"]:
+                result["searchable_fields"] = _weighted(_names(name, value))
+        case "attributesForFaceting":
+            facets, filtered = _faceted(_names(name, value or []))
+            old = result.get("aggregations") or {}
+            result["aggregations"] = {facet: old.get(facet, {}) for facet in facets}
+            kept.pop("filterOnly", None)
+            if filtered:
+                kept["filterOnly"] = filtered
+        case "indexLanguages":
+            languages = _names(name, value or [])
+            if len(languages) > 1:
+                raise _refused(name, "can name one language; others are set in field_languages")
+            result.pop("language", None)
+            if languages:
+                result["language"] = languages[0]
+        case _:
+            result.pop("stop_words", None)
+            if value not in (None, False):
+                if value is not True:
+                    raise _refused(name, "must be true or false here, for the index's language")
+                result["stop_words"] = True
+
+
+def _names(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise _refused(name, "must be a list of names", WRONG)
+    return value
+
+
+def _weighted(attributes: list[str]) -> list[str]:
+    """Return fields with weights that fall from the first attribute to the last."""
+    fields = []
+    for weight, attribute in zip(range(len(attributes), 0, -1), attributes, strict=True):
+        for one in attribute.split(","):
+            match = _DECORATED.match(one.strip())
+            path = match[2] if match is not None else one.strip()
+            fields.append(f"{path}^{weight}" if weight > 1 else path)
+    return fields
+
+
+def _faceted(attributes: list[str]) -> tuple[list[str], list[str]]:
+    """Return facets, and fields that are only filtered by."""
+    facets: list[str] = []
+    filtered: list[str] = []
+    for attribute in attributes:
+        match = _DECORATED.match(attribute)
+        if match is not None and match[1] == "afterDistinct":
+            raise _refused("attributesForFaceting", "cannot count after distinct")
+        name = attribute if match is None else match[2]
+        (filtered if match is not None and match[1] == "filterOnly" else facets).append(name)
+    return facets, filtered
+
+
+def _check_replicas(name: str, value: Any) -> None:
+    """Accept replicas that are there without being made: orders of the index itself."""
+    if name == "version":
+        return
+    for one in value or []:
+        replica = re.sub(r"virtual\((.*)\)\Z", r"\1", one) if isinstance(one, str) else ""
+        if not split_name(replica)[1]:
+            raise _refused(
+                name,
+                'can be orders only, which need not be made: "films:year:desc" is films by year',
+            )
+
+
+def _refused(name: str, message: str, code: str = UNHONOURED) -> InvalidRequest:
+    return InvalidRequest(f"{name} {message}", code=code, param=name)

@@ -1,0 +1,700 @@
+"""Algolia's protocol under `/1/`: for algoliasearch, InstantSearch, Autocomplete, DocSearch.
+
+`coordinator/algolia` knows what parameters, filters, settings and answers mean; here are the pages.
+Writes are visible when they are acknowledged, so every task is published. Names such as
+`films:year:desc` are the index in that order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import orjson
+
+from common.deadline import Deadline
+from common.errors import Forbidden, InvalidRequest, NotFound, ServiceError
+from common.placement import canonical_id, shard_of_id
+from common.protocol.messages import GetRequest, GetResponse
+from coordinator.algolia import settings as index_settings
+from coordinator.algolia.answers import (
+    facet_answer,
+    folded_answer,
+    object_of,
+    search_answer,
+)
+from coordinator.algolia.filters import expression_of
+from coordinator.algolia.folding import Asked, fold
+from coordinator.algolia.keys import new_key, shown_key
+from coordinator.algolia.objects import ObjectChange, read_change
+from coordinator.algolia.parameters import (
+    AlgoliaSearch,
+    flattened,
+    query_string_parameters,
+    read_facet_search,
+    read_search,
+)
+from coordinator.cluster.catalog import Index
+from coordinator.http.middleware import check_index_name
+from coordinator.http.responses import Response, json_answer
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action, stored_keys
+from coordinator.http.security import shown_key as shown_own_key
+from coordinator.parameters.raw import decode_object
+from coordinator.read.cursor import START
+from coordinator.read.results import SearchResult
+from coordinator.routes import operations
+from coordinator.routes.items import delete_items
+from coordinator.routes.search import narrowed
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+BROWSED: Final = 1_000
+"""Hits of a page of browsing, unless the request says how many."""
+
+
+# --- what a request names
+
+
+def find_index(services: Services, request: Request, name: Any) -> tuple[Index, list[str]]:
+    """Return the index that a name stands for, and the order that the name asks for.
+
+    Raises:
+        NotFound: there is none.
+        Forbidden: the caller may not use it, whether there is one or not.
+    """
+    if not isinstance(name, str):
+        raise InvalidRequest("indexName must be a text", code="invalid_index_name")
+    catalog = services.catalog
+    plain = name
+    sort: list[str] = []
+    if name not in catalog.indexes and name not in catalog.aliases:
+        plain, sort = index_settings.split_name(name)
+    try:
+        index = catalog.index(plain)
+    except NotFound:
+        check_index_name(plain, services.settings.limits)
+        services.guard.check_index(request.caller, plain)  # who may not use it learns nothing
+        raise
+    if not request.caller.may_use(index.name):
+        services.guard.check_index(request.caller, plain)
+    return index, sort
+
+
+async def index_to_write(services: Services, request: Request, name: str) -> Index:
+    """Return an index to write to; it is made where there is none and the caller may make it."""
+    try:
+        index, sort = find_index(services, request, name)
+    except NotFound:
+        if not request.caller.may(Action.CONFIGURE):
+            raise
+        deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+        await services.ingest.configure(name, {}, deadline)
+        index, sort = find_index(services, request, name)
+    if sort:
+        raise InvalidRequest(
+            f"{name!r} is {index.name!r} in an order; write to that index",
+            code="invalid_index_name",
+        )
+    return index
+
+
+def _body(services: Services, request: Request) -> dict[str, Any]:
+    return decode_object(request.body, services.settings.limits)
+
+
+def _deadline(services: Services) -> Deadline:
+    return Deadline.after_ms(services.settings.limits.request_timeout_ms)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# --- searches
+
+
+def _read(
+    services: Services,
+    request: Request,
+    asked: Asked,
+    choices: frozenset[str] = frozenset(),
+    *,
+    is_browsing: bool = False,
+) -> tuple[Index, AlgoliaSearch]:
+    """Read one search, narrowed by the caller's key."""
+    index, sort = find_index(services, request, asked.name)
+    read = read_search(
+        asked.name,
+        asked.params,
+        index_settings.stored(index.document),
+        sort,
+        index.configuration,
+        services.settings.limits,
+        choices=choices,
+        allows_cursor=is_browsing,
+    )
+    return index, msgspec.structs.replace(read, search=narrowed(read.search, request))
+
+
+async def _answer(
+    services: Services, request: Request, index: Index, asked: AlgoliaSearch
+) -> tuple[dict[str, Any], SearchResult]:
+    """Search, and return the answer."""
+    result = await services.search.search(index, asked.search)
+    total_us = result.timings.total_us
+    services.metrics.observe_search(result, total_us)
+    if services.slow_queries.is_slow(total_us):
+        services.metrics.num_slow += 1
+        raw = {"params": asked.params}
+        services.slow_queries.note(index.name, raw, request.request_id, total_us, result)
+    return search_answer(asked, result, total_us), result
+
+
+async def query(services: Services, request: Request) -> Response:
+    """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
+    params = query_string_parameters(request.query_string)
+    if request.body:
+        params |= flattened(_body(services, request))
+    index, asked = _read(services, request, Asked(request.arguments[0], params))
+    answer, _ = await _answer(services, request, index, asked)
+    return json_answer(answer)
+
+
+async def browse(services: Services, request: Request) -> Response:
+    """Answer `/1/indexes/{index}/browse`: all hits, page by page, of one state of the index."""
+    params = query_string_parameters(request.query_string)
+    if request.body:
+        params |= flattened(_body(services, request))
+    page = {"cursor": START, "hitsPerPage": BROWSED, **params}
+    asked_for = Asked(request.arguments[0], page)
+    index, asked = _read(services, request, asked_for, is_browsing=True)
+    answer, _ = await _answer(services, request, index, asked)
+    return json_answer(answer)
+
+
+async def facet_query(services: Services, request: Request) -> Response:
+    """Answer `/1/indexes/{index}/facets/{facet}/query`: values that begin with what is typed."""
+    name, facet = request.arguments
+    params = flattened(_body(services, request))
+    return json_answer(await _facet_answer(services, request, name, facet, params))
+
+
+async def _facet_answer(
+    services: Services, request: Request, name: Any, facet: Any, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    index, _ = find_index(services, request, name)
+    if not isinstance(facet, str):
+        raise InvalidRequest("facetName must name a facet", code="missing_name", param="facetName")
+    kept = index_settings.stored(index.document)
+    limits = services.settings.limits
+    parameters, style = read_facet_search(facet, params, kept, index.configuration, limits)
+    parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, request))
+    page = await services.search.facet(index, parameters)
+    return facet_answer(page, parameters.key_query or "", style, page.timings.total_us)
+
+
+async def queries(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/*/queries`: all of them, or the first error, named by its position.
+
+    Queries that only ask for the counts of a disjunctive facet are folded into their search.
+    """
+    limits = services.settings.limits
+    body = _body(services, request)
+    listed = body.get("requests")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= limits.searches_max:
+        raise InvalidRequest(
+            f"requests must be a list of 1 to {limits.shown('searches_max')} queries, each with "
+            'an "indexName"',
+            code="invalid_searches",
+            param="requests",
+        )
+    if body.get("strategy", "none") != "none":
+        raise InvalidRequest(
+            "strategy cannot be honoured: all queries are answered",
+            code="unsupported_parameter",
+            param="strategy",
+        )
+    results: list[Any] = [None] * len(listed)
+    searches: list[tuple[int, Asked]] = []
+    running = []
+    for i, one in enumerate(listed):
+        if not isinstance(one, dict):
+            raise InvalidRequest(
+                f"requests[{i}] must be an object with an indexName",
+                code="invalid_searches",
+                param=f"requests[{i}]",
+            )
+        params = flattened(one)
+        name, kind = params.pop("indexName", None), params.pop("type", "default")
+        facet = params.pop("facet", params.pop("facetName", None))
+        if kind == "facet":
+            running.append(_facet_into(services, request, results, i, (name, facet, params)))
+        elif kind == "default":
+            searches.append((i, Asked(name, params)))
+        else:
+            raise InvalidRequest(
+                f"requests[{i}].type must be default or facet",
+                code="unsupported_parameter",
+                param=f"requests[{i}].type",
+            )
+    for group in fold([asked for _, asked in searches]):
+        folded = [(searches[position][0], facet) for position, facet in group.folded]
+        i = searches[group.position][0]
+        try:
+            choices = frozenset(facet for _, facet in folded)
+            index, read = _read(services, request, group.main, choices)
+        except ServiceError as error:
+            for one in running:
+                one.close()
+            raise _placed(error, i) from None
+        running.append(_search_into(services, request, results, i, folded, index, read))
+    failures = await asyncio.gather(*running, return_exceptions=True)
+    for failure in failures:
+        if failure is not None:
+            raise failure
+    return json_answer({"results": results})
+
+
+async def _search_into(
+    services: Services,
+    request: Request,
+    results: list[Any],
+    position: int,
+    folded: Sequence[tuple[int, str]],
+    index: Index,
+    read: AlgoliaSearch,
+) -> None:
+    """Put a search's answer into its place, and those of the queries folded into it."""
+    try:
+        answer, _ = await _answer(services, request, index, read)
+    except ServiceError as error:
+        raise _placed(error, position) from None
+    results[position] = answer
+    for i, facet in folded:
+        results[i] = folded_answer(answer, facet)
+
+
+async def _facet_into(
+    services: Services,
+    request: Request,
+    results: list[Any],
+    position: int,
+    asked: tuple[Any, Any, Mapping[str, Any]],
+) -> None:
+    """Put the answer of a search in a facet's values into its place."""
+    try:
+        results[position] = await _facet_answer(services, request, *asked)
+    except ServiceError as error:
+        raise _placed(error, position) from None
+
+
+def _placed(error: ServiceError, position: int) -> ServiceError:
+    """Return an error that says which of several queries it is about."""
+    param = f"requests[{position}]" + (f".{error.param}" if error.param else "")
+    return type(error)(error.message, code=error.code, param=param, details=error.details)
+
+
+# --- objects
+
+
+async def _document(services: Services, index: Index, object_id: object) -> bytes | None:
+    """Return a stored item."""
+    canonical = canonical_id(object_id) if isinstance(object_id, int | str) else None
+    if canonical is None:
+        raise InvalidRequest("an objectID is a text of 1 to 256 bytes", code="invalid_id")
+    cluster = services.cluster
+    with cluster.reading(index.number) as horizon:
+        shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
+        response: GetResponse = await shard.call(
+            "get",
+            GetRequest(index.number, horizon, canonical),
+            GetResponse,
+            cluster.shard_timeout_ms,
+        )
+    return response.document
+
+
+def _retrieved(value: Any) -> list[str] | None:
+    """Read `attributesToRetrieve` of a request for objects."""
+    if value is None:
+        return None
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(
+            "attributesToRetrieve must be a list of fields",
+            code="invalid_parameter",
+            param="attributesToRetrieve",
+        )
+    return None if "*" in names else names
+
+
+async def get_object(services: Services, request: Request) -> Response:
+    """Answer `GET /1/indexes/{index}/{objectID}`."""
+    name, object_id = request.arguments
+    index, _ = find_index(services, request, name)
+    params = query_string_parameters(request.query_string)
+    document = await _document(services, index, object_id)
+    if document is None:
+        raise NotFound("ObjectID does not exist", code="item_not_found")
+    return json_answer(object_of(document, _retrieved(params.get("attributesToRetrieve"))))
+
+
+async def get_objects(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/*/objects`: objects by id; null for those that are not there."""
+    limits = services.settings.limits
+    listed = _body(services, request).get("requests")
+    if not isinstance(listed, list) or len(listed) > limits.batch_items_max:
+        raise InvalidRequest(
+            f"requests must be a list of up to {limits.shown('batch_items_max')} objects",
+            code="invalid_body",
+            param="requests",
+        )
+    results: list[Any] = []
+    for one in listed:
+        asked = one if isinstance(one, dict) else {}
+        index, _ = find_index(services, request, asked.get("indexName"))
+        document = await _document(services, index, asked.get("objectID"))
+        names = _retrieved(asked.get("attributesToRetrieve"))
+        results.append(None if document is None else object_of(document, names))
+    return json_answer({"results": results})
+
+
+async def _write(services: Services, index: Index, changes: Sequence[ObjectChange]) -> int:
+    """Carry out changes in one group; return its number."""
+    operations = [(one.operation, one.item_id, one.payload) for one in changes]
+    result = await services.ingest.write_operations(index, operations, _deadline(services))
+    return result.seq
+
+
+async def batch(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/batch`: changes in their order, in one write.
+
+    What is wrong with any of them refuses all.
+    """
+    index = await index_to_write(services, request, request.arguments[0])
+    listed = _requests(services, request)
+    ids, seq = await _carry_out(services, request, index, listed)
+    return json_answer({"taskID": seq, "objectIDs": ids})
+
+
+async def batches(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/*/batch`: changes of several indexes."""
+    by_index: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for i, one in _requests(services, request):
+        by_index.setdefault(str(one.get("indexName")), []).append((i, one))
+    ids: list[str] = []
+    tasks: dict[str, int] = {}
+    for name, listed in by_index.items():
+        index = await index_to_write(services, request, name)
+        changed, tasks[name] = await _carry_out(services, request, index, listed)
+        ids += changed
+    return json_answer({"taskID": tasks, "objectIDs": ids})
+
+
+def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:
+    """Return the changes that a body lists, with their positions."""
+    limits = services.settings.limits
+    listed = _body(services, request).get("requests")
+    if (
+        not isinstance(listed, list)
+        or len(listed) > limits.batch_items_max
+        or not all(isinstance(one, dict) for one in listed)
+    ):
+        raise InvalidRequest(
+            f"requests must be a list of up to {limits.shown('batch_items_max')} objects, each "
+            'with an "action" and a "body"',
+            code="invalid_body",
+            param="requests",
+        )
+    return list(enumerate(listed))
+
+
+async def _carry_out(
+    services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
+) -> tuple[list[str], int]:
+    """Carry out the changes of one index; return their objectIDs and the write's number."""
+    if any(one.get("action") in ("clear", "delete") for _, one in listed):
+        if len(listed) > 1:
+            raise InvalidRequest(
+                "clear and delete stand alone in a batch",
+                code="unsupported_parameter",
+                param="requests",
+            )
+        if listed[0][1]["action"] == "clear":
+            return [], await _clear(services, request, index)
+        return [], await _drop(services, request, index)
+    facets, limits = index.configuration.facets, services.settings.limits
+    changes = [
+        read_change(one.get("action"), one.get("body"), facets, limits, f"requests[{i}]")
+        for i, one in listed
+    ]
+    return [one.object_id for one in changes], await _write(services, index, changes)
+
+
+async def save_object(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}` and `PUT /1/indexes/{index}/{objectID}`."""
+    index = await index_to_write(services, request, request.arguments[0])
+    object_id = request.arguments[1] if len(request.arguments) > 1 else None
+    change = _single(services, request, index, "addObject", object_id)
+    seq = await _write(services, index, [change])
+    moment = {"updatedAt": _now()} if object_id is not None else {"createdAt": _now()}
+    return json_answer({"taskID": seq, "objectID": change.object_id, **moment})
+
+
+async def update_object(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/{objectID}/partial`."""
+    name, object_id = request.arguments
+    index = await index_to_write(services, request, name)
+    params = query_string_parameters(request.query_string)
+    creates = params.get("createIfNotExists", "true") != "false"
+    action = "partialUpdateObject" if creates else "partialUpdateObjectNoCreate"
+    change = _single(services, request, index, action, object_id)
+    seq = await _write(services, index, [change])
+    return json_answer({"taskID": seq, "objectID": change.object_id, "updatedAt": _now()})
+
+
+async def delete_object(services: Services, request: Request) -> Response:
+    """Answer `DELETE /1/indexes/{index}/{objectID}`; one that is not there changes nothing."""
+    name, object_id = request.arguments
+    index, _ = find_index(services, request, name)
+    change = _single(services, request, index, "deleteObject", object_id)
+    seq = await _write(services, index, [change])
+    return json_answer({"taskID": seq, "deletedAt": _now()})
+
+
+def _single(
+    services: Services, request: Request, index: Index, action: str, object_id: str | None
+) -> ObjectChange:
+    body = {} if action == "deleteObject" else _body(services, request)
+    facets, limits = index.configuration.facets, services.settings.limits
+    return read_change(action, body, facets, limits, "object", object_id)
+
+
+async def delete_by(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/deleteByQuery`: removes what filters find."""
+    index, _ = find_index(services, request, request.arguments[0])
+    params = flattened(_body(services, request))
+    known = ("filters", "facetFilters", "numericFilters", "tagFilters")
+    wrong = next((name for name in params if name not in known), None)
+    if wrong is not None or not params:
+        raise InvalidRequest(
+            f"{wrong or 'the body'} must be some of {', '.join(known)}",
+            code="unsupported_parameter",
+            param=wrong,
+        )
+    asked = Asked(index.name, params)
+    _, read = _read(services, request, asked)
+    conditions = [expression_of(clause.filter) for clause in read.search.filters]
+    return await _delete_matching(services, request, index, " AND ".join(conditions))
+
+
+async def clear(services: Services, request: Request) -> Response:
+    """Answer `POST /1/indexes/{index}/clear`: removes all objects."""
+    index, _ = find_index(services, request, request.arguments[0])
+    return json_answer({"taskID": await _clear(services, request, index), "updatedAt": _now()})
+
+
+async def _clear(services: Services, request: Request, index: Index) -> int:
+    answer = await _delete_matching(services, request, index, "")
+    seq: int = orjson.loads(answer.body)["taskID"]
+    return seq
+
+
+async def _delete_matching(
+    services: Services, request: Request, index: Index, expression: str
+) -> Response:
+    """Remove all items that an expression of our own language finds."""
+    request.index = index
+    request.body = orjson.dumps({"filter": expression})
+    answer = await delete_items(services, request)
+    seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
+    return json_answer({"taskID": seq, "updatedAt": _now()})
+
+
+# --- indexes, settings, tasks
+
+
+async def list_indexes(services: Services, request: Request) -> Response:
+    """Answer `GET /1/indexes`: those that the caller may use."""
+    names = [name for name in sorted(services.catalog.indexes) if request.caller.may_use(name)]
+    return json_answer({"items": [{"name": name} for name in names], "nbPages": 1})
+
+
+async def delete_index(services: Services, request: Request) -> Response:
+    """Answer `DELETE /1/indexes/{index}`; one that is not there changes nothing."""
+    try:
+        index, sort = find_index(services, request, request.arguments[0])
+    except NotFound:
+        return json_answer({"taskID": 1, "deletedAt": _now()})
+    if sort:
+        raise InvalidRequest(
+            f"{request.arguments[0]!r} is {index.name!r} in an order; there is nothing to delete",
+            code="invalid_index_name",
+        )
+    return json_answer({"taskID": await _drop(services, request, index), "deletedAt": _now()})
+
+
+async def _drop(services: Services, request: Request, index: Index) -> int:
+    if not request.caller.may(Action.CONFIGURE):
+        raise Forbidden("the API key does not allow configure, which deleting an index needs")
+    seq = services.cluster.horizon(index.number)
+    deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
+    await services.ingest.delete_index(index.name, deadline)
+    return max(1, seq)
+
+
+async def get_settings(services: Services, request: Request) -> Response:
+    """Answer `GET /1/indexes/{index}/settings`."""
+    index, _ = find_index(services, request, request.arguments[0])
+    return json_answer(index_settings.shown(index.document, index.configuration))
+
+
+async def set_settings(services: Services, request: Request) -> Response:
+    """Answer `PUT /1/indexes/{index}/settings`: changes the configuration, creates the index."""
+    index = await index_to_write(services, request, request.arguments[0])
+    limits = services.settings.limits
+    document = index_settings.changed(
+        index.document, _body(services, request), index.configuration, limits
+    )
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    await services.ingest.configure(index.name, document, deadline)
+    seq = max(1, services.cluster.horizon(index.number))
+    return json_answer({"taskID": seq, "updatedAt": _now()})
+
+
+async def task(services: Services, request: Request) -> Response:
+    """Answer `/1/indexes/{index}/task/{taskID}` and `/1/task/{taskID}`: done when acknowledged."""
+    return json_answer({"status": "published", "pendingTask": False})
+
+
+# --- keys
+
+
+async def list_keys(services: Services, request: Request) -> Response:
+    """Answer `GET /1/keys`: ids stand for the keys, which nobody can see again."""
+    keys = stored_keys(services.catalog)
+    return json_answer(
+        {"keys": [shown_key(shown_own_key(id_, key), id_) for id_, key in sorted(keys.items())]}
+    )
+
+
+def _key_id(value: str) -> str:
+    """Return the id of a key that is named by it, or by the whole key."""
+    return value.split("_")[1] if value.startswith("fk_") and value.count("_") > 1 else value
+
+
+async def get_key(services: Services, request: Request) -> Response:
+    """Answer `GET /1/keys/{key}`."""
+    value = request.arguments[0]
+    key = stored_keys(services.catalog).get(_key_id(value))
+    if key is None:
+        raise NotFound("Key does not exist", code="key_not_found")
+    return json_answer(shown_key(shown_own_key(_key_id(value), key), value))
+
+
+async def create_key(services: Services, request: Request) -> Response:
+    """Answer `POST /1/keys`: the only answer that ever has the key itself."""
+    document = new_key(_body(services, request), services.settings.limits)
+    request.body = orjson.dumps(document)
+    made = orjson.loads((await operations.create_key(services, request)).body)
+    return json_answer(
+        {"key": made["key"], "createdAt": _now()}, headers=b"Cache-Control: no-store\r\n"
+    )
+
+
+async def delete_key(services: Services, request: Request) -> Response:
+    """Answer `DELETE /1/keys/{key}`."""
+    request.arguments = [_key_id(request.arguments[0])]
+    await operations.delete_key(services, request)
+    return json_answer({"deletedAt": _now()})
+
+
+def _route(
+    method: str,
+    path: str,
+    handler: Any,
+    summary: str,
+    action: Action | None,
+    *,
+    body: str | None = None,
+    answer: str = "Document",
+    bytes_limit: str = "json_body_bytes_max",
+    **more: Any,
+) -> Route:
+    """Return a route of this protocol: what its clients send as text is JSON as well."""
+    document = {"answer": answer} if body is None else {"answer": answer, "body": body}
+    takes = Body.NONE if body is None else Body.LOOSE_JSON
+    return Route(
+        method,
+        path,
+        handler,
+        summary,
+        action,
+        body=takes,
+        bytes_limit=bytes_limit,
+        tag="algolia",
+        document=document,
+        **more,
+    )
+
+
+_SEARCH: Final[dict[str, Any]] = {"bytes_limit": "search_body_bytes_max", "applies_filter": True}
+_CHANGE: Final[dict[str, Any]] = {"is_change": True}
+
+ROUTES: Final = (
+    _route("POST", "/1/indexes/*/queries", queries, "Many queries at once.", Action.SEARCH,
+           body="AlgoliaQueries", **_SEARCH),
+    _route("POST", "/1/indexes/{indexName}/query", query, "Search an index.", Action.SEARCH,
+           body="AlgoliaQuery", **_SEARCH),
+    _route("GET", "/1/indexes/{indexName}/query", query, "Search an index.", Action.SEARCH,
+           **_SEARCH),
+    _route("GET", "/1/indexes/{indexName}", query, "Search an index.", Action.SEARCH, **_SEARCH),
+    _route("POST", "/1/indexes/{indexName}/facets/{facetName}/query", facet_query,
+           "Values of a facet that begin with what is typed.", Action.SEARCH,
+           body="AlgoliaFacetQuery", **_SEARCH),
+    _route("POST", "/1/indexes/{indexName}/browse", browse, "All hits, page by page.",
+           Action.SEARCH, body="AlgoliaQuery", **_SEARCH),
+    _route("GET", "/1/indexes/{indexName}/browse", browse, "All hits, page by page.",
+           Action.SEARCH, **_SEARCH),
+    _route("GET", "/1/indexes/{indexName}/{objectID}", get_object, "One object.", Action.SEARCH),
+    _route("POST", "/1/indexes/*/objects", get_objects, "Objects by id.", Action.SEARCH,
+           body="Document"),
+    _route("POST", "/1/indexes/{indexName}/batch", batch, "Many changes at once.", Action.WRITE,
+           body="Document", **_CHANGE),
+    _route("POST", "/1/indexes/*/batch", batches, "Changes of several indexes.", Action.WRITE,
+           body="Document", **_CHANGE),
+    _route("POST", "/1/indexes/{indexName}", save_object, "Add an object.", Action.WRITE,
+           body="Document", **_CHANGE),
+    _route("PUT", "/1/indexes/{indexName}/{objectID}", save_object, "Add or replace an object.",
+           Action.WRITE, body="Document", **_CHANGE),
+    _route("POST", "/1/indexes/{indexName}/{objectID}/partial", update_object,
+           "ObjectChange attributes of an object.", Action.WRITE, body="Document", **_CHANGE),
+    _route("DELETE", "/1/indexes/{indexName}/{objectID}", delete_object, "Remove an object.",
+           Action.WRITE, **_CHANGE),
+    _route("POST", "/1/indexes/{indexName}/deleteByQuery", delete_by, "Remove what filters find.",
+           Action.WRITE, body="Document", applies_filter=True, **_CHANGE),
+    _route("POST", "/1/indexes/{indexName}/clear", clear, "Remove all objects.", Action.WRITE,
+           **_CHANGE),
+    _route("GET", "/1/indexes", list_indexes, "All indexes.", Action.SEARCH),
+    _route("DELETE", "/1/indexes/{indexName}", delete_index, "Remove an index and its data.",
+           Action.CONFIGURE, is_admitted=False, **_CHANGE),
+    _route("GET", "/1/indexes/{indexName}/settings", get_settings, "Settings of an index.",
+           Action.SEARCH, applies_filter=True),
+    _route("PUT", "/1/indexes/{indexName}/settings", set_settings,
+           "ObjectChange settings; creates the index.", Action.CONFIGURE, body="Document",
+           is_admitted=False, **_CHANGE),
+    _route("GET", "/1/indexes/{indexName}/task/{taskID}", task, "Whether a write is done: it is.",
+           None),
+    _route("GET", "/1/task/{taskID}", task, "Whether a change is done: it is.", None),
+    _route("GET", "/1/keys", list_keys, "All API keys, without the keys.", Action.ADMIN),
+    _route("POST", "/1/keys", create_key, "Create an API key.", Action.ADMIN, body="Document",
+           **_CHANGE),
+    _route("GET", "/1/keys/{key}", get_key, "One API key.", Action.ADMIN),
+    _route("DELETE", "/1/keys/{key}", delete_key, "Delete an API key.", Action.ADMIN, **_CHANGE),
+)  # fmt: skip

@@ -1,0 +1,254 @@
+"""Every parameter of Algolia's protocol is honoured, ignored for a reason, or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.configuration import parse_configuration
+from common.errors import InvalidRequest, NotFound
+from common.limits import DEFAULT_LIMITS
+from common.protocol.messages import Distinct, FilterClause, SortKey
+from common.query import AnyOf, Range
+from coordinator.algolia.parameters import (
+    BY_NAME,
+    IGNORED,
+    ROWS,
+    UNSUPPORTED,
+    AlgoliaSearch,
+    flattened,
+    read_facet_search,
+    read_search,
+)
+
+CONFIGURATION, _ = parse_configuration(
+    {
+        "aggregations": {"brand": {"conjunction": False}, "size": {}},
+        "searchable_fields": ["name^3", "text"],
+        "language": "english",
+        "synonyms": [["tv", "television"]],
+    }
+)
+OF_SEARCHES = """
+similarQuery filters facetFilters optionalFilters numericFilters tagFilters sumOrFiltersScores
+restrictSearchableAttributes facets facetingAfterDistinct page offset length aroundLatLng
+aroundLatLngViaIP aroundRadius aroundPrecision minimumAroundRadius insideBoundingBox insidePolygon
+naturalLanguages ruleContexts personalizationImpact userToken getRankingInfo synonyms clickAnalytics
+analytics analyticsTags percentileComputation enableABTest attributesToRetrieve ranking
+relevancyStrictness attributesToHighlight attributesToSnippet highlightPreTag highlightPostTag
+snippetEllipsisText restrictHighlightAndSnippetArrays hitsPerPage minWordSizefor1Typo
+minWordSizefor2Typos typoTolerance allowTyposOnNumericTokens disableTypoToleranceOnAttributes
+ignorePlurals removeStopWords queryLanguages decompoundQuery enableRules enablePersonalization
+queryType removeWordsIfNoResults mode semanticSearch advancedSyntax optionalWords
+disableExactOnAttributes exactOnSingleWordQuery alternativesAsExact advancedSyntaxFeatures distinct
+replaceSynonymsInHighlight minProximity responseFields maxValuesPerFacet sortFacetValuesBy
+attributeCriteriaComputedByMinProximity attributeCriteriaComputedBy renderingContent
+enableReRanking reRankingApplyFilter
+""".split()  # noqa: SIM905
+"""As the types of algoliasearch 5.64 have them."""
+
+
+def read(settings: dict[str, Any] | None = None, /, **params: Any) -> AlgoliaSearch:
+    return read_search("shop", params, settings or {}, [], CONFIGURATION, DEFAULT_LIMITS)
+
+
+def test_every_parameter_of_a_search_has_its_place_and_one_only() -> None:
+    places = [set(BY_NAME), set(UNSUPPORTED), set(IGNORED)]
+
+    assert set(OF_SEARCHES) <= set().union(*places)
+    assert sum(map(len, places)) == len(set().union(*places))
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_what_cannot_be_honoured_is_an_error_that_names_it(name: str) -> None:
+    neutral, reason = UNSUPPORTED[name]
+    with pytest.raises(InvalidRequest) as caught:
+        read(**{name: "something else"})
+
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", name)
+    assert reason in caught.value.message
+    for value in neutral:
+        read(**{name: value})
+        read(
+            **{
+                name: {True: "true", False: "false"}.get(value, value)
+                if isinstance(value, bool)
+                else value
+            }
+        )
+
+
+@pytest.mark.parametrize("name", sorted(IGNORED))
+def test_what_concerns_analytics_is_ignored(name: str) -> None:
+    assert read(**{name: ["x"]}).search == read().search
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("hitsPerPage", -1, "invalid_per_page"),
+        ("hitsPerPage", 10**6, "invalid_per_page"),
+        ("page", "x", "invalid_page"),
+        ("query", 3, "invalid_parameter"),
+        ("queryType", "prefix", "invalid_parameter"),
+        ("typoTolerance", "min", "unsupported_parameter"),
+        ("typoTolerance", "maybe", "invalid_parameter"),
+        ("removeWordsIfNoResults", "allOptional", "unsupported_parameter"),
+        ("optionalWords", ["red"], "unsupported_parameter"),
+        ("ignorePlurals", False, "unsupported_parameter"),
+        ("removeStopWords", True, "unsupported_parameter"),
+        ("queryLanguages", ["de"], "unsupported_parameter"),
+        ("synonyms", False, "unsupported_parameter"),
+        ("distinct", True, "unsupported_parameter"),
+        ("filters", "brand:", "invalid_filter"),
+        ("facetFilters", ["brand"], "invalid_parameter"),
+        ("numericFilters", ["price"], "invalid_parameter"),
+        ("facets", ["colour"], "invalid_facets"),
+        ("sortFacetValuesBy", "size", "invalid_parameter"),
+        ("maxValuesPerFacet", 10**9, "invalid_parameter"),
+        ("restrictSearchableAttributes", [""], "invalid_search_fields"),
+        ("hitsPerpage", 3, "unknown_parameter"),
+    ],
+)
+def test_mistakes_name_the_parameter(name: str, value: Any, code: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(**{"query": "red lamp", name: value})
+
+    assert caught.value.code == code
+    assert caught.value.param is not None
+    assert caught.value.param.startswith(name)
+
+
+def test_all_mistakes_are_listed() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(page=-1, aroundLatLng="1,2", pages=3)
+
+    assert [one["param"] for one in caught.value.details["errors"]] == [
+        "page",
+        "aroundLatLng",
+        "pages",
+    ]
+
+
+def test_what_is_honoured() -> None:
+    asked = read(
+        query='red "lamp" -old',
+        advancedSyntax=False,
+        page=2,
+        hitsPerPage=7,
+        queryType="prefixAll",
+        typoTolerance="false",
+        removeWordsIfNoResults="lastWords",
+        restrictSearchableAttributes="name",
+        attributesToRetrieve=["*", "-secret"],
+        attributesToSnippet=["text:12"],
+        highlightPreTag="<b>",
+        responseFields=["hits"],
+        facets="*",
+        maxValuesPerFacet="5",
+        sortFacetValuesBy="alpha",
+        ignorePlurals=["en"],
+        queryLanguages=["en"],
+    )
+    search = asked.search
+
+    assert (search.query.split(), search.page, search.per_page) == (["red", "lamp", "old"], 3, 7)
+    assert (search.prefix, search.typo, search.match) == ("all", 0, "last")
+    assert search.search_fields == CONFIGURATION.searchable_fields[:1]  # type: ignore[index]
+    assert search.marks is not None
+    assert search.marks.snippet_fields == (("text", 12),)
+    assert [wish.configuration.size for wish in search.facets] == [5, 5]
+    assert search.facets[0].order.keys == (("key", False),)
+    assert (asked.style.pre, asked.style.excluded) == ("<b>", ("secret",))
+
+
+def test_filters_of_all_kinds_are_joined() -> None:
+    search = read(
+        filters="price < 5",
+        facetFilters=[["brand:A", "brand:B"], "size:L"],
+        numericFilters="year=2",
+        tagFilters=["new"],
+    ).search
+
+    assert [clause.filter for clause in search.filters] == [
+        Range("price", upper=5, is_upper_open=True),
+        AnyOf("year", ("2",)),
+        AnyOf("_tags", ("new",)),
+        AnyOf("brand", ("A", "B")),
+        AnyOf("size", ("L",)),
+    ]
+    assert search.filter_fields == {
+        "price": "filters",
+        "year": "numericFilters",
+        "_tags": "tagFilters",
+    }
+
+
+def test_offset_and_length_are_a_page_from_anywhere() -> None:
+    asked = read(offset=13, length=4)
+
+    assert (asked.search.offset, asked.search.per_page, asked.style.has_offset) == (13, 4, True)
+
+
+def test_chosen_facet_leaves_out_its_own_filter() -> None:
+    params = {"facets": ["brand", "size"], "facetFilters": [["brand:A"], ["size:L"]]}
+    asked = read_search(
+        "shop", params, {}, [], CONFIGURATION, DEFAULT_LIMITS, choices=frozenset(("brand",))
+    )
+
+    assert FilterClause(AnyOf("brand", ("A",)), "brand") in asked.search.filters
+    assert FilterClause(AnyOf("size", ("L",))) in asked.search.filters
+    by_field = {wish.configuration.field: wish.configuration for wish in asked.search.facets}
+    assert (by_field["brand"].conjunction, by_field["size"].conjunction) == (False, True)
+
+
+def test_order_in_the_name_of_an_index() -> None:
+    asked = read_search("s", {}, {}, ["year:desc", "name:asc"], CONFIGURATION, DEFAULT_LIMITS)
+
+    assert asked.search.sort == (SortKey("year", True), SortKey("name"))
+
+
+def test_settings_are_defaults_that_a_request_overrides() -> None:
+    settings = {"hitsPerPage": 3, "attributeForDistinct": "brand", "distinct": 2}
+
+    assert read(settings).search.per_page == 3
+    assert read(settings, hitsPerPage=5).search.per_page == 5
+    assert read(settings).search.distinct == Distinct("brand", 2)
+    assert read(settings, distinct=False).search.distinct is None
+
+
+def test_all_words_may_be_optional() -> None:
+    assert read(query="red lamp", optionalWords="red lamp").search.match == "any"
+    assert read(query="red lamp", optionalWords=["Red", "lamp"]).search.match == "any"
+    assert read(query="red lamp", optionalWords=["blue"]).search.match == "all"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"query": "a b", "hitsPerPage": "3"},
+        {"params": "query=a%20b&hitsPerPage=3"},
+        {"params": {"query": "a b"}, "hitsPerPage": "3"},
+        {"params": "?query=a+b&hitsPerPage=9", "hitsPerPage": "3", "page": None},
+    ],
+)
+def test_parameters_come_beside_each_other_or_in_params(request_: dict[str, Any]) -> None:
+    assert flattened(request_) == {"query": "a b", "hitsPerPage": "3"}
+
+
+def test_search_in_the_values_of_a_facet() -> None:
+    params = {"facetQuery": "ap", "query": "lamp", "filters": "size:L", "maxFacetHits": 4}
+    facet, _ = read_facet_search("brand", params, {}, CONFIGURATION, DEFAULT_LIMITS)
+
+    assert (facet.key_query, facet.per_page, facet.search.query) == ("ap", 4, "lamp")
+    assert facet.search.filters == (FilterClause(AnyOf("size", ("L",))),)
+    assert facet.facet.hide_zero
+    with pytest.raises(InvalidRequest, match=r"^maxFacetHits"):
+        read_facet_search("brand", {"maxFacetHits": -1}, {}, CONFIGURATION, DEFAULT_LIMITS)
+    with pytest.raises(NotFound, match="there is no facet"):
+        read_facet_search("colour", {}, {}, CONFIGURATION, DEFAULT_LIMITS)
+
+
+def test_every_row_is_described() -> None:
+    assert all(row.description for row in ROWS)
