@@ -1,0 +1,61 @@
+"""The Python client of facetd.
+
+    from facetd import AsyncClient, Client
+
+    with Client("https://search.example.org", key="fk_…") as client:
+        client.add("films", [{"id": 1, "name": "The Godfather", "year": 1972}])
+        found = client.search("films", query="godfathr", facet_fields=["year"])
+        print(found.total, found.items[0]["name"], found.facets["year"].counts)
+
+`AsyncClient` has the same methods to be awaited. Importing this starts nothing and needs nothing of
+the service. Errors are typed (`facetd.errors`); what is sent again after a failure, and when, says
+`facetd.retries`.
+"""
+
+from __future__ import annotations
+
+from facetd.aio import AsyncClient
+from facetd.client import Client
+from facetd.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    FacetdError,
+    Forbidden,
+    NotFound,
+    ServerError,
+    StorageFull,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from facetd.results import Bucket, Facet, FacetPage, SearchPage, WriteResult
+from facetd.retries import Retries
+from facetd.tokens import tenant_token
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "BadRequest",
+    "Bucket",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "Facet",
+    "FacetPage",
+    "FacetdError",
+    "Forbidden",
+    "NotFound",
+    "Retries",
+    "SearchPage",
+    "ServerError",
+    "StorageFull",
+    "TooLarge",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unavailable",
+    "WriteResult",
+    "tenant_token",
+]

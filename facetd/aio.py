@@ -1,0 +1,237 @@
+"""The asynchronous client, on aiohttp; the same methods as `facetd.client.Client`, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from facetd import calls
+from facetd.calls import Call, Item, T
+from facetd.client import is_stream, not_facetd
+from facetd.errors import ConnectionFailed, FacetdError, error_of
+from facetd.results import (
+    ConfigurationResult,
+    FacetPage,
+    SearchPage,
+    SearchPages,
+    WriteResult,
+    decoded,
+)
+from facetd.retries import Retries
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class AsyncClient:
+    """Talks to one service from one event loop.
+
+    Args:
+        url: `http://host:port`, `https://host`, with a path where a proxy serves it under one.
+        key: API key or tenant token, if the service wants one.
+        timeout: seconds without any byte after which a call fails.
+        retries: of failed calls; nothing is ever done twice by them.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:3000",
+        key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: Retries | None = None,
+    ) -> None:
+        self.address = calls.address_of(url)
+        self.retries = retries or Retries()
+        self._headers = calls.headers_of(key)
+        self._timeout = timeout
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def __aenter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close kept connections; the client can still be used."""
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            await session.close()
+
+    # --- searches
+
+    async def search(self, index: str, **parameters: Any) -> SearchPage:
+        """Search; parameters as `/_docs` describes them: query, filters, sort and so on."""
+        return await self._result(calls.search(index, parameters))
+
+    async def searches(self, *searches: Mapping[str, Any]) -> list[SearchPage]:
+        """Make many searches at once; each is the parameters and an `index`."""
+        found: SearchPages = await self._result(calls.searches(searches))
+        return found.results
+
+    async def facet(self, index: str, name: str, **parameters: Any) -> FacetPage:
+        """Return a page of the values of a facet: page, facet_query and so on."""
+        return await self._result(calls.facet(index, name, parameters))
+
+    # --- items
+
+    async def get(self, index: str, item_id: int | str) -> dict[str, Any]:
+        """Return one item.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._result(calls.get(index, item_id))
+
+    async def add(self, index: str, items: Sequence[Item]) -> WriteResult:
+        """Add items, or replace those whose id exists: all or none."""
+        return await self._result(calls.add(index, items))
+
+    async def update(
+        self, index: str, item_id: int | str, fields: Item, *, version: str | None = None
+    ) -> WriteResult:
+        """Set fields of one item; with `version` (an ETag) only if it still is that one."""
+        return await self._result(calls.update(index, item_id, fields, version))
+
+    async def delete(
+        self, index: str, ids: Sequence[int | str] | None = None, *, filter: str | None = None
+    ) -> WriteResult:
+        """Remove items by ids, or all that a filter expression finds."""
+        return await self._result(calls.delete(index, ids, filter))
+
+    async def load(
+        self,
+        index: str,
+        items: Iterable[Item | bytes] | AsyncIterable[Item | bytes],
+        *,
+        skips_bad: bool = False,
+    ) -> WriteResult:
+        """Load any number of items as a stream; nothing is stored if one of them is wrong.
+
+        Args:
+            index: where to.
+            items: objects, or pieces of newline-delimited JSON.
+            skips_bad: store the good ones although there are bad ones.
+        """
+        return await self._result(calls.load(index, _lines(items), skips_bad=skips_bad))
+
+    async def export(self, index: str, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
+        """Yield all items of one state of the index, or those that a filter or query finds."""
+        import aiohttp
+
+        rest = b""
+        call = calls.export(index, parameters)
+        try:
+            async with self._send(call) as response:
+                if response.status >= 400:
+                    retry_after = response.headers.get("Retry-After")
+                    raise error_of(response.status, await response.read(), retry_after)
+                async for piece in response.content.iter_any():
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield msgspec.json.decode(line)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ConnectionFailed(
+                f"{self.address.url} broke off: {error or type(error).__name__}", was_sent=True
+            ) from error
+
+    # --- indexes
+
+    async def configure(self, index: str, document: Mapping[str, Any]) -> ConfigurationResult:
+        """Create an index, or replace its configuration."""
+        return await self._result(calls.configure(index, document))
+
+    async def configuration(self, index: str) -> dict[str, Any]:
+        """Return the configuration as it was posted."""
+        return await self._result(calls.configuration(index))
+
+    async def delete_index(self, index: str) -> None:
+        """Remove an index and its data."""
+        await self._result(calls.delete_index(index))
+
+    async def statistics(self, index: str | None = None) -> dict[str, Any]:
+        """Return sizes, fields and segments of an index; without one, all indexes."""
+        return await self._result(calls.statistics(index))
+
+    # --- transport
+
+    async def _result(self, call: Call[T]) -> T:
+        """Make a call, again where that is safe, and return its answer."""
+        num_done = 0
+        while True:
+            try:
+                content = await self._once(call)
+            except FacetdError as error:
+                num_done += 1
+                repeats = not isinstance(error, ConnectionFailed) or not is_stream(call)
+                wait = self.retries.wait_before(num_done, error, call.is_repeatable)
+                if wait is None or not repeats:
+                    raise
+                await asyncio.sleep(wait)
+            else:
+                try:
+                    return decoded(content, call.result)
+                except msgspec.DecodeError as error:
+                    raise not_facetd(self.address.url) from error
+
+    async def _once(self, call: Call[Any]) -> bytes:
+        """Make a call once; return the content of a good answer."""
+        import aiohttp
+
+        try:
+            async with self._send(call) as response:
+                content: bytes = await response.read()
+        except aiohttp.ClientConnectorError as error:
+            raise ConnectionFailed(
+                f"no answer from {self.address.url}: {error}", was_sent=False
+            ) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ConnectionFailed(
+                f"no answer from {self.address.url}: {error or type(error).__name__}",
+                was_sent=True,
+            ) from error
+        if response.status >= 400:
+            raise error_of(response.status, content, response.headers.get("Retry-After"))
+        return content
+
+    def _send(self, call: Call[Any]) -> Any:
+        """Return the request as a context; what must not be sent twice gets a new connection."""
+        import aiohttp
+        from yarl import URL
+
+        session = self._sessions.get(call.is_repeatable)
+        if session is None:
+            session = self._sessions[call.is_repeatable] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(force_close=not call.is_repeatable),
+                timeout=aiohttp.ClientTimeout(total=None, sock_read=self._timeout),
+                headers=self._headers,
+            )
+        headers = dict(call.headers)
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
+        url = URL(self.address.url + call.path, encoded=True)
+        return session.request(call.method, url, data=call.body, headers=headers)
+
+
+async def _lines(
+    items: Iterable[Item | bytes] | AsyncIterable[Item | bytes],
+) -> AsyncIterator[bytes]:
+    """Yield items as lines of JSON, some at a time."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield b"".join(calls.lines_of([item]))
+    else:
+        for piece in calls.lines_of(items):
+            yield piece

@@ -1,0 +1,205 @@
+"""Calls: what each method of the clients sends, and how its answer reads (pure).
+
+Both clients are made of these; they differ only in how bytes travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from facetd.results import (
+    ConfigurationResult,
+    FacetPage,
+    SearchPage,
+    SearchPages,
+    WriteResult,
+)
+
+Item = Mapping[str, Any]
+Document = dict[str, Any]
+T = TypeVar("T")
+NDJSON: Final = "application/x-ndjson"
+
+
+class Call(NamedTuple, Generic[T]):
+    """One request."""
+
+    method: str
+    path: str
+    """With query string, quoted; below the prefix of the URL."""
+    result: type[T]
+    """Of the answer."""
+    body: bytes | Iterable[bytes] | AsyncIterable[bytes] | None = None
+    is_repeatable: bool = True
+    """Whether sending it twice gives the same as sending it once."""
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = {}
+
+
+class Address(NamedTuple):
+    """Where a service is."""
+
+    is_secure: bool
+    host: str
+    port: int
+    prefix: str
+    """Path under which a proxy serves it; "" or "/search"."""
+
+    @property
+    def url(self) -> str:
+        """Without a slash at its end."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_secure else 'http'}://{name}:{self.port}{self.prefix}"
+
+
+def address_of(url: str) -> Address:
+    """Read a URL: `http://host:port`, `https://host/prefix`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url if "//" in url else f"http://{url}")
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or parts.username is not None
+    ):
+        raise ValueError(f"the URL must be http://HOST:PORT or https://HOST/PATH, not {url!r}")
+    is_secure = parts.scheme == "https"
+    port = parts.port or (443 if is_secure else 80)
+    return Address(is_secure, parts.hostname, port, quote(parts.path.rstrip("/"), safe="/%"))
+
+
+def headers_of(key: str | None) -> dict[str, str]:
+    """Return the headers of every request."""
+    headers = {"Accept": "application/json", "User-Agent": "facetd-python"}
+    return headers if key is None else {**headers, "Authorization": f"Bearer {key}"}
+
+
+def path_of(*segments: str | int) -> str:
+    """Return a path of segments, each quoted."""
+    return "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
+
+
+def encoded(document: Any) -> bytes:
+    """Return JSON."""
+    return msgspec.json.encode(document)
+
+
+def search(index: str, parameters: Mapping[str, Any]) -> Call[SearchPage]:
+    """`POST /{index}/search`."""
+    return Call("POST", path_of(index, "search"), SearchPage, encoded(parameters))
+
+
+def searches(listed: Sequence[Mapping[str, Any]]) -> Call[SearchPages]:
+    """`POST /_search`."""
+    return Call("POST", "/_search", SearchPages, encoded({"searches": listed}))
+
+
+def facet(index: str, name: str, parameters: Mapping[str, Any]) -> Call[FacetPage]:
+    """`POST /{index}/facet`."""
+    body = encoded({"name": name, **parameters})
+    return Call("POST", path_of(index, "facet"), FacetPage, body)
+
+
+def get(index: str, item_id: int | str) -> Call[Document]:
+    """`GET /{index}/items/{id}`."""
+    return Call("GET", path_of(index, "items", item_id), Document)
+
+
+def add(index: str, items: Sequence[Item]) -> Call[WriteResult]:
+    """`POST /{index}/items`; items without id are stored anew each time that they are sent."""
+    has_ids = all(item.get("id") is not None for item in items)
+    body = encoded(items)
+    return Call("POST", path_of(index, "items"), WriteResult, body, is_repeatable=has_ids)
+
+
+def update(index: str, item_id: int | str, fields: Item, version: str | None) -> Call[WriteResult]:
+    """`POST /{index}/items/{id}/partial`."""
+    return Call(
+        "POST",
+        path_of(index, "items", item_id, "partial"),
+        WriteResult,
+        encoded(fields),
+        is_repeatable=version is None,
+        headers={} if version is None else {"If-Match": version},
+    )
+
+
+def delete(index: str, ids: Sequence[int | str] | None, filter: str | None) -> Call[WriteResult]:
+    """`POST /{index}/items/delete`: by ids, or by a filter expression.
+
+    Raises:
+        ValueError: not exactly one of both is given.
+    """
+    if (ids is None) == (filter is None):
+        raise ValueError("delete takes either ids or a filter")
+    chosen = {"ids": list(ids)} if ids is not None else {"filter": filter}
+    return Call("POST", path_of(index, "items", "delete"), WriteResult, encoded(chosen))
+
+
+def load(
+    index: str, body: bytes | Iterable[bytes] | AsyncIterable[bytes], *, skips_bad: bool
+) -> Call[WriteResult]:
+    """`POST /{index}/index`: a body of any size; what was streamed cannot be sent again."""
+    query = "?on_error=skip" if skips_bad else ""
+    path = path_of(index, "index") + query
+    return Call("POST", path, WriteResult, body, is_repeatable=False, content_type=NDJSON)
+
+
+def lines_of(items: Iterable[Item | bytes]) -> Iterable[bytes]:
+    """Yield items as lines of JSON, some at a time."""
+    lines: list[bytes] = []
+    num_bytes = 0
+    for item in items:
+        line = item if isinstance(item, bytes) else encoded(item) + b"\n"
+        lines.append(line)
+        num_bytes += len(line)
+        if num_bytes >= 256 * 1024:
+            yield b"".join(lines)
+            lines, num_bytes = [], 0
+    if lines:
+        yield b"".join(lines)
+
+
+def export(index: str, parameters: Mapping[str, Any]) -> Call[Document]:
+    """`GET /{index}/items`: a stream of lines."""
+    given = {
+        name: value if isinstance(value, str) else encoded(value).decode()
+        for name, value in parameters.items()
+        if value is not None
+    }
+    path = path_of(index, "items")
+    return Call("GET", f"{path}?{urlencode(given)}" if given else path, Document)
+
+
+def configure(index: str, document: Mapping[str, Any]) -> Call[ConfigurationResult]:
+    """`POST /{index}/configuration`."""
+    path = path_of(index, "configuration")
+    return Call("POST", path, ConfigurationResult, encoded(document))
+
+
+def configuration(index: str) -> Call[Document]:
+    """`GET /{index}/configuration`."""
+    return Call("GET", path_of(index, "configuration"), Document)
+
+
+def delete_index(index: str) -> Call[Document]:
+    """`DELETE /{index}`; a second one would find nothing, so it is not repeated."""
+    return Call("DELETE", path_of(index), Document, is_repeatable=False)
+
+
+def statistics(index: str | None) -> Call[Document]:
+    """`GET /{index}/stats`, or `GET /_indexes`."""
+    return Call("GET", "/_indexes" if index is None else path_of(index, "stats"), Document)
+
+
+def ready() -> Call[Document]:
+    """`GET /_ready`."""
+    return Call("GET", "/_ready", Document)

@@ -1,0 +1,292 @@
+"""The blocking client: `http.client` of the standard library, with connections that are kept."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from facetd import calls
+from facetd.calls import Call, Item, T
+from facetd.errors import ConnectionFailed, FacetdError, ServerError, error_of
+from facetd.results import (
+    ConfigurationResult,
+    FacetPage,
+    SearchPage,
+    SearchPages,
+    WriteResult,
+    decoded,
+)
+from facetd.retries import Retries
+
+IDLE_CONNECTIONS_MAX: Final = 8
+_STREAM_BYTES: Final = 256 * 1024
+
+
+class Client:
+    """Talks to one service; may be used by several threads.
+
+    Args:
+        url: `http://host:port`, `https://host`, with a path where a proxy serves it under one.
+        key: API key or tenant token, if the service wants one.
+        timeout: seconds without any byte after which a call fails.
+        retries: of failed calls; nothing is ever done twice by them.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:3000",
+        key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: Retries | None = None,
+    ) -> None:
+        self.address = calls.address_of(url)
+        self.retries = retries or Retries()
+        self._headers = calls.headers_of(key)
+        self._timeout = timeout
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close kept connections; the client can still be used."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    # --- searches
+
+    def search(self, index: str, **parameters: Any) -> SearchPage:
+        """Search; parameters as `/_docs` describes them: query, filters, sort and so on."""
+        return self._result(calls.search(index, parameters))
+
+    def searches(self, *searches: Mapping[str, Any]) -> list[SearchPage]:
+        """Make many searches at once; each is the parameters and an `index`."""
+        found: SearchPages = self._result(calls.searches(searches))
+        return found.results
+
+    def facet(self, index: str, name: str, **parameters: Any) -> FacetPage:
+        """Return a page of the values of a facet: page, facet_query and so on."""
+        return self._result(calls.facet(index, name, parameters))
+
+    # --- items
+
+    def get(self, index: str, item_id: int | str) -> dict[str, Any]:
+        """Return one item.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self._result(calls.get(index, item_id))
+
+    def add(self, index: str, items: Sequence[Item]) -> WriteResult:
+        """Add items, or replace those whose id exists: all or none."""
+        return self._result(calls.add(index, items))
+
+    def update(
+        self, index: str, item_id: int | str, fields: Item, *, version: str | None = None
+    ) -> WriteResult:
+        """Set fields of one item; with `version` (an ETag) only if it still is that one."""
+        return self._result(calls.update(index, item_id, fields, version))
+
+    def delete(
+        self, index: str, ids: Sequence[int | str] | None = None, *, filter: str | None = None
+    ) -> WriteResult:
+        """Remove items by ids, or all that a filter expression finds."""
+        return self._result(calls.delete(index, ids, filter))
+
+    def load(
+        self, index: str, items: Iterable[Item | bytes], *, skips_bad: bool = False
+    ) -> WriteResult:
+        """Load any number of items as a stream; nothing is stored if one of them is wrong.
+
+        Args:
+            index: where to.
+            items: objects, or pieces of newline-delimited JSON.
+            skips_bad: store the good ones although there are bad ones.
+        """
+        return self._result(calls.load(index, calls.lines_of(items), skips_bad=skips_bad))
+
+    def export(self, index: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+        """Yield all items of one state of the index, or those that a filter or query finds."""
+        rest = b""
+        for piece in self._stream(calls.export(index, parameters)):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                yield msgspec.json.decode(line)
+
+    # --- indexes
+
+    def configure(self, index: str, document: Mapping[str, Any]) -> ConfigurationResult:
+        """Create an index, or replace its configuration."""
+        return self._result(calls.configure(index, document))
+
+    def configuration(self, index: str) -> dict[str, Any]:
+        """Return the configuration as it was posted."""
+        return self._result(calls.configuration(index))
+
+    def delete_index(self, index: str) -> None:
+        """Remove an index and its data."""
+        self._result(calls.delete_index(index))
+
+    def statistics(self, index: str | None = None) -> dict[str, Any]:
+        """Return sizes, fields and segments of an index; without one, all indexes."""
+        return self._result(calls.statistics(index))
+
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        """Return when all shards serve.
+
+        Raises:
+            FacetdError: they do not in time.
+        """
+        give_up_at = time.monotonic() + seconds
+        while True:
+            try:
+                self._once(calls.ready())
+            except FacetdError:
+                if time.monotonic() >= give_up_at:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+    # --- transport
+
+    def _result(self, call: Call[T]) -> T:
+        """Make a call, again where that is safe, and return its answer."""
+        num_done = 0
+        while True:
+            try:
+                content = self._once(call)
+            except FacetdError as error:
+                num_done += 1
+                repeats = not isinstance(error, ConnectionFailed) or not is_stream(call)
+                wait = self.retries.wait_before(num_done, error, call.is_repeatable)
+                if wait is None or not repeats:
+                    raise
+                time.sleep(wait)
+            else:
+                return self._decoded(content, call.result)
+
+    def _decoded(self, content: bytes, kind: type[T]) -> T:
+        try:
+            return decoded(content, kind)
+        except msgspec.DecodeError as error:
+            raise not_facetd(self.address.url) from error
+
+    def _once(self, call: Call[Any]) -> bytes:
+        """Make a call once; return the content of a good answer."""
+        connection, is_new = self._connection(call)
+        was_sent = False
+        is_kept = False
+        try:
+            if is_new:
+                connection.connect()
+            was_sent = True
+            try:
+                connection.request(*request_of(call, self.address.prefix, self._headers))
+            except (BrokenPipeError, ConnectionResetError):
+                if not is_stream(call):
+                    raise
+                # What is refused before it was sent whole has an answer that says why.
+            response = connection.getresponse()
+            content = response.read()
+            is_kept = not response.will_close
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionFailed(
+                f"no answer from {self.address.url}: {error or type(error).__name__}",
+                was_sent=was_sent,
+            ) from error
+        finally:
+            self._keep(connection) if is_kept else connection.close()
+        if response.status >= 400:
+            raise error_of(response.status, content, response.getheader("Retry-After"))
+        return content
+
+    def _stream(self, call: Call[Any]) -> Iterator[bytes]:
+        """Make a call whose answer is of any size; yield its pieces."""
+        connection = self._new_connection()
+        was_sent = False
+        try:
+            connection.connect()
+            was_sent = True
+            connection.request(*request_of(call, self.address.prefix, self._headers))
+            response = connection.getresponse()
+            if response.status >= 400:
+                content = response.read()
+                raise error_of(response.status, content, response.getheader("Retry-After"))
+            while piece := response.read1(_STREAM_BYTES):
+                yield piece
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionFailed(
+                f"{self.address.url} broke off: {error or type(error).__name__}",
+                was_sent=was_sent,
+            ) from error
+        finally:
+            connection.close()
+
+    def _connection(self, call: Call[Any]) -> tuple[http.client.HTTPConnection, bool]:
+        """Return a connection, and whether it is new.
+
+        A kept one may have been closed by the other side, which shows only after sending: what must
+        not be sent twice gets a new one.
+        """
+        if call.is_repeatable:
+            with self._lock:
+                if self._idle:
+                    return self._idle.pop(), False
+        return self._new_connection(), True
+
+    def _new_connection(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self.address.is_secure else http.client.HTTPConnection
+        return kind(self.address.host, self.address.port, timeout=self._timeout)
+
+    def _keep(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            if len(self._idle) < IDLE_CONNECTIONS_MAX:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+def is_stream(call: Call[Any]) -> bool:
+    """Return whether a call's body can be read only once."""
+    return call.body is not None and not isinstance(call.body, bytes)
+
+
+def request_of(
+    call: Call[Any], prefix: str, headers: Mapping[str, str]
+) -> tuple[str, str, Any, dict[str, str]]:
+    """Return what `http.client` sends for a call."""
+    sent = {**headers, **call.headers}
+    if call.body is not None:
+        sent["Content-Type"] = call.content_type
+    return call.method, prefix + call.path, call.body, sent
+
+
+def not_facetd(url: str) -> ServerError:
+    """Return the error for an answer that is not one of the service."""
+    message = (
+        f"what answers at {url} is not facetd; check the URL, and the path if a proxy serves it "
+        "under one"
+    )
+    return ServerError(200, {"message": message})

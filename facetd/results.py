@@ -1,0 +1,163 @@
+"""What calls return: answers of the service as typed values."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+T = TypeVar("T")
+
+
+class Bucket(Struct):
+    """One value of a facet."""
+
+    key: str
+    doc_count: int
+    selected: bool = False
+
+
+class FacetStatistics(Struct):
+    """Of the numbers of a facet within the hits."""
+
+    min: float | None
+    max: float | None
+    avg: float | None
+    sum: float
+    count: int
+
+
+class Facet(Struct):
+    """One facet of an answer."""
+
+    name: str
+    title: str
+    position: int
+    buckets: list[Bucket]
+    facet_stats: FacetStatistics | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Items by value, in the order of the answer."""
+        return {bucket.key: bucket.doc_count for bucket in self.buckets}
+
+
+class Pagination(Struct):
+    """Where in all hits a page is."""
+
+    per_page: int
+    page: int
+    total: int
+    cursor: str | None = None
+
+
+class Shards(Struct):
+    """How many shards answered."""
+
+    total: int
+    ok: int
+    failed: int
+
+
+class Meta(Struct):
+    """About an answer."""
+
+    request_id: str
+    seq: int
+    took_us: int
+    shards: Shards
+    ignored_words: list[str] = []
+    timings_us: dict[str, int] | None = None
+
+
+class _Data(Struct):
+    items: list[dict[str, Any]]
+    aggregations: dict[str, Facet] = {}
+    ranges: dict[str, list[dict[str, Any]]] = {}
+
+
+class SearchPage(Struct):
+    """One page of hits, and facets."""
+
+    pagination: Pagination
+    data: _Data
+    meta: Meta
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The hits."""
+        return self.data.items
+
+    @property
+    def total(self) -> int:
+        """All hits, exactly."""
+        return self.pagination.total
+
+    @property
+    def facets(self) -> dict[str, Facet]:
+        """Facets by field."""
+        return self.data.aggregations
+
+    @property
+    def ranges(self) -> dict[str, list[dict[str, Any]]]:
+        """Counts by interval, by field."""
+        return self.data.ranges
+
+    @property
+    def cursor(self) -> str | None:
+        """Asks for the next page, of the same state of the index."""
+        return self.pagination.cursor
+
+
+class SearchPages(Struct):
+    """Answers to many searches."""
+
+    results: list[SearchPage]
+
+
+class FacetPage(Struct):
+    """One page of the values of a facet."""
+
+    pagination: Pagination
+    data: Facet
+    meta: Meta
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """The values."""
+        return self.data.buckets
+
+    @property
+    def total(self) -> int:
+        """All values that match."""
+        return self.pagination.total
+
+
+class WriteResult(Struct):
+    """What a write did; it is on disk, searchable and counted."""
+
+    status: str
+    created: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rejected: int = 0
+    errors: list[dict[str, Any]] = []
+    seq: int = 0
+
+
+class ConfigurationResult(Struct):
+    """What a change of a configuration did."""
+
+    status: str
+    warnings: list[str] = []
+    changes: list[dict[str, Any]] = []
+
+
+def decoded(content: bytes, kind: type[T]) -> T:
+    """Return an answer as the given type.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    return msgspec.json.decode(content, type=kind)

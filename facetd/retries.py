@@ -1,0 +1,62 @@
+"""What is sent again, and when (pure).
+
+A call is repeated only where that cannot do anything twice:
+
+- nothing was sent (no connection), or the service says that it did nothing with it (429, 503 with
+  the code overloaded, starting or switched): any call;
+- it may have been carried out (the connection broke, a shard went away, 504): only what gives the
+  same when it is done twice: reads, and writes and deletions by id. Items without an id, and what
+  has `If-Match`, are not sent again: the error says that the outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from facetd.errors import ApiError, ConnectionFailed, FacetdError, Unavailable
+
+NOTHING_DONE: Final = frozenset(("overloaded", "starting", "switched", "too_many_requests"))
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often and how long a failed call is tried again.
+
+    Attributes:
+        tries: altogether; 1 never repeats.
+        first_wait: seconds before the second try; doubled for each further one, with jitter.
+        longest_wait: seconds between two tries; a longer `Retry-After` is not waited for.
+    """
+
+    tries: int = 4
+    first_wait: float = 0.1
+    longest_wait: float = 10.0
+
+    def wait_before(self, num_done: int, error: FacetdError, is_repeatable: bool) -> float | None:
+        """Return seconds to wait before the next try, or None if there is to be none.
+
+        Args:
+            num_done: tries so far.
+            error: of the last one.
+            is_repeatable: whether doing it twice gives the same.
+        """
+        if num_done >= self.tries or not may_repeat(error, is_repeatable):
+            return None
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        if asked is not None and asked > self.longest_wait:
+            return None
+        wait: float = min(self.longest_wait, self.first_wait * 2 ** (num_done - 1))
+        return max(asked or 0.0, wait * random.uniform(0.5, 1.0))
+
+
+def may_repeat(error: FacetdError, is_repeatable: bool) -> bool:
+    """Return whether a call that failed so may be sent again."""
+    if isinstance(error, ConnectionFailed):
+        return is_repeatable or not error.was_sent
+    if not isinstance(error, ApiError):
+        return False
+    if error.code in NOTHING_DONE:
+        return True
+    return is_repeatable and isinstance(error, Unavailable)

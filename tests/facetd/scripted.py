@@ -1,0 +1,87 @@
+"""A server that answers as it is told to, and notes what it was asked."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Asked(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Scripted:
+    """Answers in their order: (status, document), "hang up", or "hang up unread"."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Asked] = []
+        self.url = ""
+
+
+def _body(handler: BaseHTTPRequestHandler) -> bytes:
+    if handler.headers.get("Transfer-Encoding") != "chunked":
+        return handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+    body = b""
+    while size := int(handler.rfile.readline(), 16):
+        body += handler.rfile.read(size)
+        handler.rfile.readline()
+    handler.rfile.readline()
+    return body
+
+
+@contextmanager
+def serving(*answers: Any, certificate: Path | None = None, prefix: str = "") -> Iterator[Scripted]:
+    """Serve the given answers on a free port."""
+    script = Scripted(*answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            script.asked.append(Asked(self.command, self.path, headers, _body(self)))
+            told = script.answers.pop(0)
+            if told == "hang up":
+                self.close_connection = True
+                return
+            status, document, *more = told
+            content = document if isinstance(document, bytes) else json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            for name, value in more[0].items() if more else ():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    scheme = "http"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "https"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    script.url = f"{scheme}://127.0.0.1:{server.server_address[1]}{prefix}"
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()

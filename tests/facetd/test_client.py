@@ -1,0 +1,289 @@
+"""The Python client, blocking and asynchronous, against a server that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+
+import facetd
+from facetd import (
+    ApiError,
+    AsyncClient,
+    BadRequest,
+    Client,
+    ConnectionFailed,
+    NotFound,
+    Retries,
+    TooManyRequests,
+    Unavailable,
+    tenant_token,
+)
+from facetd.calls import address_of
+from facetd.tokens import signing_key
+from tests.facetd.scripted import serving
+
+QUICK = Retries(first_wait=0.001)
+PAGE = {
+    "pagination": {"per_page": 10, "page": 1, "total": 1},
+    "timings": {"total": 0},
+    "data": {
+        "items": [{"id": 1}],
+        "aggregations": {
+            "year": {
+                "name": "year",
+                "title": "Year",
+                "position": 1,
+                "buckets": [{"key": "1972", "doc_count": 1, "selected": False}],
+            }
+        },
+    },
+    "meta": {
+        "request_id": "r",
+        "seq": 3,
+        "took_us": 9,
+        "shards": {"total": 1, "ok": 1, "failed": 0},
+    },
+}
+WRITTEN = {"status": "indexed", "created": 1, "updated": 0, "rejected": 0, "errors": [], "seq": 3}
+
+Use = Callable[..., Any]
+
+
+def blocking(url: str, use: Callable[[Any], Any], **options: Any) -> Any:
+    with Client(url, **{"retries": QUICK, **options}) as client:
+        return use(client)
+
+
+def asynchronous(url: str, use: Callable[[Any], Any], **options: Any) -> Any:
+    async def run() -> Any:
+        async with AsyncClient(url, **{"retries": QUICK, **options}) as client:
+            answer = use(client)
+            if hasattr(answer, "__aiter__"):
+                return [item async for item in answer]
+            return await answer
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(params=[blocking, asynchronous], ids=["blocking", "asynchronous"])
+def use(request: pytest.FixtureRequest) -> Use:
+    run: Use = request.param
+    return run
+
+
+def error(code: str, status: int, **more: Any) -> tuple[int, dict[str, Any]]:
+    return status, {"error": {"code": code, "message": "no", "status": status, **more}}
+
+
+def test_search_is_typed(use: Use) -> None:
+    with serving((200, PAGE)) as server:
+        found = use(server.url, lambda c: c.search("a/b", query="x", per_page=3), key="fk_1_2")
+
+    (asked,) = server.asked
+    assert (asked.method, asked.path) == ("POST", "/a%2Fb/search")
+    assert asked.body == b'{"query":"x","per_page":3}'
+    assert asked.headers["authorization"] == "Bearer fk_1_2"
+    assert (found.total, found.items, found.facets["year"].counts) == (1, [{"id": 1}], {"1972": 1})
+
+
+def test_prefix_of_a_proxy_stands_before_every_path(use: Use) -> None:
+    with serving((200, PAGE), prefix="/search/films") as server:
+        use(server.url + "/", lambda c: c.search("a"))
+
+    assert server.asked[0].path == "/search/films/a/search"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (error("index_not_found", 404), NotFound),
+        (error("invalid_page", 400, param="page"), BadRequest),
+        ((418, b"<html>"), BadRequest),
+        ((502, b"<html>"), facetd.ServerError),
+    ],
+)
+def test_errors_are_typed_and_final(use: Use, answer: Any, kind: type[ApiError]) -> None:
+    with serving(answer) as server, pytest.raises(kind) as caught:
+        use(server.url, lambda c: c.search("a"))
+
+    assert type(caught.value) is kind
+    assert caught.value.status == answer[0]
+    assert len(server.asked) == 1
+    if isinstance(answer[1], dict):
+        assert caught.value.code == answer[1]["error"]["code"]
+        assert caught.value.param == answer[1]["error"].get("param")
+
+
+@pytest.mark.parametrize(
+    "failure", ["hang up", error("shard_unavailable", 503), error("deadline_exceeded", 504)]
+)
+@pytest.mark.parametrize(
+    ("call", "is_repeated"),
+    [
+        (lambda c: c.search("a"), True),
+        (lambda c: c.get("a", 1), True),
+        (lambda c: c.add("a", [{"id": 1}]), True),
+        (lambda c: c.delete("a", [1]), True),
+        (lambda c: c.update("a", 1, {"b": 2}), True),
+        (lambda c: c.add("a", [{"id": 1}, {"name": "without id"}]), False),
+        (lambda c: c.update("a", 1, {"b": 2}, version='"1"'), False),
+        (lambda c: c.load("a", [{"id": 1}]), False),
+    ],
+)
+def test_only_what_cannot_happen_twice_is_sent_again(
+    use: Use, failure: Any, call: Callable[[Any], Any], is_repeated: bool
+) -> None:
+    good = (200, {**PAGE, **WRITTEN})
+    with serving(failure, good) as server:
+        if is_repeated:
+            use(server.url, call)
+        else:
+            with pytest.raises((ConnectionFailed, Unavailable)) as caught:
+                use(server.url, call)
+            assert getattr(caught.value, "was_sent", True)
+
+    assert len(server.asked) == 1 + is_repeated
+    assert len({(asked.path, asked.body) for asked in server.asked}) == 1
+
+
+def test_what_was_refused_unread_is_sent_again_whatever_it_is(use: Use) -> None:
+    busy = error("overloaded", 503)
+    limited = (*error("too_many_requests", 429), {"Retry-After": "0"})
+    with serving(busy, limited, (200, WRITTEN)) as server:
+        use(server.url, lambda c: c.add("a", [{"name": "without id"}]))
+    assert len(server.asked) == 3
+
+    with serving(*[limited] * 4) as server, pytest.raises(TooManyRequests):
+        use(server.url, lambda c: c.search("a"))
+    assert len(server.asked) == 4
+
+
+def test_who_is_told_to_come_much_later_is_told_so(use: Use) -> None:
+    later = (*error("overloaded", 503), {"Retry-After": "60"})
+    with serving(later) as server, pytest.raises(Unavailable) as caught:
+        use(server.url, lambda c: c.search("a"))
+
+    assert caught.value.retry_after == 60
+
+
+def test_nobody_there_is_an_error_that_says_that_nothing_was_sent(use: Use) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ConnectionFailed) as caught:
+            use(url, lambda c: c.add("a", [{"name": "x"}]))
+
+    assert not caught.value.was_sent
+    assert url in str(caught.value)
+
+
+def test_another_server_is_named_as_such(use: Use) -> None:
+    with serving((200, b"<html>")) as server, pytest.raises(ApiError, match="is not facetd"):
+        use(server.url, lambda c: c.search("a"))
+
+
+def test_load_streams(use: Use) -> None:
+    items = ({"id": i, "text": "x" * 1_000} for i in range(1_000))
+    with serving((200, WRITTEN)) as server:
+        use(server.url, lambda c: c.load("a", items, skips_bad=True))
+
+    (asked,) = server.asked
+    assert asked.path == "/a/index?on_error=skip"
+    assert asked.headers["transfer-encoding"] == "chunked"
+    assert asked.body.count(b"\n") == 1_000
+
+
+def test_export_yields_items(use: Use) -> None:
+    lines = b'{"id":1}\n{"id":2}\n'
+    with serving((200, lines)) as server:
+        found = use(
+            server.url,
+            lambda c: (
+                list(c.export("a", filter="b = 1", fields=["id"]))
+                if isinstance(c, Client)
+                else c.export("a", filter="b = 1", fields=["id"])
+            ),
+        )
+
+    assert found == [{"id": 1}, {"id": 2}]
+    assert server.asked[0].path == "/a/items?filter=b+%3D+1&fields=%5B%22id%22%5D"
+
+
+def test_https_with_a_certificate_that_is_trusted(
+    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    both = tmp_path / "both.pem"
+    both.write_bytes(key.read_bytes() + certificate.read_bytes())
+    with serving((200, PAGE), certificate=both) as server:
+        if use is blocking:  # aiohttp reads the trusted ones once, when it is imported
+            with pytest.raises(ConnectionFailed, match="certificate"):
+                use(server.url, lambda c: c.search("a"), retries=Retries(tries=1))
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+            use(server.url, lambda c: c.search("a"))
+        else:
+            with pytest.raises(ConnectionFailed, match="certificate"):
+                use(server.url, lambda c: c.search("a"), retries=Retries(tries=1))
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://a", "http://", "http://a?b=1", "http://a:b@c", "http://a:99999"]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"URL|[Pp]ort"):
+        address_of(url)
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    def methods(kind: type) -> dict[str, list[str]]:
+        return {
+            name: list(inspect.signature(one).parameters)
+            for name, one in vars(kind).items()
+            if not name.startswith("_") and inspect.isfunction(one)
+        }
+
+    both = methods(Client)
+    del both["wait_ready"]
+    assert methods(AsyncClient) == both
+
+
+def test_importing_it_starts_nothing() -> None:
+    program = (
+        "import sys, facetd; "
+        "print([n for n in ('numpy', 'numba', 'common', 'coordinator', 'shard', 'aiohttp') "
+        "if n in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
+def test_tenant_token_is_a_json_web_token() -> None:
+    parent = "fk_0123456789ab_" + "s" * 43
+    token = tenant_token(parent, filter="tenant = 7", indexes=["films"], expires_in=60)
+
+    assert jwt.get_unverified_header(token)["kid"] == "0123456789ab"
+    claims = jwt.decode(token, signing_key(parent), algorithms=["HS256"])
+    assert claims["filter"] == "tenant = 7"
+    assert claims["indexes"] == ["films"]
+    assert claims["actions"] == ["search"]
+    with pytest.raises(ValueError, match="whole key"):
+        tenant_token("fk_0123456789ab")
