@@ -7,6 +7,8 @@ meaning.
 
     {"aggregations": {"tags": {"size": 10, "conjunction": false, "sort": "term"}},
      "searchable_fields": ["name^3", "description"],          names, ^ = weight; absent: all strings
+     "geo_fields": ["_geo"],                                  points {"lat", "lng"}, or lists
+     "nested": ["variants"],                                  objects that are asked as wholes
      "sorting_fields": ["year"],                              a hint: any scalar field can be sorted
      "language": "english", "field_languages": {"titel": "german"},
      "stop_words": ["the"] | "english" | true,
@@ -83,6 +85,8 @@ LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
 FACET_SIZE_DEFAULT: Final = 10
 WEIGHT_MAX: Final = 1_000.0
 WARNINGS_MAX: Final = 100
+GEO_FIELD: Final = "_geo"
+"""The field of points that needs no configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,10 @@ class IndexConfiguration:
     """None: every string of an item, weight 1."""
     sorting_fields: tuple[str, ...] = ()
     """Fields whose sort columns are built ahead of their first use."""
+    geo_fields: tuple[str, ...] = (GEO_FIELD,)
+    """Fields that hold points."""
+    nested: tuple[str, ...] = ()
+    """Fields that hold objects whose own fields can be asked about together."""
     language: str | None = None
     """Snowball name of the stemmer of all fields that name no own; None: no stemming."""
     field_languages: Mapping[str, str | None] = field(default_factory=_empty_mapping)
@@ -460,12 +468,20 @@ class _ConfigurationParser:
         )
 
     def read_sorting_fields(self, value: object) -> None:
-        names = self.read_texts("sorting_fields", value, "searchable_fields_max", "fields")
-        self.values["sorting_fields"] = tuple(
+        self.read_fields("sorting_fields", value, "searchable_fields_max")
+
+    def read_geo_fields(self, value: object) -> None:
+        self.read_fields("geo_fields", value, "geo_fields_max")
+
+    def read_nested(self, value: object) -> None:
+        self.read_fields("nested", value, "nested_fields_max")
+
+    def read_fields(self, key: str, value: object, limit_name: str) -> None:
+        """Read a list of fields, each once."""
+        names = self.read_texts(key, value, limit_name, "fields")
+        self.values[key] = tuple(
             dict.fromkeys(
-                name
-                for i, name in enumerate(names)
-                if self.is_field_name(f"sorting_fields[{i}]", name)
+                name for i, name in enumerate(names) if self.is_field_name(f"{key}[{i}]", name)
             )
         )
 
@@ -616,6 +632,8 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "searchableFields": _ConfigurationParser.read_searchable_fields,
     "searchable_fields": _ConfigurationParser.read_searchable_fields,
     "sorting_fields": _ConfigurationParser.read_sorting_fields,
+    "geo_fields": _ConfigurationParser.read_geo_fields,
+    "nested": _ConfigurationParser.read_nested,
     "sortings": _ConfigurationParser.read_sortings,
     "language": _ConfigurationParser.read_language,
     "field_languages": _ConfigurationParser.read_field_languages,
@@ -681,6 +699,8 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
             name: _effective_facet(facet) for name, facet in configuration.facets.items()
         },
         "searchable_fields": _effective_fields(configuration.searchable_fields),
+        "geo_fields": list(configuration.geo_fields),
+        "nested": list(configuration.nested),
         "sorting_fields": list(configuration.sorting_fields),
         "language": configuration.language or "none",
         "field_languages": {

@@ -98,6 +98,11 @@ class Limits:
     search_fields_max: int = _limit(64, "fields", "named by search_fields")
     facet_ranges_max: int = _limit(32, "fields", "each is one column scan")
     range_bounds_max: int = _limit(256, "ranges", "of one field of facet_ranges")
+    geo_corners_max: int = _limit(256, "corners", "of a polygon; each is compared with every point")
+    geo_rings_max: int = _limit(64, "rings", "of one field of facet_ranges")
+    geo_zoom_max: int = _limit(
+        24, "levels", "of a grid; cells of the last are 2 m wide", at_most=30
+    )
     snippet_words_max: int = _limit(200, "words", "of one snippet")
     distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
     searches_max: int = _limit(64, "searches", "of one POST /_search")
@@ -113,6 +118,8 @@ class Limits:
     facets_max: int = _limit(64, "facets", "in a configuration; each is one column per segment")
     facet_size_max: int = _limit(10_000, "buckets", "of one facet of a search answer")
     searchable_fields_max: int = _limit(512, "fields", "as many as an item may have")
+    geo_fields_max: int = _limit(8, "fields", "of points; each is two columns per segment")
+    nested_fields_max: int = _limit(8, "fields", "of objects; each has columns of its own")
     stop_words_max: int = _limit(10_000, "words", "in a configuration")
     synonyms_max: int = _limit(10_000, "rules", "in a configuration")
     synonym_alternatives_max: int = _limit(64, "alternatives", "of one word or phrase")

@@ -6,7 +6,7 @@ as tagged arrays.
 
     text     Word | Phrase
     filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith
-             | Contains
+             | Contains | Same | NumElements | GeoRadius | GeoBox | GeoPolygon
 """
 
 from __future__ import annotations
@@ -139,6 +139,67 @@ class Contains(Struct, frozen=True, tag="contains", array_like=True):
     text: str
 
 
+class Same(Struct, frozen=True, tag="same", array_like=True):
+    """One and the same element of a nested field passes the condition, on fields inside it."""
+
+    field: str
+    condition: Filter
+
+
+class NumElements(Struct, frozen=True, tag="elements", array_like=True):
+    """How many values a facet has, or how many elements a nested field; bounds are included."""
+
+    field: str
+    lowest: int = 0
+    greatest: int | None = None
+
+
+class GeoRadius(Struct, frozen=True, tag="radius", array_like=True):
+    """A point of the field is at most so far from a given one."""
+
+    field: str
+    lat: float
+    lng: float
+    metres: float
+
+
+class GeoBox(Struct, frozen=True, tag="box", array_like=True):
+    """A point of the field lies in a box; it crosses 180° if its left side is east of its right."""
+
+    field: str
+    bottom: float
+    top: float
+    left: float
+    right: float
+
+
+class GeoPolygon(Struct, frozen=True, tag="polygon", array_like=True):
+    """A point of the field lies in a polygon of latitudes and longitudes taken as a plane.
+
+    Longitudes go on beyond 180° where the border does.
+    """
+
+    field: str
+    corners: tuple[tuple[float, float], ...]
+
+
+Area: TypeAlias = GeoRadius | GeoBox | GeoPolygon
+
 Filter: TypeAlias = (
-    And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith | Contains
+    And
+    | Or
+    | Not
+    | AnyOf
+    | AllOf
+    | Range
+    | Exists
+    | IsNull
+    | IsEmpty
+    | StartsWith
+    | Contains
+    | Same
+    | NumElements
+    | GeoRadius
+    | GeoBox
+    | GeoPolygon
 )

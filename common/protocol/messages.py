@@ -27,9 +27,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from common.query import Clause, Filter, Word
+from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 
 class Message(Struct, frozen=True, array_like=True):
@@ -194,6 +194,15 @@ class FacetRequest(Message, frozen=True, array_like=True):
     num_alive_wanted: int
     """Send `alive` when fewer values than this have a count here (0: never; a huge number: always).
     """
+    within: Same | None = None
+    """Count only values of elements that pass; then the clauses that are left out are those marked
+    with `elements_of` its field.
+    """
+
+
+def elements_of(field: str) -> str:
+    """Return what the clauses on elements of a nested field are marked with: no field's name."""
+    return f"{field}{{}}"
 
 
 class RangeRequest(Message, frozen=True, array_like=True):
@@ -206,6 +215,14 @@ class RangeRequest(Message, frozen=True, array_like=True):
     calendar: str | None = None
     """year, month or day of ISO dates."""
     leaves_out_own: bool = True
+    origin: tuple[float, float] | None = None
+    """Latitude and longitude that `rings` are around."""
+    rings: tuple[float, ...] = ()
+    """Distances in metres, ascending: ring i is from the i-th to below the next; the last one is
+    open.
+    """
+    zoom: int | None = None
+    """Cells of a grid of 2^zoom columns and as many rows over the earth."""
 
 
 class SortKey(Message, frozen=True, array_like=True):
@@ -214,6 +231,10 @@ class SortKey(Message, frozen=True, array_like=True):
     field: str | None
     is_descending: bool = False
     is_missing_first: bool = False
+    point: tuple[float, float] | None = None
+    """Latitude and longitude: the order is by the distance of the field's nearest point."""
+    within: Same | None = None
+    """The order is by the least number (descending: the greatest) of the elements that pass."""
 
 
 class Distinct(Message, frozen=True, array_like=True):
@@ -245,6 +266,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """Sort values, score and place of the last hit seen: only hits behind it."""
     distinct: Distinct | None = None
     wants_explanation: bool = False
+    wants_elements: bool = False
+    """Whether to say which elements of nested fields have passed the filters."""
     timeout_ms: int = 5_000
 
 
@@ -295,6 +318,8 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """
     facet_counts: bytes = b""
     """The counts of all `facets`, in their order; see `packed_counts`."""
+    elements: tuple[dict[str, list[int]], ...] = ()
+    """Per hit, by nested field: positions of the elements that passed; empty unless wanted."""
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):

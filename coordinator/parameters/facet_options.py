@@ -3,11 +3,13 @@
 facets         {"tags": {"size": 20, "sort": "term", "query": "dr", "offset": 10, …}}
 facet_ranges   {"price": [{"to": 10}, {"from": 10}]} | {"price": {"interval": 10}}
 | {"date": {"calendar": "month"}}
+| {"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}} | {"_geo": {"grid": 6}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -18,10 +20,12 @@ from coordinator.parameters.kinds import (
     check_bounds,
     check_field,
     check_members,
+    integer,
     object_of,
     optional_bool,
     optional_integer,
 )
+from coordinator.parameters.places import read_metres, read_point
 
 FACET_OPTIONS: Final = (
     "size",
@@ -102,7 +106,9 @@ def _overridden(
     )
 
 
-def read_facet_ranges(value: Any, limits: Limits) -> list[tuple[str, dict[str, Any]]]:
+def read_facet_ranges(
+    value: Any, geo_fields: Sequence[str], limits: Limits
+) -> list[tuple[str, dict[str, Any]]]:
     """Read the intervals to count by: field and members of a `RangeRequest`."""
     wanted = object_of(value, 'for example {"price": [{"to": 10}, {"from": 10}]}')
     if len(wanted) > limits.facet_ranges_max:
@@ -110,8 +116,32 @@ def read_facet_ranges(value: Any, limits: Limits) -> list[tuple[str, dict[str, A
     found = []
     for name, ranges in wanted.items():
         path = f".{name[:100]}"
-        found.append((check_field(name, limits, path), _range_options(ranges, limits, path)))
+        check_field(name, limits, path)
+        if name in geo_fields:
+            found.append((name, _place_options(ranges, limits, path)))
+        else:
+            found.append((name, _range_options(ranges, limits, path)))
     return found
+
+
+def _place_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
+    """Read the rings around a point, or the grid, that points are counted by."""
+    if isinstance(value, dict) and set(value) == {"origin", "rings"}:
+        rings = value["rings"]
+        if not isinstance(rings, list) or not 1 <= len(rings) <= limits.geo_rings_max:
+            shown = limits.shown("geo_rings_max")
+            raise Mistake(f"must list 1 to {shown} distances in metres", path=f"{path}.rings")
+        metres = [read_metres(one, f"{path}.rings[{i}]") for i, one in enumerate(rings)]
+        if any(low >= high for low, high in itertools.pairwise(metres)):
+            raise Mistake("must be ascending distances", path=f"{path}.rings")
+        origin = read_point(value["origin"], f"{path}.origin")
+        return {"origin": origin, "rings": tuple(metres)}
+    if isinstance(value, dict) and set(value) == {"grid"}:
+        return {"zoom": integer(value["grid"], 0, "geo_zoom_max", limits, f"{path}.grid")}
+    raise Mistake(
+        'must be {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]} or {"grid": 6}',
+        path=path,
+    )
 
 
 def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:

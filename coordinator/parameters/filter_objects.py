@@ -4,6 +4,9 @@
 {"gte": 10, "lt": 50}                    a range; gt, gte, lt, lte; numbers or texts
 {"any": […], "all": […], "none": […]}    values, whatever the facet's conjunction
 {"exists": true}                         the field is there; all members of one object are ANDed
+{"count": {"gte": 2}}                    how many values a facet has, or elements a nested field
+{"same": {"size": ["M"], …}}             what one element of a nested field must have, by field
+{"radius": …} {"box": …} {"polygon": …}  a point of the field lies there (`places`)
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from common.configuration import IndexConfiguration
 from common.limits import Limits
 from common.query import (
     AllOf,
@@ -19,16 +23,40 @@ from common.query import (
     Contains,
     Exists,
     Filter,
+    GeoBox,
+    GeoPolygon,
+    GeoRadius,
     Not,
+    NumElements,
     Or,
     Range,
+    Same,
     StartsWith,
 )
 from common.values import facet_key
 from coordinator.parameters.kinds import Mistake, check_bounds, check_value_size, object_of
+from coordinator.parameters.places import AREA_MEMBERS, read_area
 
+OBJECT_KEYS: Final = frozenset(("count", "same", *AREA_MEMBERS))
+"""Members that ask about points and elements, not about values of the field itself."""
 _RANGE_KEYS: Final = frozenset(("gt", "gte", "lt", "lte"))
 _CHOICE_KEYS: Final = frozenset(("any", "all", "none", "exists"))
+_COMPARISONS: Final = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "equal": "="}
+COUNT_MAX: Final = 999_999_999
+"""Counts that can be asked for: nine digits, as everywhere."""
+
+
+def count_condition(field: str, operator: str, count: int) -> Filter:
+    """Return what compares the number of a field's values or elements."""
+    match operator:
+        case "=":
+            return NumElements(field, count, count)
+        case "!=":
+            return Not(NumElements(field, count, count))
+        case ">" | ">=":
+            return NumElements(field, count + (operator == ">"))
+        case _:
+            return NumElements(field, 0, count - (operator == "<"))
 
 
 class FilterObjects:
@@ -70,9 +98,10 @@ class FilterObjects:
         """Read {"gte": 10, "lt": 50}, {"any": […], "all": […], "none": […], "exists": true}."""
         children: list[Filter] = []
         for name in wanted:
-            if name not in _RANGE_KEYS and name not in _CHOICE_KEYS:
+            if name not in _RANGE_KEYS and name not in _CHOICE_KEYS and name not in OBJECT_KEYS:
                 raise Mistake(
-                    "is unknown; known are gt, gte, lt, lte, any, all, none, exists",
+                    "is unknown; known are gt, gte, lt, lte, any, all, none, exists, count, same, "
+                    "radius, box, polygon",
                     path=f"{path}.{name[:100]}",
                 )
         if not _RANGE_KEYS.isdisjoint(wanted):
@@ -93,9 +122,34 @@ class FilterObjects:
             if not isinstance(exists, bool):
                 raise Mistake("must be true or false", path=f"{path}.exists")
             children.append(Exists(field) if exists else Not(Exists(field)))
+        if wanted.get("count") is not None:
+            children += self._count_conditions(field, wanted["count"], f"{path}.count")
+        children += [
+            read_area(field, name, wanted[name], self.limits, f"{path}.{name}")
+            for name in AREA_MEMBERS
+            if wanted.get(name) is not None
+        ]
         if not children:
             return None
         return children[0] if len(children) == 1 else And(tuple(children))
+
+    def same(self, field: str, wanted: Any, path: str) -> dict[str, tuple[Any, str]]:
+        """Read what one element of a nested field must have: values and path by whole field."""
+        members = object_of(wanted, 'of values by field, for example {"size": ["M"]}')
+        if len(members) > self.limits.filter_fields_max:
+            shown = self.limits.shown("filter_fields_max")
+            raise Mistake(f"names more than {shown} fields", path=path)
+        return {f"{field}.{name}": (one, f"{path}.{name[:100]}") for name, one in members.items()}
+
+    def _count_conditions(self, field: str, wanted: Any, path: str) -> list[Filter]:
+        """Read the bounds of a number of elements, or the number."""
+        bounds = wanted if isinstance(wanted, dict) else {"equal": wanted}
+        if not bounds or not all(
+            name in _COMPARISONS and type(count) is int and 0 <= count <= COUNT_MAX
+            for name, count in bounds.items()
+        ):
+            raise Mistake('must be a count such as 2, or {"gte": 2, "lt": 5}', path=path)
+        return [count_condition(field, _COMPARISONS[name], count) for name, count in bounds.items()]
 
     def _range_condition(self, field: str, wanted: dict[str, Any], path: str) -> Range:
         """Read the bounds of a range."""
@@ -131,13 +185,80 @@ class FilterObjects:
         return tuple(keys)
 
 
+def check_objects(condition: Filter, configuration: IndexConfiguration, path: str = "") -> None:
+    """Refuse conditions on points and elements that the index cannot have.
+
+    Raises:
+        Mistake: a field is not configured so, or a condition cannot be asked of elements.
+    """
+    match condition:
+        case And(children) | Or(children):
+            for child in children:
+                check_objects(child, configuration, path)
+        case Not(child):
+            check_objects(child, configuration, path)
+        case GeoRadius(field) | GeoBox(field) | GeoPolygon(field):
+            if field not in configuration.geo_fields:
+                known = ", ".join(configuration.geo_fields) or "none"
+                raise Mistake(
+                    f"asks where {field[:100]!r} lies; the geo_fields of the configuration are "
+                    f"{known[:500]}",
+                    path=path,
+                )
+        case NumElements(field):
+            if field not in configuration.facets and field not in configuration.nested:
+                raise Mistake(
+                    f"counts {field[:100]!r}, which is neither a facet nor a nested field",
+                    path=path,
+                )
+        case Same(field, child):
+            if field not in configuration.nested:
+                known = ", ".join(configuration.nested) or "none"
+                raise Mistake(
+                    f"asks for one element of {field[:100]!r}; the nested fields of the "
+                    f"configuration are {known[:500]}",
+                    path=path,
+                )
+            _check_element(child, configuration, path)
+        case _:
+            pass
+
+
+def _check_element(condition: Filter, configuration: IndexConfiguration, path: str) -> None:
+    """Refuse what columns of elements do not answer."""
+    match condition:
+        case And(children) | Or(children):
+            for child in children:
+                _check_element(child, configuration, path)
+        case Not(child):
+            _check_element(child, configuration, path)
+        case AnyOf(field) | AllOf(field) | StartsWith(field) | Contains(field):
+            if field not in configuration.facets:
+                raise Mistake(
+                    f"compares {field[:100]!r} with values, which within one element takes a "
+                    "facet: add it to the aggregations (numbers can be compared by <, <=, >, >=)",
+                    path=path,
+                )
+        case Range(field, lower=lower, upper=upper):
+            if isinstance(lower, str) or isinstance(upper, str):
+                raise Mistake(
+                    f"compares the order of texts of {field[:100]!r}, which within one element "
+                    "can be done with numbers only",
+                    path=path,
+                )
+        case Exists():
+            pass
+        case _:
+            raise Mistake("asks of one element more than values, numbers and EXISTS", path=path)
+
+
 def scalar_fields_of(condition: Filter) -> Iterator[str]:
     """Yield the fields that a filter compares with values (not those that it asks about)."""
     match condition:
         case And(children) | Or(children):
             for child in children:
                 yield from scalar_fields_of(child)
-        case Not(child):
+        case Not(child) | Same(_, child):
             yield from scalar_fields_of(child)
         case AnyOf(field) | AllOf(field) | Range(field) | StartsWith(field) | Contains(field):
             yield field

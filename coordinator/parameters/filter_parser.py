@@ -13,6 +13,12 @@
                | field [NOT] IN "[" value ( "," value )* "]"
                | field [NOT] EXISTS | field IS [NOT] ( NULL | EMPTY )
                | field [NOT] ( STARTS WITH | CONTAINS ) value
+               | field "{" disjunction "}"                  within one element of a nested field
+               | "_geoRadius" "(" [field ","] lat "," lng "," metres ")"
+               | "_geoBoundingBox" "(" [field ","] point "," point ")"     top right, bottom left
+               | "_geoPolygon" "(" [field ","] point "," point "," point … ")"
+               | "_count" "(" field ")" ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) number
+    point        "[" lat "," lng "]"
 
 Keywords may be written in either case. A field or value is a bare word or a quoted text ('…' or
 "…", with backslash escapes). A bare value that is a JSON number is a number; a quoted one is
@@ -26,8 +32,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
+from common.configuration import GEO_FIELD
 from common.errors import InvalidRequest
 from common.limits import DEFAULT_LIMITS, Limits
 from common.query import (
@@ -41,20 +48,27 @@ from common.query import (
     Not,
     Or,
     Range,
+    Same,
     StartsWith,
 )
 from common.values import facet_key
+from coordinator.parameters.filter_objects import count_condition
+from coordinator.parameters.kinds import Mistake
+from coordinator.parameters.places import read_box, read_polygon, read_radius
 
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
-      | (?P<operator><=|>=|!=|=|<|>|\(|\)|\[|\]|,)
-      | (?P<word>[^\s"'()\[\],=<>!]+)
+      | (?P<operator><=|>=|!=|=|<|>|\(|\)|\[|\]|\{|\}|,)
+      | (?P<word>[^\s"'(){}\[\],=<>!]+)
     )""",
     re.VERBOSE | re.DOTALL,
 )
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
+_COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
+_FUNCTIONS: Final = ("_geoRadius", "_geoBoundingBox", "_geoPolygon", "_count")
 _KEYWORDS = frozenset(
     ("AND", "OR", "NOT", "IN", "TO", "EXISTS", "IS", "NULL", "EMPTY", "STARTS", "WITH", "CONTAINS")
 )
@@ -115,8 +129,10 @@ def _fail(problem: str, position: int) -> NoReturn:
 class _ExpressionParser:
     """One pass over the tokens; each method parses one rule of the grammar and returns its node."""
 
-    def __init__(self, text: str, limits: Limits) -> None:
+    def __init__(self, text: str, limits: Limits, geo_field: str) -> None:
         self._limits = limits
+        self._geo_field = geo_field
+        self._nested: str | None = None
         self._tokens = _tokenize(text)
         self._next = 0
         self._num_conditions = 0
@@ -177,9 +193,14 @@ class _ExpressionParser:
         return self._condition()
 
     def _condition(self) -> Filter:
+        function = self._peek()
         field = self._field()
         token = self._take()
         if token.kind == "operator":
+            if token.text == "{":
+                return self._element(field, token)
+            if token.text == "(" and function.kind == "word":
+                return self._call(function)
             return self._comparison(field, token)
         match token.keyword:
             case "NOT":
@@ -188,6 +209,70 @@ class _ExpressionParser:
                 return self._between(field, token)
             case _:
                 return self._word_condition(field, token)
+
+    def _element(self, field: str, brace: _Token) -> Filter:
+        if self._nested is not None:
+            _fail(f"'{field}' is inside of {self._nested!r} already", brace.position)
+        self._nested = field
+        condition = self._disjunction(1)
+        self._expect_operator("}")
+        self._nested = None
+        return Same(field, condition)
+
+    def _call(self, function: _Token) -> Filter:
+        """Parse what follows the parenthesis of a function."""
+        if function.text not in _FUNCTIONS:
+            known = ", ".join(_FUNCTIONS)
+            _fail(f"'{function.text[:40]}' is no function; there are {known}", function.position)
+        if self._nested is not None:
+            _fail(f"{function.text} cannot stand inside of braces", function.position)
+        if function.text == "_count":
+            return self._count()
+        field = self._geo_field
+        if self._peek().kind != "operator" and not _NUMBER.match(self._peek().text):
+            field = self._field()
+            self._expect_operator(",")
+        try:
+            return self._area(function.text, field)
+        except Mistake as mistake:
+            _fail(f"{function.text} {mistake.message}", function.position)
+
+    def _area(self, function: str, field: str) -> Filter:
+        if function == "_geoRadius":
+            lat, lng = self._degrees()
+            self._expect_operator(",")
+            metres = self._bound()
+            self._expect_operator(")")
+            return read_radius(field, {"lat": lat, "lng": lng, "metres": metres}, "")
+        points = [self._point()]
+        while self._take_operator(","):
+            points.append(self._point())
+        self._expect_operator(")")
+        if function == "_geoPolygon":
+            return read_polygon(field, points, self._limits, "")
+        if len(points) != 2:
+            raise Mistake("needs two points: top right, bottom left")
+        return read_box(field, {"top_right": points[0], "bottom_left": points[1]}, "")
+
+    def _degrees(self) -> list[Any]:
+        lat = self._bound()
+        self._expect_operator(",")
+        return [lat, self._bound()]
+
+    def _point(self) -> list[Any]:
+        self._expect_operator("[")
+        point = self._degrees()
+        self._expect_operator("]")
+        return point
+
+    def _count(self) -> Filter:
+        """Parse `field) >= 2` behind `_count(`."""
+        field = self._field()
+        self._expect_operator(")")
+        operator, number = self._take(), self._value()
+        if operator.text not in _COMPARISONS or not _COUNT.match(number.text):
+            _fail(f"expected a comparison with a count, as _count({field}) >= 2", operator.position)
+        return count_condition(field, operator.text, int(number.text))
 
     def _comparison(self, field: str, operator: _Token) -> Filter:
         match operator.text:
@@ -259,7 +344,7 @@ class _ExpressionParser:
         if token.kind not in ("word", "quoted") or token.keyword:
             _fail(f"expected the name of a field, not {token.shown}", token.position)
         self._num_conditions += 1
-        return token.text
+        return token.text if self._nested is None else f"{self._nested}.{token.text}"
 
     def _value(self) -> _Token:
         token = self._take()
@@ -292,12 +377,13 @@ def _bound_of(token: _Token) -> int | float | str:
     return token.text
 
 
-def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS) -> Filter:
+def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS, geo_field: str = GEO_FIELD) -> Filter:
     """Parse a filter expression.
 
     Args:
         text: the expression; blank means no restriction.
         limits: of its length, depth and number of conditions.
+        geo_field: the field of points that is meant where none is named.
 
     Returns:
         The filter's syntax tree; fields and values are not checked against any index.
@@ -310,4 +396,4 @@ def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS) -> Filter:
         _fail(f"longer than {shown} characters", limits.filter_expression_chars_max)
     if not text.strip():
         return And(())
-    return _ExpressionParser(text, limits).parse()
+    return _ExpressionParser(text, limits, geo_field).parse()

@@ -11,11 +11,15 @@ configuration says, or raises all mistakes as one error.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from msgspec import structs
+
 from common.configuration import (
+    GEO_FIELD,
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
@@ -34,10 +38,16 @@ from common.protocol.messages import (
     HighlightRequest,
     RangeRequest,
     SortKey,
+    elements_of,
 )
-from common.query import Not
+from common.query import And, Filter, Not, Same
 from coordinator.parameters.facet_options import FacetOptions, read_facet_options, read_facet_ranges
-from coordinator.parameters.filter_objects import FilterObjects, scalar_fields_of
+from coordinator.parameters.filter_objects import (
+    OBJECT_KEYS,
+    FilterObjects,
+    check_objects,
+    scalar_fields_of,
+)
 from coordinator.parameters.filter_parser import parse_filter
 from coordinator.parameters.foreign import FOREIGN, MISPLACED
 from coordinator.parameters.kinds import (
@@ -52,6 +62,7 @@ from coordinator.parameters.kinds import (
     paths,
     text,
 )
+from coordinator.parameters.places import read_point
 from coordinator.parameters.raw import QueryText, RawParameters
 from coordinator.parameters.typed import FacetWish, SearchParameters, facet_wish
 
@@ -59,7 +70,12 @@ SNIPPET_WORDS_DEFAULT: Final = 30
 HINTS_MAX: Final = 8
 """Unknown names for which the nearest known one is looked up: that takes a millisecond each."""
 
-_SHOWN: Final = frozenset(("score", "score_details", "timings"))
+_SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
+_COMMA: Final = re.compile(r",(?![^(]*\))")
+"""A comma that is not inside of parentheses."""
+_DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
+_FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
+"""`_geo(48.2,16.4)`: the field, latitude and longitude of a sort key."""
 _MARK_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "highlight_fields": None,
@@ -113,6 +129,8 @@ class ParameterReader:
         self.clauses: list[FilterClause] = []
         self.filter_fields: dict[str, str] = {}
         self.selected: dict[str, frozenset[str]] = {}
+        self.same: dict[str, dict[str, Filter]] = {}
+        self.geo_field = next(iter(configuration.geo_fields), GEO_FIELD)
         self.marks: dict[str, Any] = {}
 
     def read(self, raw: RawParameters, parameters: Mapping[str, Parameter]) -> None:
@@ -289,6 +307,8 @@ class ParameterReader:
             raise Mistake("and sort_field exclude each other")
         if isinstance(value, dict):
             value = [value]
+        elif isinstance(value, str) and not value.startswith("["):
+            value = [part.strip() for part in _COMMA.split(value) if part.strip()]
         elif isinstance(value, str):
             value = names(value, "sort_keys_max", self.limits)
         elif isinstance(value, list) and value and value[0].__class__ is QueryText:
@@ -304,10 +324,13 @@ class ParameterReader:
 
     def sort_key(self, value: Any, path: str) -> SortKey:
         """Read "year:desc:missing=first" or {"field", "order", "missing"}."""
+        point = None
         if isinstance(value, dict):
             name, order, missing = value.get("field"), value.get("order"), value.get("missing")
-            if not set(value) <= {"field", "order", "missing"}:
-                raise Mistake("must have the members field, order and missing", path=path)
+            if not set(value) <= {"field", "order", "missing", "point"}:
+                raise Mistake("must have the members field, order, missing and point", path=path)
+            if value.get("point") is not None:
+                point = read_point(value["point"], f"{path}.point")
         elif isinstance(value, str):
             name, order, missing = value, None, None
             while True:
@@ -325,7 +348,14 @@ class ParameterReader:
         check_field(name, self.limits, path)
         if name == "_score":
             return SortKey(None, order != "asc", missing == "first")
-        return SortKey(str(name), order == "desc", missing == "first")
+        from_point = _FROM_POINT.fullmatch(str(name))
+        if from_point and from_point[1] in ("_geoPoint", *self.configuration.geo_fields):
+            name = self.geo_field if from_point[1] == "_geoPoint" else from_point[1]
+            point = read_point([float(from_point[2]), float(from_point[3])], path)
+        if point is not None and name not in self.configuration.geo_fields:
+            known = ", ".join(self.configuration.geo_fields) or "none"
+            raise Mistake(f"names no field of points; these are {known[:500]}", path=path)
+        return SortKey(str(name), order == "desc", missing == "first", point)
 
     def read_distinct(self, value: Any) -> None:
         """Read `distinct`."""
@@ -442,7 +472,7 @@ class ParameterReader:
 
     def read_facet_ranges(self, value: Any) -> None:
         """Read `facet_ranges`."""
-        self.ranges = read_facet_ranges(value, self.limits)
+        self.ranges = read_facet_ranges(value, self.configuration.geo_fields, self.limits)
 
     def read_filters(self, value: Any) -> None:
         """Read `filters`."""
@@ -454,25 +484,64 @@ class ParameterReader:
             facet = self.facets.get(name)
             is_any = facet is None or not facet.conjunction
             keys: list[str] = []
+            if isinstance(wanted, dict) and wanted.get("same") is not None:
+                self.read_same(name, wanted["same"], f"{path}.same")
             condition = self.filters.condition(name, wanted, is_any, path, keys)
             if condition is None:
                 continue
+            check_objects(condition, self.configuration, path)
             if facet is None:
-                self.filter_fields[name] = f"filters.{name}"
+                if not (isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS):
+                    self.filter_fields[name] = f"filters.{name}"
             elif keys:
-                self.selected[name] = frozenset(keys)
+                self.selected[name] = self.selected.get(name, frozenset()).union(keys)
             is_left_out = (facet is not None and is_any) or any(
                 name == field for field, _ in self.ranges
             )
             self.clauses.append(FilterClause(condition, name if is_left_out else None))
+
+    def read_same(self, nested: str, wanted: Any, path: str) -> None:
+        """Read what one element of a nested field must have."""
+        conditions: dict[str, Filter] = {}
+        for name, (values, inner_path) in self.filters.same(nested, wanted, path).items():
+            check_field(name, self.limits, inner_path)
+            facet = self.facets.get(name)
+            keys: list[str] = []
+            condition = self.filters.condition(
+                name, values, facet is None or not facet.conjunction, inner_path, keys
+            )
+            if condition is None:
+                continue
+            check_objects(Same(nested, condition), self.configuration, inner_path)
+            if facet is None:
+                self.filter_fields[name] = f"filters{inner_path}"
+            elif keys:
+                self.selected[name] = self.selected.get(name, frozenset()).union(keys)
+            conditions[name] = condition
+        if conditions:
+            self.same[nested] = conditions
+            self.clauses.append(FilterClause(self.element(nested), elements_of(nested)))
+
+    def element(self, nested: str, without: str | None = None) -> Same:
+        """Return what `filters` ask of one element, but for what they ask of one of its fields."""
+        conditions = self.same.get(nested, {})
+        return Same(nested, And(tuple(one for name, one in conditions.items() if name != without)))
+
+    def nested_field_of(self, name: str) -> str | None:
+        """Return the nested field that a field lies inside of, if there is one."""
+        nested = [one for one in self.configuration.nested if name.startswith(f"{one}.")]
+        return max(nested, key=len, default=None)
 
     def read_not_filters(self, value: Any) -> None:
         """Read `not_filters`."""
         for name, unwanted in self.filters.fields(value).items():
             path = f".{name[:100]}"
             check_field(name, self.limits, path)
+            if isinstance(unwanted, dict) and unwanted.get("same") is not None:
+                raise Mistake("can be said in filters only", path=f"{path}.same")
             condition = self.filters.condition(name, unwanted, True, path, [])
             if condition is not None:
+                check_objects(condition, self.configuration, path)
                 self.clauses.append(FilterClause(Not(condition)))
 
     def read_filter(self, value: Any) -> None:
@@ -480,8 +549,9 @@ class ParameterReader:
         if isinstance(value, dict):
             raise Mistake("must be an expression such as year >= 1990; filters takes an object")
         condition = parse_filter(
-            text(value, "filter_expression_chars_max", self.limits), self.limits
+            text(value, "filter_expression_chars_max", self.limits), self.limits, self.geo_field
         )
+        check_objects(condition, self.configuration)
         for field in scalar_fields_of(condition):
             if field not in self.facets:
                 self.filter_fields.setdefault(field, "filter")
@@ -521,6 +591,8 @@ class ParameterReader:
             values["timeout_ms"] = self.limits.request_timeout_ms
         if self.sort_field is not None and "sort" not in values:
             values["sort"] = (SortKey(self.sort_field),)
+        if configuration.nested and "sort" in values:
+            values["sort"] = tuple([self.element_key(key) for key in values["sort"]])
         if self.clauses:
             values["filters"] = tuple(self.clauses)
             values["filter_fields"] = self.filter_fields
@@ -534,7 +606,27 @@ class ParameterReader:
                 for name, options in self.ranges
             )
         values["facets"] = self.facet_wishes()
+        if self.same:
+            values["within"] = self.facets_within()
         return SearchParameters(**values)
+
+    def element_key(self, key: SortKey) -> SortKey:
+        """Return a sort key; inside a nested field it looks at the elements that pass."""
+        nested = None if key.field is None else self.nested_field_of(key.field)
+        return key if nested is None else structs.replace(key, within=self.element(nested))
+
+    def facets_within(self) -> dict[str, Same]:
+        """Return, by facet inside a nested field, which elements it counts.
+
+        Those that pass what is asked of one element, but for a disjunctive facet's own values.
+        """
+        within = {}
+        for name, facet in self.facets.items():
+            nested = self.nested_field_of(name)
+            if nested in self.same:
+                leaves_out_own = not facet.conjunction and not self.values.get("is_strict", False)
+                within[name] = self.element(nested, name if leaves_out_own else None)
+        return within
 
     def facet_wishes(self) -> tuple[FacetWish, ...]:
         """Return the facets to show, in alphabetical order."""

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from common.limits import DEFAULT_LIMITS
+from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.kinds import DIGITS
+from coordinator.parameters.places import METRES_MAX
 from coordinator.parameters.reader import Parameter, ParameterReader, Schema
 
 _MAX: Final = DEFAULT_LIMITS
@@ -83,19 +85,52 @@ _SCALARS: Final[Schema] = {
 }
 _CHOICE: Final[Schema] = {"anyOf": [_SCALAR, _SCALARS]}
 _BOUND: Final[Schema] = {"anyOf": [{"type": "number"}, _text(_MAX.filter_value_bytes_max)]}
+_DEGREES: Final[Schema] = {"type": "number", "minimum": -180, "maximum": 180}
+_POINT: Final[Schema] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"lat": _DEGREES, "lng": _DEGREES},
+            "required": ["lat", "lng"],
+            "additionalProperties": False,
+        },
+        {"type": "array", "items": _DEGREES, "minItems": 2, "maxItems": 2},
+    ]
+}
+_METRES: Final[Schema] = {"type": "number", "minimum": 0, "maximum": METRES_MAX}
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
+_COMPARED: Final[Mapping[str, Schema]] = {
+    "gt": _BOUND,
+    "gte": _BOUND,
+    "lt": _BOUND,
+    "lte": _BOUND,
+    "any": _CHOICE,
+    "all": _CHOICE,
+    "none": _CHOICE,
+    "exists": {"type": "boolean"},
+}
 _FILTERS: Final = _by_field(
     {
         "anyOf": [
             _CHOICE,
             _options(
-                gt=_BOUND,
-                gte=_BOUND,
-                lt=_BOUND,
-                lte=_BOUND,
-                any=_CHOICE,
-                all=_CHOICE,
-                none=_CHOICE,
-                exists={"type": "boolean"},
+                **_COMPARED,
+                count={"anyOf": [_COUNT, _options(gt=_COUNT, gte=_COUNT, lt=_COUNT, lte=_COUNT)]},
+                same=_by_field({"anyOf": [_CHOICE, _options(**_COMPARED)]}, _MAX.filter_fields_max),
+                radius={
+                    **_options(lat=_DEGREES, lng=_DEGREES, metres=_METRES),
+                    "required": ["lat", "lng", "metres"],
+                },
+                box={
+                    **_options(top_right=_POINT, bottom_left=_POINT),
+                    "required": ["top_right", "bottom_left"],
+                },
+                polygon={
+                    "type": "array",
+                    "items": _POINT,
+                    "minItems": 3,
+                    "maxItems": _MAX.geo_corners_max,
+                },
             ),
         ]
     },
@@ -104,12 +139,17 @@ _FILTERS: Final = _by_field(
 
 
 _SORT_KEY: Final[Schema] = {
-    **_options(field=_FIELD, order={"enum": ["asc", "desc"]}, missing={"enum": ["first", "last"]}),
+    **_options(
+        field=_FIELD,
+        order={"enum": ["asc", "desc"]},
+        missing={"enum": ["first", "last"]},
+        point=_POINT,
+    ),
     "required": ["field"],
 }
 _MARKED: Final = _names(_MAX.projected_fields_max)
 _MARK: Final = _text(_MAX.mark_chars_max)
-_SHOWN: Final = ["score", "score_details", "timings"]
+_SHOWN: Final = ["score", "score_details", "timings", "elements"]
 
 _RESTRICTIONS: Final = (
     _parameter(
@@ -117,7 +157,11 @@ _RESTRICTIONS: Final = (
         ParameterReader.read_filters,
         _FILTERS,
         'Values to keep, by field: {"tags": ["a", "b"]}, {"price": {"gte": 10, "lt": 50}}, '
-        '{"tags": {"any": […], "all": […], "none": […], "exists": true}}.',
+        '{"tags": {"any": […], "all": […], "none": […], "exists": true, "count": {"gte": 2}}}; '
+        'of one element of a nested field: {"variants": {"same": {"size": ["M"], "price": '
+        '{"lt": 50}}}}; of points: {"_geo": {"radius": {"lat": 48.2, "lng": 16.4, "metres": '
+        '2000}}}, {"_geo": {"box": {"top_right": …, "bottom_left": …}}}, '
+        '{"_geo": {"polygon": […]}}.',
         is_json=True,
         stage=3,
     ),
@@ -134,7 +178,9 @@ _RESTRICTIONS: Final = (
         "filter",
         ParameterReader.read_filter,
         _text(_MAX.filter_expression_chars_max),
-        'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]).',
+        'A filter expression: year >= 1990 AND (tags = a OR tags IN [b, "c d"]), '
+        "variants{size = M AND price < 50}, _count(tags) >= 2, _geoRadius(48.2, 16.4, 2000), "
+        "_geoBoundingBox([49, 17], [48, 16]), _geoPolygon([48, 16], [49, 16], [49, 17]).",
         stage=5,
     ),
 )
@@ -243,7 +289,9 @@ SEARCH_PARAMETERS: Final = (
                 },
             ]
         },
-        'Keys of the order: ["year:desc", "name:asc:missing=first", "_score:desc"].',
+        'Keys of the order: ["year:desc", "name:asc:missing=first", "_score:desc"]; by distance: '
+        "_geo(48.2,16.4):asc, then hits tell their _geoDistance in metres. A field inside a nested "
+        "one orders by the least (desc: the greatest) number of the elements that pass `same`.",
         is_list=True,
         stage=2,
     ),
@@ -334,12 +382,36 @@ SEARCH_PARAMETERS: Final = (
                         "required": ["calendar"],
                         "additionalProperties": False,
                     },
+                    {
+                        "type": "object",
+                        "properties": {
+                            "origin": _POINT,
+                            "rings": {
+                                "type": "array",
+                                "items": _METRES,
+                                "minItems": 1,
+                                "maxItems": _MAX.geo_rings_max,
+                            },
+                        },
+                        "required": ["origin", "rings"],
+                        "additionalProperties": False,
+                    },
+                    {
+                        "type": "object",
+                        "properties": {
+                            "grid": {"type": "integer", "minimum": 0, "maximum": _MAX.geo_zoom_max}
+                        },
+                        "required": ["grid"],
+                        "additionalProperties": False,
+                    },
                 ]
             },
             _MAX.facet_ranges_max,
         ),
         'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
-        '{"price": {"interval": 10}}, {"date": {"calendar": "month"}}.',
+        '{"price": {"interval": 10}}, {"date": {"calendar": "month"}}; of points: '
+        '{"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}}, '
+        '{"_geo": {"grid": 6}} (cells: 2^6 columns and rows over the earth).',
         is_json=True,
         stage=2,
     ),
@@ -369,7 +441,7 @@ SEARCH_PARAMETERS: Final = (
         "show",
         ParameterReader.read_show,
         {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, _TEXT]},
-        "Also return: score, score_details, timings.",
+        "Also return: score, score_details, timings, elements (of nested fields: which passed).",
         is_list=True,
     ),
     *_CONDUCT,

@@ -15,6 +15,7 @@ from common.protocol.messages import (
     RangeRequest,
     SortKey,
 )
+from common.query import Same
 from coordinator.parameters.raw import RawParameters
 
 
@@ -88,6 +89,9 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
     facets: tuple[FacetWish, ...] = ()
     """What to count, in alphabetical order of the field."""
+    within: Mapping[str, Same] = MappingProxyType({})
+    """By facet inside a nested field that `filters` ask about with `same`: which elements it
+    counts. The clauses of that are marked with `elements_of` the nested field."""
     is_strict: bool = False
     """Whether every facet counts within the hits, disjunctive ones and ranges too."""
     ranges: tuple[RangeRequest, ...] = ()
@@ -108,7 +112,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     marks: HighlightRequest | None = None
     """What to highlight and to cut snippets from."""
     show: frozenset[str] = frozenset()
-    """Of "score", "score_details", "timings"."""
+    """Of "score", "score_details", "timings", "elements"."""
     allows_partial: bool = False
     """Whether an answer without the shards that are away is wanted rather than an error."""
     timeout_ms: int = 10_000

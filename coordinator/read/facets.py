@@ -165,8 +165,9 @@ def plan_facets(
         if totals is not None:
             known[name] = totals
             continue
-        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted))
-        if settings.show_facet_stats and leaves_out_own:
+        within = parameters.within.get(name)
+        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within))
+        if settings.show_facet_stats and (leaves_out_own or within is not None):
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
 

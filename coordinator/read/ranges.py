@@ -40,6 +40,14 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
                 for key, count in sorted(counts.items())
             )
         ]
+    if request.zoom is not None:
+        return [(_cell(key), count) for key, count in sorted(counts.items(), key=_by_cell)]
+    if request.rings:
+        ends = [*request.rings[1:], None]
+        return [
+            (_ring(low, high), counts[position])
+            for position, (low, high) in enumerate(zip(request.rings, ends, strict=True))
+        ]
     if request.calendar is not None:
         return [({"key": key}, count) for key, count in sorted(counts.items())]
     buckets = []
@@ -52,6 +60,28 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
             bucket["to"] = upper
         buckets.append((bucket, counts[position]))
     return buckets
+
+
+def _ring(low: float, high: float | None) -> dict[str, Any]:
+    """Return the bucket of the distances from `low` to below `high`."""
+    if high is None:
+        return {"key": f"{low:.15g}-*", "from": low}
+    return {"key": f"{low:.15g}-{high:.15g}", "from": low, "to": high}
+
+
+def _by_cell(cell: tuple[str, int]) -> list[int]:
+    return [int(number) for number in cell[0].split("/")]
+
+
+def _cell(key: str) -> dict[str, Any]:
+    """Return the bucket of a cell of the grid: its name "zoom/column/row", and where it lies."""
+    zoom, column, row = map(int, key.split("/"))
+    width, height = 360.0 / (1 << zoom), 180.0 / (1 << zoom)
+    return {
+        "key": key,
+        "top_right": {"lat": 90.0 - row * height, "lng": (column + 1) * width - 180.0},
+        "bottom_left": {"lat": 90.0 - (row + 1) * height, "lng": column * width - 180.0},
+    }
 
 
 def finite(number: float) -> float:

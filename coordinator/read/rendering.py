@@ -35,7 +35,9 @@ def dress_items(
             for document in documents
         ]
     wants_score = bool(parameters.show & {"score", "score_details"})
-    if not wants_score and marks is None:
+    wants_elements = "elements" in parameters.show
+    distance_key = next((i for i, key in enumerate(parameters.sort) if key.point is not None), None)
+    if not wants_score and not wants_elements and distance_key is None and marks is None:
         return documents
     dressed = []
     for i, (hit, document) in enumerate(zip(hits, documents, strict=True)):
@@ -45,6 +47,10 @@ def dress_items(
         explanations = hit.answer.explanations
         if "score_details" in parameters.show and hit.rank < len(explanations):
             additions["_score_details"] = explanations[hit.rank]
+        if distance_key is not None and hit.sort_values[distance_key] is not None:
+            additions["_geoDistance"] = round(hit.sort_values[distance_key])
+        if wants_elements and hit.rank < len(hit.answer.elements):
+            additions["_elements"] = hit.answer.elements[hit.rank]
         if marks is not None:
             additions.update(marks[i])
         dressed.append(add_members(document, additions))

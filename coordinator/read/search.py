@@ -252,6 +252,7 @@ class Search:
             after=cursor.after if cursor and cursor.after else None,
             distinct=parameters.distinct,
             wants_explanation="score_details" in parameters.show,
+            wants_elements="elements" in parameters.show,
             timeout_ms=deadline.remaining_ms,
         )
         responses = await gather(
@@ -301,7 +302,9 @@ class Search:
         An index without documents refuses nothing: nobody can tell yet.
         """
         knows = memory.knows_field
-        named = [key.field for key in parameters.sort if key.field is not None]
+        named = [
+            key.field for key in parameters.sort if key.field is not None and key.point is None
+        ]
         if all(map(knows, parameters.filter_fields)) and all(map(knows, named)):
             return
         statistics = await memory.statistics.of_words(

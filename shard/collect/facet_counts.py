@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from common.protocol.messages import FacetCounts, FacetRequest
+from common.protocol.messages import FacetCounts, FacetRequest, elements_of
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
+from shard.collect.elements import count_within
 from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 
 if TYPE_CHECKING:
@@ -104,8 +105,14 @@ def count_facets(
     at = 0
     try:
         for request, counter in zip(requests, counters, strict=True):
-            matches = matches_for(request.field, request.leaves_out_own)
-            at, num_present = counter.count(matches, scratch, at)
+            if request.within is not None:
+                matches = matches_for(elements_of(request.within.field), True)
+                counts = scratch.counts[: counter.num_values + 1]
+                count_within(snapshot, request.field, request.within, matches, counts)
+                at, num_present = pack_counts(counts, counter.num_values, scratch.packed, at)
+            else:
+                matches = matches_for(request.field, request.leaves_out_own)
+                at, num_present = counter.count(matches, scratch, at)
             answers.append(counter.answer(request, num_present))
     except BaseException:
         scratch.counts = np.zeros(0, np.uint32)  # they may not be zeros

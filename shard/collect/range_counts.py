@@ -5,6 +5,8 @@
                                     that was resolved before costs 2 µs
     interval   histogram            bucket number floor(value / interval), counted by one sort of
                                     the matches' buckets
+    rings      distances            from a point, of every point that a document has
+    zoom       cells of a grid      "zoom/column/row": degrees, halved once a level
     calendar   year, month, day     the beginning of ISO dates: each distinct text is looked at
                                     once, then codes are counted by bucket
 
@@ -25,6 +27,7 @@ from common.query import Range
 from shard.caches.lru_cache import COLUMN_MEMO
 from shard.query.filters import resolve
 from shard.segment.doc_sets import count_docs
+from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import number_column
 from shard.segment.sort_columns import TextColumn, text_column
 
@@ -65,14 +68,16 @@ def count_ranges(
         InvalidRequest: an interval is too small for the values.
     """
     counts: _Counts = {}
-    if request.interval is None and request.calendar is None:
-        counts = dict.fromkeys(range(len(request.bounds)), 0)
+    if request.bounds or request.rings:
+        counts = dict.fromkeys(range(len(request.bounds or request.rings)), 0)
     field = snapshot.registry.number(request.field)
     if field is not None:
         for part in matches:
             if not part.count:
                 continue
-            if request.interval is not None:
+            if request.rings or request.zoom is not None:
+                found = _count_points(part, field, request)
+            elif request.interval is not None:
                 found = _count_intervals(part, field, request)
             elif request.calendar is not None:
                 found = _count_dates(snapshot, part, field, request.calendar)
@@ -91,6 +96,44 @@ def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _
         words = resolve(snapshot, part.view, condition)
         counts[position] = int(count_docs(words & part.words))
     return counts
+
+
+def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
+    """Count documents by the rings or cells that their points are in."""
+    column = geo_column(part.view.segment, field)
+    if column is None:
+        return {}
+    if column.is_one_each:
+        docs = points = part.docs
+    else:
+        points = np.flatnonzero(_among(part, column.docs)).astype(np.uint32)
+        docs = column.docs[points]
+    if request.origin is not None:
+        distances = column.distances(points, *request.origin)
+        buckets = np.searchsorted(np.array(request.rings), distances, side="right") - 1
+        docs, buckets = docs[buckets >= 0], buckets[buckets >= 0]
+    else:
+        assert request.zoom is not None, "neither rings nor cells"
+        buckets = cells(column.lats[points], column.lngs[points], request.zoom)
+    if not column.is_one_each:
+        buckets = _distinct_pairs(docs, buckets)
+    numbers, counts = np.unique(buckets, return_counts=True)
+    found = zip(numbers.tolist(), counts.tolist(), strict=True)
+    if request.zoom is None:
+        return dict(found)
+    return {
+        f"{request.zoom}/{number & (1 << request.zoom) - 1}/{number >> request.zoom}": count
+        for number, count in found
+    }
+
+
+def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> NDArray[np.int64]:
+    """Return the cell of each point: row * 2^zoom + column, from 180° west and the north pole."""
+    num_rows = 1 << zoom
+    columns = np.floor((lngs + 180.0) / (360.0 / num_rows)).astype(np.int64)
+    rows = np.floor((90.0 - lats) / (180.0 / num_rows)).astype(np.int64)
+    # The south pole is in the last row; rounding may bring a point to the east end.
+    return np.minimum(rows, num_rows - 1) * num_rows + np.minimum(columns, num_rows - 1)
 
 
 def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Counts:

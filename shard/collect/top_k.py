@@ -30,8 +30,10 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
+from shard.collect.elements import element_order
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
+from shard.segment.distance_columns import DistanceColumn
 from shard.segment.sort_columns import (
     MISSING_KEY,
     Permutation,
@@ -427,6 +429,15 @@ def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
+def column_of(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
+    """Return what a sort key orders the documents of a segment by."""
+    if key.point is not None:
+        return DistanceColumn(view.segment, field, key.point)
+    if key.within is not None:
+        return element_order(snapshot, view, field, key)
+    return sort_column(snapshot, view, field)
+
+
 def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]:
     """Return the value of each hit for a sort key; empty for the score, which is sent anyway."""
     if key.field is None:
@@ -436,9 +447,9 @@ def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]
     if number is None:
         return tuple(values)
     if len(snapshot.views) == 1:
-        return tuple(sort_column(snapshot, snapshot.views[0], number).values(hits.docs))
+        return tuple(column_of(snapshot, snapshot.views[0], number, key).values(hits.docs))
     for ordinal in np.unique(hits.views).tolist():
-        column = sort_column(snapshot, snapshot.views[ordinal], number)
+        column = column_of(snapshot, snapshot.views[ordinal], number, key)
         at = np.flatnonzero(hits.views == ordinal)
         for position, value in zip(at.tolist(), column.values(hits.docs[at]), strict=True):
             values[position] = value
@@ -461,7 +472,7 @@ class _Order:
             field = None if key.field is None else snapshot.registry.number(key.field)
             for i, part in enumerate(matches):
                 if field is not None and part.count:
-                    column = sort_column(snapshot, snapshot.views[i], field)
+                    column = column_of(snapshot, snapshot.views[i], field, key)
                     self._columns[k, i] = column
                     has_minors |= column.minor_keys is not None
             self._has_minors.append(has_minors)

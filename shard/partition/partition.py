@@ -116,6 +116,8 @@ def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
     return (
         tuple(configuration.facets),
         None if searchable is None else frozenset(one.path for one in searchable),
+        frozenset(configuration.geo_fields),
+        frozenset(configuration.nested),
     )
 
 

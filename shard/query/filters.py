@@ -17,6 +17,8 @@ Which column answers a leaf depends on the field, never on how the segment came 
     StartsWith Contains   facet: keys of its dictionary          else: keys of its values
     Range                 numbers: the number column             texts: ranks of the text column
     Exists IsNull IsEmpty presence rows
+    GeoRadius GeoBox …    the geo column of its field
+    Same                  resolved over the elements as over documents, then their documents
 
 The text column of a field that is no facet is extracted from the stored documents on first use,
 which takes long (`is_slow` tells beforehand, so that such a search can run beside the event loop).
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import numpy as np
 
@@ -34,35 +36,47 @@ from common.query import (
     AllOf,
     And,
     AnyOf,
+    Area,
     Contains,
     Exists,
     Filter,
+    GeoBox,
+    GeoPolygon,
+    GeoRadius,
     IsEmpty,
     IsNull,
     Not,
+    NumElements,
     Or,
     Range,
+    Same,
     StartsWith,
 )
 from common.values import number_text
 from shard.caches.lru_cache import FILTER_MEMO
 from shard.segment.doc_sets import (
+    add_docs,
     bitset_of,
     complement,
     count_docs,
     empty_bitset,
     full_bitset,
+    list_all_docs,
     list_docs,
 )
+from shard.segment.elements import element_segment
 from shard.segment.facet_columns import FacetColumn, facet_column
+from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.presence import Aspect, presence_of
+from shard.segment.snapshot import SegmentView
 from shard.segment.sort_columns import TextColumn, needs_documents, plain_number, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.segment.snapshot import SegmentView, Snapshot
+    from shard.segment.segment import Segment
+    from shard.segment.snapshot import Snapshot
 
 KEYS_FAST_MAX: Final = 20_000
 """Documents up to which looking at every key of a segment takes no more than some milliseconds."""
@@ -92,6 +106,8 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return full_bitset(view.segment.num_docs)
         case Exists(field=path):
             return _exists(snapshot, view, path)
+        case GeoRadius() | GeoBox() | GeoPolygon() | Same() | NumElements():
+            return _resolve_objects(snapshot, view, condition)
         case IsNull(field=path):
             return _rows(snapshot, view, path, (Aspect.NULL,))
         case IsEmpty(field=path):
@@ -121,7 +137,12 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             return any(is_slow(snapshot, view, child) for child in children)
         case Not(child=child):
             return is_slow(snapshot, view, child)
-        case Exists() | IsNull() | IsEmpty():
+        case Same(condition=inner):
+            elements = element_view(snapshot, view.segment, condition.field)
+            return elements is not None and is_slow(snapshot, elements.view, inner)
+        case Exists() | IsNull() | IsEmpty() | NumElements():
+            return False
+        case GeoRadius() | GeoBox() | GeoPolygon():
             return False
         case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
             return False
@@ -132,7 +153,9 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             looks_at_all_keys = isinstance(condition, StartsWith | Contains)
             if looks_at_all_keys and view.segment.num_docs > KEYS_FAST_MAX:
                 return True
-            return _wants_texts(snapshot, condition) and needs_documents(snapshot, view, field)
+            if not _wants_texts(snapshot, condition) or not _has_documents(view):
+                return False
+            return needs_documents(snapshot, view, field)
         case _:
             assert_never(condition)
 
@@ -150,6 +173,87 @@ def _combine(
     for child in children:
         combine(words, resolve(snapshot, view, child), out=words)
     return words
+
+
+# --- points and elements -------------------------------------------------------------------------
+
+
+class ElementView(NamedTuple):
+    """The elements of a nested field of one segment, as what conditions are resolved on."""
+
+    view: SegmentView
+    docs: NDArray[np.uint32]
+    """Document of each, ascending."""
+
+
+def element_view(snapshot: Snapshot, segment: Segment, path: str) -> ElementView | None:
+    """Return the elements of a nested field, or None if no document of the segment has any."""
+    field = snapshot.registry.number(path)
+    elements = None if field is None else element_segment(segment, field)
+    if elements is None:
+        return None
+    return ElementView(SegmentView(elements.segment), elements.docs)
+
+
+def _resolve_objects(
+    snapshot: Snapshot, view: SegmentView, condition: Area | Same | NumElements
+) -> NDArray[np.uint64]:
+    """Resolve a condition on points or elements, or remember how it was resolved before."""
+    segment = view.segment
+    key = (segment.uid, condition, None)
+    kept: NDArray[Any] | None = FILTER_MEMO.get(key)
+    if kept is not None:
+        return _unpacked(kept, segment.num_docs)
+    match condition:
+        case Same():
+            words = _with_element(snapshot, segment, condition)
+        case NumElements():
+            words = _with_elements(snapshot, segment, condition)
+        case GeoRadius() | GeoBox() | GeoPolygon():
+            words = _with_point(snapshot, segment, condition)
+        case _:
+            assert_never(condition)
+    kept = _packed(words)
+    FILTER_MEMO.put(key, kept, kept.nbytes, segment)
+    return words
+
+
+def _with_point(snapshot: Snapshot, segment: Segment, area: Area) -> NDArray[np.uint64]:
+    """Return the documents that have a point in an area."""
+    words = empty_bitset(segment.num_docs)
+    field = snapshot.registry.number(area.field)
+    column = None if field is None else geo_column(segment, field)
+    if column is not None:
+        points = column.points_within(area)
+        add_docs(words, points if column.is_one_each else column.docs[points])
+    return words
+
+
+def _with_element(snapshot: Snapshot, segment: Segment, condition: Same) -> NDArray[np.uint64]:
+    """Return the documents of which one element passes a condition."""
+    words = empty_bitset(segment.num_docs)
+    elements = element_view(snapshot, segment, condition.field)
+    if elements is not None:
+        passing = resolve(snapshot, elements.view, condition.condition)
+        add_docs(words, elements.docs[list_all_docs(passing, int(count_docs(passing)))])
+    return words
+
+
+def _with_elements(
+    snapshot: Snapshot, segment: Segment, condition: NumElements
+) -> NDArray[np.uint64]:
+    """Return the documents that have so many elements, or so many values of a facet."""
+    counts: NDArray[Any] = np.zeros(segment.num_docs, np.int64)
+    if condition.field in snapshot.dictionaries:
+        field = snapshot.registry.number(condition.field)
+        column = None if field is None else facet_column(segment, field)
+        if column is not None:
+            counts = column.codes != 0 if column.is_single else np.diff(column.starts)
+    elif (elements := element_view(snapshot, segment, condition.field)) is not None:
+        counts = np.bincount(elements.docs, minlength=segment.num_docs)
+    greatest = np.inf if condition.greatest is None else condition.greatest
+    chosen = np.flatnonzero((counts >= condition.lowest) & (counts <= greatest))
+    return bitset_of(chosen.astype(np.uint32), segment.num_docs)
 
 
 # --- presence -----------------------------------------------------------------------------------
@@ -207,7 +311,7 @@ def _resolve_leaf(
     if field is None:
         return empty_bitset(view.segment.num_docs)
     texts = None
-    if _wants_texts(snapshot, condition):
+    if _wants_texts(snapshot, condition) and _has_documents(view):
         texts = text_column(snapshot, view, field)
     # Texts that were extracted lack documents that were deleted then: they are part of the key.
     is_extracted = texts is not None and not texts.are_ranks_global
@@ -239,6 +343,14 @@ def _wants_texts(
     if isinstance(condition, Range):
         return isinstance(condition.lower, str) or isinstance(condition.upper, str)
     return condition.field not in snapshot.dictionaries
+
+
+def _has_documents(view: SegmentView) -> bool:
+    """Return whether texts can be read from documents: elements have none.
+
+    Conditions on elements compare texts of facets only; the coordinator sees to that.
+    """
+    return "docs.record" in view.segment
 
 
 class _Values:

@@ -44,9 +44,11 @@ from common.protocol.messages import (
     SortKey,
     StatisticsRequest,
     StatisticsResponse,
+    elements_of,
 )
 from common.query import NUM_MATCH_KINDS, Filter
 from common.values import ValueKind
+from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, select_hits, sort_values
@@ -133,6 +135,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         if request.distinct is None
         else sort_values(snapshot, hits, SortKey(request.distinct.field)),
         facet_counts=facet_counts,
+        elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
+        if request.wants_elements
+        else (),
     )
 
 
@@ -158,7 +163,11 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
 
 def _ordered_fields(request: SearchRequest) -> list[str]:
     """Return the fields whose orders a search needs."""
-    fields = [key.field for key in request.sort if key.field is not None]
+    fields = [
+        key.field
+        for key in request.sort
+        if key.field is not None and key.point is None and key.within is None
+    ]
     fields += [one.field for one in request.ranges if one.calendar is not None]
     if request.distinct is not None:
         fields.append(request.distinct.field)
@@ -169,6 +178,7 @@ def _plan(request: SearchRequest) -> _Plan:
     """Sort the clauses of a search by what they narrow."""
     counted: Sequence[FacetRequest | RangeRequest] = (*request.facets, *request.ranges)
     wanted = {one.field for one in counted if one.leaves_out_own}
+    wanted |= {elements_of(one.within.field) for one in request.facets if one.within is not None}
     common: list[Filter] = []
     groups: dict[str, list[Filter]] = {}
     for clause in request.filters:

@@ -43,7 +43,7 @@ from shard.segment.field_registry import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -62,6 +62,9 @@ _EMPTY_ARRAY: Final = int(ValueKind.EMPTY_ARRAY)
 _EMPTY_OBJECT: Final = int(ValueKind.EMPTY_OBJECT)
 _DROPPED: Final = 255
 """Kind of a value whose key came again, until the end of its document."""
+
+NO_FIELD: Final = (1 << 16) - 1
+"""Stands for "no field" among field numbers."""
 
 _DONE: Final = 0
 _UNKNOWN_PATH: Final = 1
@@ -84,6 +87,10 @@ class Extraction(NamedTuple):
         shape: `Shape`, uint8.
         id_start: where each document's canonical id begins, int64 by document.
         id_end: where it ends; equal to `id_start` if the document has no id.
+        object: number of the object that each value lies in, arrays between them or not, uint32.
+        parents: by number of an object (from 1): the object that it lies in, uint32; 0: in none.
+        object_fields: by number of an object: the field that it is a value of, uint16; that of
+            a document is NO_FIELD. These three are empty unless objects were asked for.
     """
 
     text: NDArray[np.uint8]
@@ -96,6 +103,9 @@ class Extraction(NamedTuple):
     shape: NDArray[np.uint8]
     id_start: NDArray[np.int64]
     id_end: NDArray[np.int64]
+    object: NDArray[np.uint32]
+    parents: NDArray[np.uint32]
+    object_fields: NDArray[np.uint16]
 
 
 @kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
@@ -124,12 +134,14 @@ class _Walk(NamedTuple):
         path: path of the key at hand.
         stack: by depth of open containers: what its keys or elements need.
         base_hash: by depth: hash of the path before the keys of the object.
+        num_objects: one number: of the objects so far.
     """
 
     seen: Rows[np.int64]
     path: NDArray[np.uint8]
     stack: Rows[np.int64]
     base_hash: NDArray[np.uint64]
+    num_objects: NDArray[np.int64]
 
 
 @kernel(
@@ -149,26 +161,29 @@ def _extract(
     """Extract documents until all are done, a path is unknown or the arrays are full.
 
     Returns:
-        (why it stopped, document to go on with, number of values, objects counted or length of the
-        unknown path).
+        (why it stopped, document to go on with, number of values, length of the unknown path).
     """
     payload, starts, ends = documents
-    seen, path, stack, base_hash = walk
+    seen, path, stack, base_hash, objects_seen = walk
+    tracks = len(out.parents) > 0
     is_object = stack[0]
     base_length = stack[1]  # the path before the keys of the object, dot included
     of_field = stack[2]  # object: the key being read; array: the key that it is a value of
-    of_object = stack[3]  # object: its number in `seen`
+    of_object = stack[3]  # number in `seen` of the object, or of the one that the array lies in
     arrays = stack[4]  # array: how many, itself included, since the last key
     way = stack[5]  # arrays on the way to the object: 0 none, 1 flat, 2 an array in an array
 
     for doc in range(first_doc, len(starts)):
-        if num_values + ((ends[doc] - starts[doc]) >> 1) + 1 > len(out.doc):
-            return _FULL, doc, num_values, num_objects
+        most = ((ends[doc] - starts[doc]) >> 1) + 1
+        objects_seen[0] = num_objects
+        if num_values + most > len(out.doc) or (tracks and num_objects + most >= len(out.parents)):
+            return _FULL, doc, num_values, 0
         first_value = num_values
         has_dropped = False
         out.id_start[doc] = 0
         out.id_end[doc] = 0
         depth = 0
+        of_object[0] = 0
         field = 0
         num_arrays = 0
         length = 0
@@ -212,6 +227,9 @@ def _extract(
                     base_hash[depth] = path_hash
                     way[depth] = on_way
                     of_object[depth] = num_objects
+                    if tracks:
+                        out.parents[num_objects] = of_object[depth - 1]
+                        out.object_fields[num_objects] = field if depth > 1 else NO_FIELD
                     needs_key = True
             elif byte == 0x5B:
                 position = _skip_space(payload, position + 1)
@@ -228,6 +246,7 @@ def _extract(
                     way[depth] = on_way
                     arrays[depth] = num_arrays
                     of_field[depth] = field
+                    of_object[depth] = of_object[depth - 1]
                     continue
             elif byte == 0x74:
                 kind = _TRUE
@@ -262,6 +281,8 @@ def _extract(
                 out.start[num_values] = value_start
                 out.end[num_values] = value_end
                 out.shape[num_values] = 2 if num_arrays > 1 else max(on_way, num_arrays)
+                if tracks:
+                    out.object[num_values] = of_object[depth]
                 num_values += 1
                 if (
                     depth == 1
@@ -295,6 +316,7 @@ def _extract(
                     field = find_field(path_hash, path, length, paths)
                     if field < 0:
                         if overflow_field < 0:
+                            objects_seen[0] = num_objects
                             return _UNKNOWN_PATH, doc, first_value, length
                         field = overflow_field
                     elif seen[field, 0] == of_object[depth]:
@@ -339,9 +361,12 @@ def _extract(
                     out.start[kept] = out.start[value]
                     out.end[kept] = out.end[value]
                     out.shape[kept] = out.shape[value]
+                    if tracks:
+                        out.object[kept] = out.object[value]
                     kept += 1
             num_values = kept
-    return _DONE, len(starts), num_values, num_objects
+    objects_seen[0] = num_objects
+    return _DONE, len(starts), num_values, 0
 
 
 def extract(
@@ -349,6 +374,8 @@ def extract(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     registry: FieldRegistry,
+    *,
+    wants_objects: bool = False,
 ) -> Extraction:
     """Extract the values of a batch of documents; paths that are new get numbers.
 
@@ -358,6 +385,7 @@ def extract(
         starts: where each document begins.
         ends: where it ends.
         registry: the index's paths; grows.
+        wants_objects: whether to note which object each value lies in; takes 4 bytes a value.
 
     Returns:
         The values. `text` is a copy, so the payload may be reused.
@@ -369,9 +397,11 @@ def extract(
         path=np.empty(_PATH_BYTES_MAX, np.uint8),
         stack=np.empty((6, DEPTH_MAX + 1), np.int64),
         base_hash=np.empty(DEPTH_MAX + 1, np.uint64),
+        num_objects=np.zeros(1, np.int64),
     )
     sizes = ends - starts
     capacity = int(sizes.sum()) // 16 + (int(sizes.max()) // 2 if num_docs else 0) + 16
+    num_tracked = capacity if wants_objects else 0
     out = Extraction(
         payload.copy(),
         num_docs,
@@ -383,14 +413,17 @@ def extract(
         shape=np.empty(capacity, np.uint8),
         id_start=np.zeros(num_docs, np.int64),
         id_end=np.zeros(num_docs, np.int64),
+        object=np.empty(num_tracked, np.uint32),
+        parents=np.zeros(num_tracked, np.uint32),
+        object_fields=np.full(num_tracked, NO_FIELD, np.uint16),
     )
-    doc = num_values = num_objects = 0
+    doc = num_values = 0
     while True:
-        reason, doc, num_values, number = _extract(
+        reason, doc, num_values, length = _extract(
             documents,
             doc,
             num_values,
-            num_objects,
+            int(walk.num_objects[0]),
             registry.table,
             registry.overflow_number,
             walk,
@@ -399,20 +432,24 @@ def extract(
         if reason == _DONE:
             break
         if reason == _UNKNOWN_PATH:
-            registry.learn(walk.path[:number].tobytes().decode())
+            registry.learn(walk.path[:length].tobytes().decode())
             walk = walk._replace(seen=np.zeros((len(registry.table.path_hashes), 3), np.int64))
-            num_objects = 0
         else:
-            num_objects = number
-            out = _change_values(out, lambda array: np.concatenate([array, np.empty_like(array)]))
-    return _change_values(out, lambda array: array[:num_values])
+            out = _change(out, _BY_VALUE, lambda array: np.concatenate((array, array)))
+            out = _change(out, _BY_OBJECT, lambda array: np.concatenate((array, array)))
+    num_objects = int(walk.num_objects[0])
+    out = _change(out, _BY_OBJECT, lambda array: array[: num_objects + 1])
+    return _change(out, _BY_VALUE, lambda array: array[:num_values])
 
 
-def _change_values(
-    extraction: Extraction, change: Callable[[NDArray[Any]], NDArray[Any]]
+_BY_VALUE: Final = ("doc", "field", "kind", "start", "end", "shape", "object")
+_BY_OBJECT: Final = ("parents", "object_fields")
+
+
+def _change(
+    extraction: Extraction, names: Sequence[str], change: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> Extraction:
-    """Return an extraction whose arrays by value are changed."""
-    names = ("doc", "field", "kind", "start", "end", "shape")
+    """Return an extraction of which some arrays are changed."""
     changed: dict[str, Any] = {name: change(getattr(extraction, name)) for name in names}
     return extraction._replace(**changed)
 

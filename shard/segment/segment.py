@@ -10,7 +10,10 @@ are names, types and bytes.
     ids.*                       external_ids
     text.*                      text_index
     facet.<field number>.*      facets
-    number.<field number>.*     sort_columns
+    number.<field number>.*     number_columns
+    presence.*                  presence
+    geo.<field number>.*        geo_columns
+    nested.<field number>.*     elements
 
 A segment lives in memory only (a batch that was just written) or in a file. The file:
 
@@ -60,7 +63,7 @@ Array: TypeAlias = NDArray[Any]
 G = TypeVar("G", bound=NamedTuple)
 
 MAGIC = b"FACETSEG"
-SEGMENT_VERSION = 3
+SEGMENT_VERSION = 4
 ALIGNMENT = 64
 HEADER_BYTES = 64
 SYNC_BYTES = 8 << 20

@@ -2,6 +2,7 @@
 
     items ── extract ──▶ values ─┬─ build_text      text.*   vocabulary, postings, positions
                                  ├─ build_columns   facet.* number.* presence.* ids.*
+                                 ├─ ObjectFields    geo.* nested.*, for points and nested objects
                                  └─                 docs.*   record and place
 
     segments ── doc maps ──▶ merge_* of each, as arrays: no item is parsed again
@@ -25,6 +26,7 @@ from shard.segment.columns import build_columns, merge_columns
 from shard.segment.extraction import Extraction, extract
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
+from shard.segment.object_fields import ObjectFields, merge_object_fields
 from shard.segment.segment import Segment
 from shard.segment.text_index import build_text, merge_text
 
@@ -51,12 +53,21 @@ class SegmentBuilder:
         self._registry = registry
         self._facets = {registry.register(path): one for path, one in dictionaries.items()}
         self._is_searchable = np.zeros(0, np.bool_)
+        self._object_fields = ObjectFields(configuration, registry)
 
     def extract(
         self, payload: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> Extraction:
-        """Return the values of items; see `extraction.extract`."""
-        return extract(payload, starts, ends, self._registry)
+        """Return the values of items; see `extraction.extract`.
+
+        Objects are noted only where some field wants them. That its first item has come is known
+        when that was extracted: then it is done again.
+        """
+        wants_objects = self._object_fields.are_wanted
+        extraction = extract(payload, starts, ends, self._registry, wants_objects=wants_objects)
+        if not wants_objects and self._object_fields.are_wanted:
+            extraction = extract(payload, starts, ends, self._registry, wants_objects=True)
+        return extraction
 
     def build(
         self, extraction: Extraction, records: NDArray[np.uint64], places: NDArray[np.uint64]
@@ -71,6 +82,7 @@ class SegmentBuilder:
         arrays: dict[str, NDArray[Any]] = {"docs.record": records, "docs.place": places}
         arrays |= build_text(extraction, self._searchable())
         arrays |= build_columns(extraction, self._facets)
+        arrays |= self._object_fields.build(extraction, self._facets)
         return _with_docs(arrays)
 
     def _searchable(self) -> NDArray[np.bool_]:
@@ -104,6 +116,7 @@ def merge_segments(parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64
     }
     arrays |= merge_text(parts, doc_maps, num_docs)
     arrays |= merge_columns(parts, doc_maps, num_docs)
+    arrays |= merge_object_fields(parts, doc_maps, num_docs)
     return _with_docs(arrays)
 
 

@@ -127,6 +127,25 @@ EDGES = {
     "facet_fields_max": Edge(
         5, lambda n: search(facet_fields=words(n)), "invalid_facet_fields"
     ),
+    "geo_fields_max": Edge(
+        2, lambda n: post("/films/configuration", {"geo_fields": words(n)}), "invalid_configuration"
+    ),
+    "nested_fields_max": Edge(
+        2, lambda n: post("/films/configuration", {"nested": words(n)}), "invalid_configuration"
+    ),
+    "geo_corners_max": Edge(
+        5,
+        lambda n: search(filters={"_geo": {"polygon": [[i, i * i] for i in range(n)]}}),
+        "invalid_filters",
+    ),
+    "geo_rings_max": Edge(
+        5,
+        lambda n: search(facet_ranges={"_geo": {"origin": [0, 0], "rings": list(range(n))}}),
+        "invalid_facet_ranges",
+    ),
+    "geo_zoom_max": Edge(
+        5, lambda n: search(facet_ranges={"_geo": {"grid": n}}), "invalid_facet_ranges"
+    ),
     "page_max": Edge(50, lambda n: get("/films/search", page=str(n)), "invalid_page"),
     "query_chars_max": Edge(30, lambda n: search(query="é" * n), "query_too_long"),
     "filter_fields_max": Edge(

@@ -113,6 +113,8 @@ def passes(item: Item, condition: Filter) -> bool:
             return any(fold_key(key).startswith(fold_key(text)) for key in keys_of(item, path))
         case Contains(field=path, text=text):
             return any(fold_key(text) in fold_key(key) for key in keys_of(item, path))
+        case _:
+            raise AssertionError("conditions on objects are compared elsewhere")
 
 
 def found(world: World, condition: Filter) -> set[int]:

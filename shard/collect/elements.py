@@ -1,0 +1,179 @@
+"""What is collected from the elements of a nested field that pass a condition.
+
+    counts      how many matching documents have an element that passes and has this value
+    order       the least, or the greatest, number of the elements that pass, by document
+    positions   which elements of a hit passed
+
+Elements that pass are a bitset over the elements of a segment, resolved as over documents
+(`filters`), and remembered there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from common.kernels.decorator import kernel
+from common.query import And, Filter, Same
+from shard.caches.lru_cache import COLUMN_MEMO
+from shard.query.filters import element_view, resolve
+from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.facet_columns import facet_column
+from shard.segment.number_columns import number_column
+from shard.segment.sort_columns import SortColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import SortKey
+    from shard.collect.top_k import Hits
+    from shard.query.filters import ElementView
+    from shard.query.matches import Matches
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+
+@kernel(
+    [
+        "void(uint32[::1], uint32[::1], uint64[::1], "
+        f"{codes}, uint32[::1], uint32[::1], uint32[::1])"
+        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
+    ],
+    allocates=False,
+)
+def _count_owners(
+    elements: Any, owners: Any, words: Any, codes: Any, starts: Any, last: Any, counts: Any
+) -> None:
+    """Add 1 to counts[code] for every document of a bitset that has it in one of the elements.
+
+    `last` has the document, plus 1, that each code was counted for last; elements ascend.
+    """
+    for element in elements:
+        doc = owners[element]
+        if not (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
+            continue
+        begin = np.int64(element)
+        end = begin + 1
+        if len(starts) != 0:
+            begin = np.int64(starts[element])
+            end = np.int64(starts[element + np.uint32(1)])
+        for position in range(begin, end):
+            code = codes[position]
+            if last[code] != doc + np.uint32(1):
+                last[code] = doc + np.uint32(1)
+                counts[code] += np.uint32(1)
+
+
+def count_within(
+    snapshot: Snapshot,
+    field: str,
+    condition: Same,
+    matches: Sequence[Matches],
+    counts: NDArray[np.uint32],
+) -> None:
+    """Count the values of a facet inside a nested field, in elements that pass a condition.
+
+    Args:
+        snapshot: what was searched.
+        field: the facet.
+        condition: the nested field, and what its elements must pass.
+        matches: the documents that count, by segment of the snapshot.
+        counts: by value number + 1, of documents; grows.
+    """
+    number = snapshot.registry.number(field)
+    if number is None:
+        return
+    for part in matches:
+        elements = element_view(snapshot, part.view.segment, condition.field)
+        column = None if elements is None else facet_column(elements.view.segment, number)
+        if part.count and elements is not None and column is not None:
+            passing = _passing(snapshot, elements, condition.condition)
+            last = np.zeros(len(counts), np.uint32)
+            _count_owners(
+                passing, elements.docs, part.words, column.codes, column.starts, last, counts
+            )
+    counts[0] = 0
+
+
+def _passing(snapshot: Snapshot, elements: ElementView, condition: Filter) -> NDArray[np.uint32]:
+    """Return the elements that pass a condition, ascending."""
+    words = resolve(snapshot, elements.view, condition)
+    passing: NDArray[np.uint32] = list_all_docs(words, int(count_docs(words)))
+    return passing
+
+
+def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
+    """Return the order of a segment by the numbers of the elements that pass a condition.
+
+    Ascending, a document's least number counts, descending its greatest, as doubles; one without
+    a number in such an element counts as missing. Remembered as long as the segment is there.
+
+    Cost: 10 ns an element when it is made.
+    """
+    assert key.within is not None, "no elements to order by"
+    segment = view.segment
+    memo_key = ("elements", segment.uid, field, key.within, key.is_descending)
+    order: SortColumn | None = COLUMN_MEMO.get(memo_key)
+    if order is None:
+        numbers = np.full(segment.num_docs, np.nan)
+        elements = element_view(snapshot, segment, key.within.field)
+        column = None if elements is None else number_column(elements.view.segment, field)
+        if elements is not None and column is not None:
+            is_passing = np.zeros(len(elements.docs), np.bool_)
+            is_passing[_passing(snapshot, elements, key.within.condition)] = True
+            owners, doubles, _ = column.pairs()
+            doubles = doubles[is_passing[owners]] + 0.0
+            docs = elements.docs[owners[is_passing[owners]]]
+            firsts = np.flatnonzero(np.diff(docs, prepend=-1))
+            if len(firsts):
+                best = np.maximum if key.is_descending else np.minimum
+                numbers[docs[firsts]] = best.reduceat(doubles, firsts)
+        order = SortColumn(segment.num_docs, numbers=numbers)
+        COLUMN_MEMO.put(memo_key, order, order.size + numbers.nbytes, segment)
+    return order
+
+
+def matching_elements(
+    snapshot: Snapshot, hits: Hits, filters: Sequence[Filter]
+) -> tuple[dict[str, list[int]], ...]:
+    """Return for each hit, by nested field, which of its elements passed its condition.
+
+    Args:
+        snapshot: what was searched.
+        hits: of the search.
+        filters: all that a hit must pass. Of several conditions on one field, an element is
+            returned that passed any.
+
+    Returns:
+        By hit: positions in the array, ascending, by nested field.
+    """
+    found: list[dict[str, list[int]]] = [{} for _ in hits.docs]
+    for condition in _conditions_of(filters):
+        for i, (ordinal, doc) in enumerate(
+            zip(hits.views.tolist(), hits.docs.tolist(), strict=True)
+        ):
+            segment = snapshot.views[ordinal].segment
+            elements = element_view(snapshot, segment, condition.field)
+            if elements is None:
+                continue
+            words = resolve(snapshot, elements.view, condition.condition)
+            first, end = np.searchsorted(elements.docs, [doc, doc + 1]).tolist()
+            positions = found[i].setdefault(condition.field, [])
+            positions += [
+                element - first
+                for element in range(first, end)
+                if int(words[element >> 6]) >> (element & 63) & 1
+            ]
+    return tuple(
+        {field: sorted(set(positions)) for field, positions in one.items()} for one in found
+    )
+
+
+def _conditions_of(filters: Sequence[Filter]) -> Iterator[Same]:
+    """Yield the conditions on elements that every hit passes."""
+    for one in filters:
+        if isinstance(one, Same):
+            yield one
+        elif isinstance(one, And):
+            yield from _conditions_of(one.children)

@@ -1,0 +1,89 @@
+"""The columns of fields that hold objects: points (`geo_columns`), nested objects (`elements`).
+
+An index that has neither has none of their arrays, and its values are extracted without objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shard.segment.elements import build_elements, elements_of, inner_fields, merge_elements
+from shard.segment.geo_columns import build_points, merge_points
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from common.configuration import IndexConfiguration
+    from shard.segment.extraction import Extraction
+    from shard.segment.facet_dictionary import FacetDictionary
+    from shard.segment.field_registry import FieldRegistry
+    from shard.segment.segment import Segment
+
+
+class ObjectFields:
+    """Builds the columns of the fields of one index that hold objects.
+
+    Args:
+        configuration: which fields hold points, which nested objects.
+        registry: the index's paths; grows.
+    """
+
+    def __init__(self, configuration: IndexConfiguration, registry: FieldRegistry) -> None:
+        self._configuration = configuration
+        self._registry = registry
+        self._num_fields = -1
+        self._points: dict[int, tuple[int, int, NDArray[np.bool_]]] = {}
+        self._nested: dict[int, NDArray[np.bool_]] = {}
+
+    @property
+    def are_wanted(self) -> bool:
+        """Whether some item that was extracted may have such a field."""
+        self._look_up()
+        return bool(self._points or self._nested)
+
+    def build(
+        self, extraction: Extraction, facet_fields: Mapping[int, FacetDictionary]
+    ) -> dict[str, NDArray[Any]]:
+        """Build the columns of a batch.
+
+        Args:
+            extraction: its values; without objects, there is no such field among them.
+            facet_fields: dictionary by field number of every facet; its values have numbers.
+        """
+        arrays: dict[str, NDArray[Any]] = {}
+        if not len(extraction.parents):
+            return arrays
+        self._look_up()
+        for field, (lat_field, lng_field, inner) in self._points.items():
+            elements = elements_of(extraction, field, inner)
+            if len(elements.docs):
+                arrays |= build_points(elements, field, lat_field, lng_field, extraction.num_docs)
+        if self._nested:
+            arrays |= build_elements(extraction, self._nested, facet_fields)
+        return arrays
+
+    def _look_up(self) -> None:
+        """Find the numbers of the fields, if there are new ones."""
+        registry = self._registry
+        if registry.num_fields == self._num_fields:
+            return
+        self._num_fields = registry.num_fields
+        for path in self._configuration.geo_fields:
+            numbers = [registry.number(name) for name in (path, f"{path}.lat", f"{path}.lng")]
+            if None not in numbers:
+                field, lat_field, lng_field = (int(number or 0) for number in numbers)
+                inner = inner_fields(registry.paths, path)
+                self._points[field] = lat_field, lng_field, inner
+        for path in self._configuration.nested:
+            number = registry.number(path)
+            if number is not None:
+                self._nested[number] = inner_fields(registry.paths, path)
+
+
+def merge_object_fields(
+    parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
+) -> dict[str, NDArray[Any]]:
+    """Merge the columns of all such fields; see `columns.merge_columns`."""
+    return {**merge_points(parts, doc_maps, num_docs), **merge_elements(parts, doc_maps)}

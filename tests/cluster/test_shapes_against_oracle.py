@@ -1,0 +1,318 @@
+"""Places and elements: the service against the naive model, on 1, 2, 3, 5 shards.
+
+As `test_against_oracle`, for what is asked of points and of the elements of arrays of objects:
+filters (as objects and as expressions), orders, distances, rings, cells, facets within elements.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from tests.cluster.conftest import Index, Services
+from tests.cluster.test_against_oracle import SHARD_COUNTS, Write, apply, send, stable
+from tests.oracle import Found, Item
+from tests.shapes_oracle import (
+    ShapesOracle,
+    distance,
+    element_passes,
+    elements_of,
+    in_area,
+    points_of,
+)
+
+_numbers = itertools.count()
+
+LATS = (-90, -89.9, -45.5, 0, 0.25, 10, 48.2, 89.9, 90)
+LNGS = (-180, -179.9, -90, -0.5, 0, 0.25, 16.4, 179.5, 180)
+lats, lngs = st.sampled_from(LATS), st.sampled_from(LNGS)
+points = st.fixed_dictionaries({"lat": lats, "lng": lngs})
+odd_points = st.sampled_from(
+    [{}, {"lat": 1}, {"lat": 91, "lng": 0}, {"lat": 0, "lng": 180.5}, {"lat": "1", "lng": 2},
+     {"lat": [1], "lng": 2}, {"lat": [1, 2], "lng": 2}, {"lat": None, "lng": 1}, None, 5,
+     {"lat": 1, "lng": 2, "name": "x"}]
+)  # fmt: skip
+places = points | odd_points | st.lists(points | odd_points, max_size=3)
+
+sizes, colors = st.sampled_from(["S", "M", "L"]), st.sampled_from(["red", "blue"])
+prices = st.sampled_from([1, 2, 2.5, 7, -3])
+elements = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": sizes | st.lists(sizes, max_size=2),
+        "color": colors | st.none(),
+        "price": prices | st.lists(prices, max_size=2),
+    },
+)
+variants = st.one_of(
+    st.lists(elements, max_size=3),
+    elements,
+    st.lists(elements | st.sampled_from([None, 1, [], [{"size": "M", "price": 1}]]), max_size=3),
+)
+
+
+@st.composite
+def items(draw: st.DrawFn) -> Item:
+    item: Item = {"id": draw(st.integers(0, 15))}
+    if draw(st.integers(0, 3)):
+        item["_geo"] = draw(places)
+    if draw(st.booleans()):
+        item["spot"] = {"at": draw(places)}
+    if draw(st.integers(0, 3)):
+        item["variants"] = draw(variants)
+    item["tag"] = draw(st.lists(st.sampled_from(["a", "b", "c"]), max_size=2))
+    return item
+
+
+configurations = st.fixed_dictionaries(
+    {
+        "aggregations": st.fixed_dictionaries(
+            {},
+            optional={
+                name: st.fixed_dictionaries({}, optional={"conjunction": st.booleans()})
+                for name in ("tag", "variants.size", "variants.color")
+            },
+        ),
+        "geo_fields": st.just(["_geo", "spot.at"]),
+        "nested": st.just(["variants"]),
+    }
+)
+
+GEO_FIELDS = st.sampled_from(["_geo", "spot.at"])
+metres = st.sampled_from([0, 500, 30_000, 1_200_000.5, 9_000_000, 20_015_000])
+radii = st.fixed_dictionaries({"lat": lats, "lng": lngs, "metres": metres})
+boxes = st.fixed_dictionaries({"top_right": points, "bottom_left": points}).filter(
+    lambda box: box["top_right"]["lat"] >= box["bottom_left"]["lat"]
+)
+polygons = st.sampled_from(
+    [
+        [[10.5, -1], [10.5, 20], [-1, 20], [-1, -1]],
+        [[10, 179], [10, -179], [-50, -179.5], [-50, 178]],
+        [[60, 0], [70, 90], [60, 180], [60, -90]],
+        [[-60, 0], [-70, -90], [-60, 180], [-60, 90]],
+        [[0, 0], [20, 20], [20, 0], [0, 20]],
+        [[50, -170], [50, 170], [0, 175]],
+    ]
+)
+areas = (
+    st.tuples(st.just("radius"), radii)
+    | st.tuples(st.just("box"), boxes)
+    | st.tuples(st.just("polygon"), polygons)
+)
+counts = st.integers(0, 3) | st.dictionaries(
+    st.sampled_from(["gt", "gte", "lt", "lte"]), st.integers(0, 3), min_size=1, max_size=2
+)
+
+
+def expression_of(field: str, name: str, area: Any) -> str:
+    """Write an area as a filter expression."""
+    if name == "radius":
+        return f"_geoRadius({field}, {area['lat']}, {area['lng']}, {area['metres']})"
+    if name == "box":
+        corners = [area["top_right"], area["bottom_left"]]
+        written = ", ".join(f"[{one['lat']}, {one['lng']}]" for one in corners)
+        return f"_geoBoundingBox({field}, {written})"
+    return f"_geoPolygon({field}, {', '.join(map(str, area))})"
+
+
+@st.composite
+def expressions(draw: st.DrawFn, facets: list[str]) -> tuple[str, Callable[[Item], bool]]:
+    """Draw a filter expression and the test that it stands for."""
+    match draw(st.integers(0, 2)):
+        case 0:
+            field, (name, area) = draw(GEO_FIELDS), draw(areas)
+            return expression_of(field, name, area), lambda item: in_area(item, field, name, area)
+        case 1:
+            low, negated = draw(prices), draw(st.booleans())
+            names = [name.removeprefix("variants.") for name in facets if "." in name]
+            wanted: dict[str, Any] = {name: ["M", "red"] for name in names}
+            inner = [f"{name} IN [M, red]" for name in names]
+            text = " AND ".join([f"price >= {low}", *inner])
+            disjunctive = {name: {"conjunction": False} for name in names}
+            wanted["price"] = {"gte": low}
+
+            def passes_element(element: Item) -> bool:
+                return element_passes(element, wanted, disjunctive) != negated
+
+            return (
+                f"variants{{{'NOT ' if negated else ''}({text})}}",
+                lambda item: any(map(passes_element, elements_of(item, "variants"))),
+            )
+        case _:
+            number = draw(st.integers(0, 3))
+            return (
+                f"NOT _count(variants) < {number}",
+                lambda item: len(elements_of(item, "variants")) >= number,
+            )
+
+
+@st.composite
+def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
+    parameters: dict[str, Any] = {"query": "", "per_page": draw(st.integers(1, 20))}
+    filters: dict[str, Any] = {}
+    if draw(st.booleans()):
+        filters[draw(GEO_FIELDS)] = dict([draw(areas)])
+    same: dict[str, Any] = {}
+    for name, values in (("size", sizes), ("color", colors)):
+        if f"variants.{name}" in facets and draw(st.booleans()):
+            chosen = draw(st.lists(values, min_size=1, max_size=2))
+            same[name] = {"none": chosen} if draw(st.booleans()) else chosen
+    if draw(st.booleans()):
+        bound = draw(st.sampled_from(["gt", "lte"]))
+        same["price"] = {bound: draw(prices)}
+    variant: dict[str, Any] = {}
+    if draw(st.integers(0, 3)) and same:
+        variant["same"] = same
+    if draw(st.integers(0, 3)) == 0:
+        variant["count"] = draw(counts)
+    if variant:
+        filters["variants"] = variant
+    if "tag" in facets and draw(st.booleans()):
+        tags: list[Any] = [["a"], ["a", "b"], {"count": 1}, {"none": ["c"]}]
+        filters["tag"] = draw(st.sampled_from(tags))
+    if "variants.size" in facets and draw(st.integers(0, 3)) == 0:
+        filters["variants.size"] = ["M"]
+    if filters:
+        parameters["filters"] = filters
+    if draw(st.integers(0, 2)) == 0:
+        parameters["filter"], parameters["filter_test"] = draw(expressions(facets))
+    match draw(st.integers(0, 3)):
+        case 0:
+            field, point, order = draw(GEO_FIELDS), (draw(lats), draw(lngs)), draw(st.booleans())
+            parameters["order_by"] = [(field, point, order)]
+        case 1:
+            parameters["order_by"] = [("variants.price", None, draw(st.booleans()))]
+    parameters["ranges"] = draw(
+        st.sampled_from(
+            [None, ("rings", [0, 500, 2e6]), ("rings", [1e6]), ("grid", 0), ("grid", 3)]
+        )
+    )
+    return parameters
+
+
+def as_request(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return what is sent for what the model is asked."""
+    request = {
+        name: value
+        for name, value in parameters.items()
+        if name not in ("filter_test", "order_by", "ranges")
+    }
+    request["show"] = ["elements"]
+    request["sort"] = [
+        f"{field}{f'({point[0]},{point[1]})' if point else ''}:{'desc' if is_desc else 'asc'}"
+        for field, point, is_desc in parameters.get("order_by", ())
+    ]
+    match parameters["ranges"]:
+        case ("rings", rings):
+            request["facet_ranges"] = {"_geo": {"origin": [10, 0.25], "rings": rings}}
+        case ("grid", zoom):
+            request["facet_ranges"] = {"_geo": {"grid": zoom}}
+    return request
+
+
+class Twins:
+    """The same index on clusters of different numbers of shards, and its model."""
+
+    def __init__(self, services: Services, configuration: dict[str, Any]) -> None:
+        name = f"shapes-{next(_numbers)}"
+        self.indexes = [Index(services(count).client(), name) for count in SHARD_COUNTS]
+        self.oracle = ShapesOracle(configuration)
+        for index in self.indexes:
+            assert index.configure(configuration).status == 200
+
+    def close(self) -> None:
+        for index in self.indexes:
+            index.client.delete(index.path)
+            index.client.close()
+
+    def write(self, write: Write) -> None:
+        status = apply(self.oracle, write)
+        assert [send(index, write) for index in self.indexes] == [status] * len(self.indexes)
+
+    def search(self, parameters: dict[str, Any]) -> None:
+        request = as_request(parameters)
+        replies = [index.post("search", request) for index in self.indexes]
+        assert len({stable(reply.body) for reply in replies}) == 1, [r.body for r in replies]
+        answer = replies[0].json
+        if replies[0].status == 400:
+            # A field that no item has a value in cannot be filtered or sorted by.
+            code = answer["error"]["code"]
+            assert code in ("unknown_facet", "unknown_sort_field"), replies[0].body
+            return
+        assert replies[0].status == 200, replies[0].body
+        self.check(answer, self.oracle.search(**parameters), parameters)
+
+    def check(self, answer: Any, found: Found, parameters: dict[str, Any]) -> None:
+        assert answer["pagination"]["total"] == found.total
+        page = answer["data"]["items"]
+        additions = [
+            {name: item.pop(name, None) for name in ("_elements", "_geoDistance")} for item in page
+        ]
+        assert page == found.items
+        shown = {
+            name: [(one["key"], one["doc_count"], one["selected"]) for one in facet["buckets"]]
+            for name, facet in answer["data"]["aggregations"].items()
+        }
+        assert shown == found.facets
+        same = ((parameters.get("filters") or {}).get("variants") or {}).get("same")
+        if same:
+            for item, added in zip(page, additions, strict=True):
+                expected = self.oracle.matching(item, "variants", same)
+                assert set(added["_elements"]["variants"]) >= set(expected)
+        for field, point, _ in parameters.get("order_by", ()):
+            if point is not None:
+                for item, added in zip(page, additions, strict=True):
+                    nearest = [distance(one, point) for one in points_of(item, field)]
+                    assert added["_geoDistance"] == (round(min(nearest)) if nearest else None)
+        self.check_ranges(answer, parameters)
+
+    def check_ranges(self, answer: Any, parameters: dict[str, Any]) -> None:
+        """Compare the counts of `facet_ranges`, which leave out the field's own filter."""
+        if parameters["ranges"] is None:
+            return
+        kind, what = parameters["ranges"]
+        counted = self.oracle.narrowed(self.oracle.matches(parameters), parameters, "_geo")
+        buckets = answer["data"]["ranges"]["_geo"]
+        if kind == "rings":
+            expected = self.oracle.rings(counted, "_geo", (10, 0.25), what)
+            assert [one["doc_count"] for one in buckets] == expected
+        else:
+            cells = {one["key"]: one["doc_count"] for one in buckets}
+            assert cells == self.oracle.cells(counted, "_geo", what)
+
+
+batches = st.lists(items(), min_size=1, max_size=8)
+writes = st.one_of(
+    batches.map(lambda batch: Write("put", tuple(batch))),
+    batches.map(lambda batch: Write("load", tuple(batch))),
+    st.builds(lambda key: Write("delete", (), key), st.integers(0, 15)),
+)
+
+
+@pytest.mark.timeout(3_600)
+@settings(
+    max_examples=settings().max_examples // 4,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
+@given(st.data())
+def test_service_says_what_the_oracle_says_of_places_and_elements(
+    services: Services, data: st.DataObject
+) -> None:
+    configuration = data.draw(configurations)
+    twins = Twins(services, configuration)
+    try:
+        for _ in range(data.draw(st.integers(1, 3), "rounds")):
+            for write in data.draw(st.lists(writes, min_size=1, max_size=4), "writes"):
+                twins.write(write)
+            facets = list(configuration["aggregations"])
+            for parameters in data.draw(st.lists(searches(facets), min_size=1, max_size=6)):
+                note(json.dumps(as_request(parameters)))
+                twins.search(parameters)
+    finally:
+        twins.close()

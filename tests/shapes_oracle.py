@@ -1,0 +1,338 @@
+"""The naive model of places and elements, beside that of everything else (`tests.oracle`).
+
+It says of items with points and with arrays of objects what `same`, `count`, areas, orders by
+distance or by elements, rings and cells must answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.oracle import (
+    Found,
+    Item,
+    Json,
+    Oracle,
+    in_range,
+    is_conjunctive,
+    is_number,
+    keys_of,
+    passes,
+    selected_keys,
+    values_of,
+)
+
+EARTH_RADIUS = 6_371_008.8
+AREAS = ("radius", "box", "polygon")
+_VALUES = ("gt", "gte", "lt", "lte", "any", "all", "none", "exists")
+
+
+# --- elements -------------------------------------------------------------------------------------
+
+
+def reached(value: Any, path: str, arrays: int = 0, way: int = 0) -> Iterator[tuple[Any, int]]:
+    """Yield what stands at a path, and how deep in arrays its key stood: 0, 1, or 2 for deeper."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from reached(inner, path, arrays + 1, way)
+    elif isinstance(value, dict):
+        way = max(way, min(arrays, 2))
+        for key, inner in value.items():
+            if key == path:
+                yield inner, way
+            elif path.startswith(f"{key}."):
+                yield from reached(inner, path[len(key) + 1 :], 0, way)
+
+
+def elements_of(item: Item, path: str) -> list[Item]:
+    """Return the elements of a field; one that is no object has no fields.
+
+    Those of an array in an array have fields, whose values lie too deep to be compared.
+    """
+    elements: list[Item] = []
+
+    def add(value: Any, arrays: int, way: int) -> None:
+        if isinstance(value, list):
+            for inner in value:
+                add(inner, arrays + 1, way)
+        elif isinstance(value, dict):
+            is_deep = max(arrays, way) > 1
+            elements.append({key: [[one]] for key, one in value.items()} if is_deep else value)
+        elif arrays or way:
+            elements.append({})
+
+    for value, way in reached(item, path):
+        add(value, 0, way)
+    return elements
+
+
+def element_passes(element: Item, wanted: Json, facets: Json) -> bool:
+    """Return whether one element has what `same` asks for."""
+    return all(
+        passes(element, name, one, any_will_do=not is_conjunctive(facets.get(name)))
+        for name, one in wanted.items()
+    )
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def points_of(item: Item, path: str) -> list[tuple[float, float]]:
+    """Return the points of a field: objects with one number lat and one lng within bounds."""
+    points = []
+    for element in elements_of(item, path):
+        lats = [one for one in values_of(element, "lat") if is_number(one)]
+        lngs = [one for one in values_of(element, "lng") if is_number(one)]
+        if len(lats) == len(lngs) == 1 and abs(lats[0]) <= 90 and abs(lngs[0]) <= 180:
+            points.append((lats[0] + 0.0, lngs[0] + 0.0))
+    return points
+
+
+def distance(point: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return the length of the great circle between two points, in metres."""
+    (lat, lng), (other_lat, other_lng) = point, other
+    lng = -180.0 if lng == 180.0 else lng
+    radians = math.pi / 180.0
+    half_lat = math.sin((other_lat - lat) * radians * 0.5)
+    half_lng = math.sin((other_lng - lng) * radians * 0.5)
+    cosines = math.cos(lat * radians) * math.cos(other_lat * radians)
+    squared = half_lat * half_lat + cosines * (half_lng * half_lng)
+    return 2.0 * EARTH_RADIUS * math.asin(math.sqrt(min(1.0, squared)))
+
+
+def as_point(value: Any) -> tuple[float, float]:
+    return (value["lat"], value["lng"]) if isinstance(value, dict) else (value[0], value[1])
+
+
+def in_box(point: tuple[float, float], top_right: Any, bottom_left: Any) -> bool:
+    """Return whether a point lies in a box; 180 and -180 are one meridian, poles lie on all."""
+    lat, lng = point
+    (top, right), (bottom, left) = as_point(top_right), as_point(bottom_left)
+    if not bottom <= lat <= top:
+        return False
+    if abs(lat) == 90:
+        return True
+    left = -180.0 if left == 180 else left
+    for same in {lng, -180.0, 180.0} if abs(lng) == 180 else {lng}:
+        if left <= same <= right if left <= right else same >= left or same <= right:
+            return True
+    return False
+
+
+def in_polygon(point: tuple[float, float], corners: list[Any]) -> bool:
+    """Return whether a point lies in a polygon: a line to the east leaves it once more than it
+    enters, on one of the planes that the earth can be unrolled to.
+    """
+    lat, lng = point
+    lng = -180.0 if lng == 180 else lng
+    points = [as_point(corner) for corner in corners]
+    border = [points[0]]
+    for corner_lat, corner_lng in (*points[1:], points[0]):
+        step = (corner_lng - border[-1][1]) % 360.0
+        border.append((corner_lat, border[-1][1] + (step - 360.0 if step > 180.0 else step)))
+    if abs(border[-1][1] - border[0][1]) > 1:
+        pole = math.copysign(90.0, sum(one for one, _ in points))
+        border += [(pole, border[-1][1]), (pole, border[0][1]), border[0]]
+    for turn in range(-3, 4):
+        east = lng + 360.0 * turn
+        crossings = 0
+        for (low, low_lng), (high, high_lng) in itertools.pairwise(border):
+            if (low > lat) != (high > lat):
+                crossing = low_lng + (lat - low) / (high - low) * (high_lng - low_lng)
+                crossings += east < crossing
+        if crossings % 2:
+            return True
+    return False
+
+
+def in_area(item: Item, path: str, name: str, area: Any) -> bool:
+    tests: dict[str, Callable[[tuple[float, float]], bool]] = {
+        "radius": lambda point: distance(point, as_point(area)) <= area["metres"],
+        "box": lambda point: in_box(point, area["top_right"], area["bottom_left"]),
+        "polygon": lambda point: in_polygon(point, area),
+    }
+    return any(tests[name](point) for point in points_of(item, path))
+
+
+def cell_of(point: tuple[float, float], zoom: int) -> str:
+    """Return the cell of a grid that a point lies in."""
+    count = 1 << zoom
+    lat, lng = point
+    lng = -180.0 if lng == 180 else lng
+    column = min(count - 1, math.floor((lng + 180.0) / (360.0 / count)))
+    row = min(count - 1, math.floor((90.0 - lat) / (180.0 / count)))
+    return f"{zoom}/{column}/{row}"
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+class ShapesOracle(Oracle):
+    """One index whose items have points and elements."""
+
+    @property
+    def nested(self) -> list[str]:
+        return list(self.configuration.get("nested", ()))
+
+    def inner_facets(self, nested: str) -> Json:
+        """Return the settings of the facets inside a nested field, by name there."""
+        prefix = f"{nested}."
+        return {
+            name.removeprefix(prefix): settings
+            for name, settings in self.facet_settings.items()
+            if name.startswith(prefix)
+        }
+
+    def item_passes(self, item: Item, name: str, wanted: Any) -> bool:
+        """Return whether an item passes one field of `filters`, its points and elements too."""
+        is_any = not is_conjunctive(self.facet_settings.get(name))
+        if not isinstance(wanted, dict):
+            return passes(item, name, wanted, any_will_do=is_any)
+        plain = {key: one for key, one in wanted.items() if key in _VALUES}
+        if plain and not passes(item, name, plain, any_will_do=is_any):
+            return False
+        if "count" in wanted:
+            bounds = wanted["count"]
+            bounds = bounds if isinstance(bounds, dict) else {"gte": bounds, "lte": bounds}
+            if not in_range(self.count(item, name), bounds):
+                return False
+        if wanted.get("same") and not self.matching(item, name, wanted["same"]):
+            return False
+        return all(in_area(item, name, area, wanted[area]) for area in AREAS if area in wanted)
+
+    def count(self, item: Item, name: str) -> int:
+        if name in self.facet_settings:
+            return len(keys_of(item, name))
+        return len(elements_of(item, name))
+
+    def matching(self, item: Item, nested: str, same: Json) -> list[int]:
+        """Return the positions of the elements that have what `same` asks for."""
+        facets = self.inner_facets(nested)
+        return [
+            position
+            for position, element in enumerate(elements_of(item, nested))
+            if element_passes(element, same, facets)
+        ]
+
+    def narrowed(
+        self, items: list[Item], parameters: Json, without: str | None = None
+    ) -> list[Item]:
+        filters = parameters.get("filters") or {}
+        test = parameters.get("filter_test", lambda _: True)
+        return [
+            item
+            for item in items
+            if test(item)
+            and all(
+                self.item_passes(item, name, wanted)
+                for name, wanted in filters.items()
+                if name != without
+            )
+        ]
+
+    def same_of(self, name: str, parameters: Json) -> tuple[str, Json] | None:
+        """Return the nested field around a facet, and what `same` asks of it, if anything."""
+        for nested in self.nested:
+            wanted = (parameters.get("filters") or {}).get(nested)
+            if name.startswith(f"{nested}.") and isinstance(wanted, dict) and wanted.get("same"):
+                return nested, wanted["same"]
+        return None
+
+    def buckets(
+        self, name: str, counted: list[Item], parameters: Json
+    ) -> list[tuple[str, int, bool]]:
+        """Return all buckets of a facet; inside a nested field, of the elements that pass."""
+        within = self.same_of(name, parameters)
+        if within is None:
+            return super().buckets(name, counted, parameters)
+        nested, same = within
+        inner = name.removeprefix(f"{nested}.")
+        chosen = selected_keys(same.get(inner)) | selected_keys(
+            (parameters.get("filters") or {}).get(name)
+        )
+        left = same
+        if not is_conjunctive(self.facet_settings[name]):
+            left = {key: one for key, one in same.items() if key != inner}
+        facets = self.inner_facets(nested)
+        rest = parameters["filters"] | {
+            nested: {
+                key: one for key, one in parameters["filters"][nested].items() if key != "same"
+            }
+        }
+        counts: Counter[str] = Counter()
+        for item in self.narrowed(self.matches(parameters), parameters | {"filters": rest}):
+            counts.update(
+                {
+                    key
+                    for element in elements_of(item, nested)
+                    if element_passes(element, left, facets)
+                    for key in keys_of(element, inner)
+                }
+            )
+        every = {key for item in self.items.values() for key in keys_of(item, name)}
+        buckets = [(key, counts[key], key in chosen) for key in every]
+        return sorted(buckets, key=lambda one: (-one[2], -one[1], one[0]))
+
+    def search(self, **parameters: Any) -> Found:
+        found = super().search(**{key: one for key, one in parameters.items() if key != "sort"})
+        hits = found.matching
+        for field, point, is_descending in reversed(parameters.get("order_by", ())):
+            hits = self.ordered(hits, field, point, is_descending, parameters)
+        start = (parameters.get("page", 1) - 1) * parameters.get("per_page", 10)
+        found.matching = hits
+        found.items = hits[start : start + parameters.get("per_page", 10)]
+        return found
+
+    def ordered(
+        self,
+        items: list[Item],
+        field: str,
+        point: tuple[float, float] | None,
+        is_descending: bool,
+        parameters: Json,
+    ) -> list[Item]:
+        """Order by the nearest point, or by the numbers of the elements that pass."""
+
+        def value(item: Item) -> float | None:
+            if point is not None:
+                return min([distance(one, point) for one in points_of(item, field)], default=None)
+            nested, _, inner = field.rpartition(".")
+            same = ((parameters.get("filters") or {}).get(nested) or {}).get("same") or {}
+            facets = self.inner_facets(nested)
+            numbers = [
+                float(number)
+                for element in elements_of(item, nested)
+                if element_passes(element, same, facets)
+                for number in values_of(element, inner)
+                if is_number(number)
+            ]
+            return (max if is_descending else min)(numbers, default=None)
+
+        keyed = [(value(item), item) for item in items]
+        known = [(one, item) for one, item in keyed if one is not None]
+        known.sort(key=lambda pair: pair[0], reverse=is_descending)
+        return [item for _, item in known] + [item for one, item in keyed if one is None]
+
+    def rings(
+        self, items: list[Item], field: str, origin: tuple[float, float], rings: list[float]
+    ) -> list[int]:
+        """Return how many items have a point in each ring."""
+        ends = [*rings[1:], math.inf]
+        return [
+            sum(
+                any(low <= distance(one, origin) < high for one in points_of(item, field))
+                for item in items
+            )
+            for low, high in zip(rings, ends, strict=True)
+        ]
+
+    def cells(self, items: list[Item], field: str, zoom: int) -> dict[str, int]:
+        """Return how many items have a point in each cell of a grid."""
+        counts: Counter[str] = Counter()
+        for item in items:
+            counts.update({cell_of(one, zoom) for one in points_of(item, field)})
+        return dict(counts)
