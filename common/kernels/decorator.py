@@ -1,15 +1,15 @@
-"""The decorator of all numba kernels.
+"""The decorator of all kernels.
 
 A kernel is compiled ahead of serving: explicit signature (so nothing is compiled on a first call)
-and `nogil=True` (so that a search does not wait for a bulk load). Where its machine code comes
-from, when its module is imported:
+and without the interpreter's lock (so that a search does not wait for a bulk load). Where its
+machine code comes from, when its module is imported, says FACETD_KERNELS:
 
-    there is an image of just these kernels     from there, numba is not even imported
-    (`common.kernels.image`)
-    else                                        numba compiles, or loads from its own cache
-
-The second is what makes the first (`common.kernels.build.builder`), what tests of changed kernels
-run on, and what is left on machines that images are not made for. FACETD_KERNELS=numba asks for it.
+    (nothing)   the extension that was built with the package (`common.kernels.build`); numba is
+                not even imported. A checkout whose kernels changed builds it anew first.
+    checked     the same, built with checks: an index past an array's end, or a broken contract,
+                raises instead of reading what is there
+    numba       numba compiles, or loads from its own cache (`common.kernels.jit_cache`); also taken
+                where no extension can be built
 
 Arrays that always go together are one argument, a *group*: a NamedTuple, declared once with the
 types of its members and named in signatures. Machine code has the members as separate arguments, so
@@ -28,15 +28,24 @@ leaves the loop to a kernel that makes none.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from numpy.typing import NDArray
 
-from common.kernels.cache import image_path
-from common.kernels.image import DamagedImage, KernelImage
+from common.kernels import jit_cache, sources
+from common.kernels.extension import KernelsMissing, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=type[tuple[Any, ...]])
@@ -45,35 +54,44 @@ N = TypeVar("N", bound=np.generic)
 Rows: TypeAlias = Annotated[NDArray[N], 2]
 """A member of a group that is an array of two dimensions."""
 
-NUMBA_WANTED: Final = "numba"
-"""Value of FACETD_KERNELS that leaves an image alone."""
+class Recorded(NamedTuple):
+    """A kernel as its source declares it, for the build.
 
-dispatchers: dict[str, Any] = {}
-"""Kernels that numba has compiled or loaded in this process, by "module.function"."""
+    Attributes:
+        dispatcher: numba's, not compiled yet.
+        signature: as `kernel` takes it.
+    """
+
+    dispatcher: Any
+    signature: Any
+
+
+recorded: Final[dict[str, Recorded]] = {}
+"""What a build finds, by "module.function"; empty in other processes."""
 
 _groups: Final[set[type]] = set()
 """What signatures may name beside the types of numba."""
 
+_MODE: Final = os.environ.get("FACETD_KERNELS", "")
 
-def _open_image() -> KernelImage | None:
-    """Return the image of these kernels, if there is one."""
-    if os.environ.get("FACETD_KERNELS") == NUMBA_WANTED:
+_IS_RECORDED: Final = _MODE in ("record", "record-checked")  # what the build sets
+
+IS_CHECKED: Final = _MODE in ("checked", "record-checked")
+"""Whether kernels verify their contracts: ``if IS_CHECKED: assert …`` costs nothing elsewhere."""
+
+
+def _load() -> Mapping[str, Callable[..., Any]] | None:
+    """Return the compiled kernels; None if numba is to compile them."""
+    if _MODE == "numba" or _IS_RECORDED:
         return None
-    path = image_path()
-    try:
-        return KernelImage(path) if path.stat().st_size else None
-    except FileNotFoundError:
-        return None
-    except (DamagedImage, OSError, ValueError) as error:
-        print(f"facetd: kernels are loaded the slow way: {error}", file=sys.stderr)
-        if isinstance(error, DamagedImage):
-            path.unlink(missing_ok=True)  # the next start makes it again
-        return None
+    if _MODE not in ("", "checked"):
+        raise KernelsMissing(f"FACETD_KERNELS is {_MODE!r}, not checked or numba")
+    return load(sources.CHECKED_EXTENSION if IS_CHECKED else sources.EXTENSION)
 
 
-_image: Final = _open_image()
+_compiled: Final = _load()
 
-needs_numba: Final = _image is None
+needs_numba: Final = _compiled is None
 """Whether kernels of this process come from numba; if not, what only serves compiling is absent."""
 
 
@@ -94,7 +112,7 @@ def kernel(
     inline: bool = False,
     allocates: bool = True,
 ) -> Callable[[F], F]:
-    """Compile a function when its module is imported, or load its machine code.
+    """Declare a kernel: its machine code takes the place of the function.
 
     Args:
         signature: numba signature as text, for example ``"int64(uint8[::1], int64)"``, with names
@@ -110,55 +128,55 @@ def kernel(
     """
 
     def decorate(function: F) -> F:
-        loaded: Any = None if _image is None else _image.function(function)
-        if loaded is None:
-            loaded = _compile(function, signature, is_inline=inline, allocates=allocates)
-        result: F = loaded
+        name = f"{function.__module__}.{function.__qualname__}"
+        found: Any = None if _compiled is None else _compiled.get(name)
+        if found is None:
+            found = _dispatcher(function, is_inline=inline, allocates=allocates)
+            if _IS_RECORDED:
+                recorded[name] = Recorded(found, signature)
+            else:
+                for one in evaluate(signature, function):
+                    found.compile(one)
+                found.disable_compile()
+        result: F = found
         return result
 
     return decorate
 
 
-def _compile(
-    function: Callable[..., Any],
-    signature: str | list[str] | Callable[[Any], Any],
-    *,
-    is_inline: bool,
-    allocates: bool,
-) -> Any:
-    """Let numba compile a function, or load it from its cache."""
+def _dispatcher(function: Callable[..., Any], *, is_inline: bool, allocates: bool) -> Any:
+    """Return what numba compiles a function with."""
+    jit_cache.choose()
     import numba
 
     make: Any = numba.njit  # its stubs do not know all of its options
-    dispatcher = make(
-        _evaluate(signature, function),
-        cache=True,
+    return make(
+        cache=not _IS_RECORDED,
         nogil=True,
-        boundscheck=False,
+        boundscheck=IS_CHECKED,
         error_model="numpy",
         forceinline=is_inline,
         _nrt=allocates,
+        no_cpython_wrapper=_IS_RECORDED,
+        no_cfunc_wrapper=_IS_RECORDED,
     )(function)
-    dispatchers[f"{function.__module__}.{function.__qualname__}"] = dispatcher
-    return dispatcher
 
 
-def _evaluate(
+def evaluate(
     signature: str | list[str] | Callable[[Any], Any], function: Callable[..., Any]
-) -> Any:
-    """Return a kernel's signature as numba's types; its text is an expression of them."""
+) -> list[Any]:
+    """Return a kernel's signatures as numba's types; their text is an expression of them."""
     from numba import types
 
     if callable(signature):
-        return signature(types)
-    if isinstance(signature, list):
-        return [_evaluate(one, function) for one in signature]
+        return [signature(types)]
     names = {
         name: group_type(value)
         for name, value in function.__globals__.items()
         if isinstance(value, type) and value in _groups
     }
-    return eval(signature, {**vars(types), **names})
+    texts = [signature] if isinstance(signature, str) else signature
+    return [eval(text, {**vars(types), **names}) for text in texts]
 
 
 def group_type(group: type[tuple[Any, ...]]) -> Any:

@@ -1,118 +1,243 @@
-"""The kernel cache is filled once, before the first shard starts, so that no process compiles.
+"""One build of the extension: plan, compile what is not there yet with all processors, link.
 
-`python -m common.kernels.build.builder` imports every module of the three packages with numba,
-which compiles what its own cache does not have (minutes after an installation), and links all
-kernels into one image that the servers map (`common.kernels.image`). `is_warm` answers without
-importing anything whether that is needed: whether there is an image for these sources, libraries
-and machine.
+    plan            which kernels there are, by what their result is named       `plan`
+    front end       each kernel, after those that it calls                       `front_end`
+    machine code    each module and level, after all that it calls               `machine_code`
+    link            one extension                                                `link`
+
+Results are kept in `build/kernels` (FACETD_KERNEL_BUILD says another folder) by the names of what
+they were made from. So a changed kernel costs what it and its callers take, and a branch that was
+built before costs a second.
 """
 
 from __future__ import annotations
 
-import importlib
+import fcntl
+import gc
+import heapq
+import multiprocessing
 import os
-import pkgutil
-import re
-import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from common.kernels.cache import PACKAGES, image_path
-from common.process.lifeline import ask_for_parent_death_signal
+from common.kernels import sources
 
-NUM_WORKERS: Final = min(4, os.cpu_count() or 1)
+if TYPE_CHECKING:
+    from common.kernels.build.front_end import FrontEnd
+    from common.kernels.build.machine_code import Level
+    from common.kernels.build.plan import Kernel, Plan
 
-VERSIONS_KEPT: Final = 64
-"""Other installations of the same user may be of other versions."""
-VERSION_NAME: Final = re.compile("[0-9a-f]{16}")
+KEPT_SECONDS: Final = 14 * 24 * 3600
+"""How long a result that no build has asked for is kept."""
 
-TOLD_EVERY_SECONDS: Final = 10.0
-"""How often whoever waits for a first start hears how far it is."""
-
-_NO_KERNELS: Final = frozenset(("__main__", "build", "cli", "dashboard", "demo"))
-"""Parts of the names of modules that are programs or data."""
+_TOLD_EVERY_SECONDS: Final = 5.0
 
 
-def is_warm() -> bool:
-    """Return whether no process has to compile anything."""
-    return image_path().exists()
+class CannotBuild(Exception):
+    """Says what is missing, or what fails."""
 
 
-def module_names() -> Iterator[str]:
-    """Yield the names of all modules that may have kernels."""
-    for name in PACKAGES:
-        package = importlib.import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.ispkg and _NO_KERNELS.isdisjoint(module.name.split(".")):
-                yield module.name
+def build_folder() -> Path:
+    """Return where results of builds are kept."""
+    return Path(os.environ.get("FACETD_KERNEL_BUILD") or sources.ROOT / "build" / "kernels")
 
 
-def compile_share(worker: int) -> None:
-    """Import every module, in an order of this worker's own.
+def build(extension: Path, *, is_checked: bool, level_names: Sequence[str] = ()) -> None:
+    """Make the extension, unless it is current.
 
-    Workers share the cache on disk, so each loads what another has compiled before it came there.
-    Starting at different places and walking in both directions, they seldom meet before half of the
-    work is done.
+    Args:
+        extension: file to make.
+        is_checked: with checks of indexes and contracts.
+        level_names: of the processors to make code for; none: as `default_levels`.
+
+    Raises:
+        CannotBuild: as it says.
     """
-    names = list(module_names())
-    start = len(names) * (worker // 2) // NUM_WORKERS
-    order = names[start:] + names[:start]
-    told_at = time.monotonic()
-    for number, name in enumerate(reversed(order) if worker % 2 else order):
-        importlib.import_module(name)
-        if worker == 0 and time.monotonic() - told_at > TOLD_EVERY_SECONDS:
-            told_at = time.monotonic()
-            print(f"facetd: kernels of {number + 1} of {len(names)} modules", file=sys.stderr)
+    folder = build_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if sources.is_current(extension):
+            return
+        # Before anything imports the decorator, which would load what is being built.
+        os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
+        gc.disable()  # the tools make millions of objects that live as long as the build
+        from common.kernels.build.front_end import CannotEnter
+        from common.kernels.build.link import CannotLink, link
+        from common.kernels.build.machine_code import LEVELS, default_levels, object_path
+        from common.kernels.build.plan import CannotPlan, make_plan
+
+        levels = [LEVELS[name] for name in level_names] or default_levels()
+        try:
+            plan = make_plan()
+            _Build(plan, folder, levels).run()
+            objects = [
+                object_path(folder, kernels, level)
+                for kernels in plan.modules().values()
+                for level in levels
+            ]
+            link(plan, folder, objects, levels, extension, is_checked=is_checked)
+        except (CannotPlan, CannotEnter, CannotLink) as error:
+            raise CannotBuild(str(error)) from error
+        _remove_old(folder)
 
 
-def fill() -> None:
-    """Compile everything with all processors, then leave the image; old versions go."""
-    os.environ["FACETD_KERNELS"] = "numba"  # read when the first module with kernels is imported
-    path = image_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    program = [sys.executable, "-m", "common.kernels.build.builder"]
-    others = [subprocess.Popen([*program, str(worker)]) for worker in range(1, NUM_WORKERS)]
-    compile_share(0)
-    for other in others:
-        if other.wait() != 0:
-            raise RuntimeError(f"compiling kernels failed with status {other.returncode}")
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(make_image())
-    temporary.rename(path)
-    remove_old(path.parent)
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait for other builds of the same folder."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
-def make_image() -> bytes:
-    """Return the image of all kernels of this process; nothing where it cannot be made."""
-    from common.kernels.build.entries import CannotEnter, compile_all
-    from common.kernels.build.linker import CannotLink, link
-    from common.kernels.decorator import dispatchers
+def _remove_old(folder: Path) -> None:
+    oldest = time.time() - KEPT_SECONDS
+    for path in folder.iterdir():
+        if path.is_file() and path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
 
+
+@dataclass(frozen=True, order=True, slots=True)
+class _Task:
+    """A step of a build; the least goes first."""
+
+    priority: int
+    name: str
+    level: str = ""
+
+
+class _Build:
+    """What one build has still to do."""
+
+    def __init__(self, plan: Plan, folder: Path, levels: Sequence[Level]) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._levels = {level.suffix: level for level in levels}
+        self._modules = plan.modules()
+        self._waits: dict[_Task, set[str]] = {}
+        self._ready: list[_Task] = []
+        self._num_workers = len(os.sched_getaffinity(0))
+
+    def run(self) -> None:
+        """Compile everything that is not there."""
+        self._find_tasks()
+        total = len(self._waits) + len(self._ready)
+        if not total:
+            return
+        _tell(f"compiling {total} parts of the kernels with {self._num_workers} processors")
+        # Forked: what the plan has imported is there at once.
+        context = multiprocessing.get_context("fork")
+        started = partial(_start_worker, self._plan, self._folder, self._levels)
+        with ProcessPoolExecutor(self._num_workers, context, started) as pool:
+            running: dict[Future[None], _Task] = {}
+            done, told_at = 0, time.monotonic()
+            while self._ready or running:
+                while self._ready and len(running) < self._num_workers:
+                    task = heapq.heappop(self._ready)
+                    running[pool.submit(_run_task, task.name, task.level)] = task
+                for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                    ended.result()
+                    done += 1
+                    self._release(running.pop(ended))
+                if time.monotonic() - told_at > _TOLD_EVERY_SECONDS:
+                    told_at = time.monotonic()
+                    _tell(f"compiled {done} of {total} parts")
+
+    def _find_tasks(self) -> None:
+        """Find what is not there, and what each waits for."""
+        from common.kernels.build.front_end import result_paths
+        from common.kernels.build.machine_code import object_path
+
+        missing = set()
+        for name, kernel in self._plan.kernels.items():
+            paths = result_paths(self._folder, kernel.front_key)
+            if not (_touch(paths.module) and _touch(paths.description)):
+                missing.add(name)
+        heights = self._heights()
+        for name in missing:
+            waits = missing & set(self._plan.kernels[name].callees)
+            self._add(_Task(-heights[name], name), waits)
+        for module, kernels in self._modules.items():
+            waits = missing & set(self._plan.closure([one.name for one in kernels]))
+            for suffix, level in self._levels.items():
+                if not _touch(object_path(self._folder, kernels, level)):
+                    self._add(_Task(1, module, suffix), waits)
+
+    def _add(self, task: _Task, waits: set[str]) -> None:
+        if waits:
+            self._waits[task] = set(waits)
+        else:
+            heapq.heappush(self._ready, task)
+
+    def _release(self, task: _Task) -> None:
+        """Let go what has waited for a task."""
+        if task.level:
+            return
+        for waiting in [one for one, names in self._waits.items() if task.name in names]:
+            self._waits[waiting].discard(task.name)
+            if not self._waits[waiting]:
+                del self._waits[waiting]
+                heapq.heappush(self._ready, waiting)
+
+    def _heights(self) -> dict[str, int]:
+        """Return of each kernel how much waits for it at most: long chains go first."""
+        from common.kernels import decorator
+
+        heights: dict[str, int] = {}
+        callers: dict[str, list[Kernel]] = {name: [] for name in self._plan.kernels}
+        for kernel in self._plan.kernels.values():
+            for callee in kernel.callees:
+                callers[callee].append(kernel)
+
+        def height(name: str) -> int:
+            if name not in heights:
+                code = decorator.recorded[name].dispatcher.py_func.__code__.co_code
+                above = max((height(one.name) for one in callers[name]), default=0)
+                heights[name] = len(code) + above
+            return heights[name]
+
+        for name in callers:
+            height(name)
+        return heights
+
+
+_worker: dict[str, Any] = {}
+
+
+def _start_worker(plan: Plan, folder: Path, levels: dict[str, Level]) -> None:
+    """Prepare a process of the pool."""
+    _worker.update(plan=plan, folder=folder, levels=levels, modules=plan.modules())
+
+
+def _run_task(name: str, level: str) -> None:
+    """Do a step, in a process of the pool."""
+    from common.kernels.build.front_end import FrontEnd
+    from common.kernels.build.machine_code import compile_module
+
+    plan, folder = _worker["plan"], _worker["folder"]
+    if "front_end" not in _worker:
+        _worker["front_end"] = FrontEnd(plan, folder)
+    if level:
+        compile_module(plan, folder, _worker["modules"][name], _worker["levels"][level])
+        return
+    front_end: FrontEnd = _worker["front_end"]
+    front_end.compile(name)
+
+
+def _touch(path: Path) -> bool:
+    """Return whether a file is there, and note that it is used."""
     try:
-        return link(*compile_all(dispatchers))
-    except (CannotEnter, CannotLink, RuntimeError) as error:
-        print(f"facetd: no kernel image, so servers need more memory: {error}", file=sys.stderr)
-        return b""
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
-def remove_old(current: Path) -> None:
-    """Remove the folders of all but the latest versions of the kernels."""
-    if not VERSION_NAME.fullmatch(current.name):
-        return  # somebody else chose the folder
-    versions = [path for path in current.parent.iterdir() if VERSION_NAME.fullmatch(path.name)]
-    versions.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in versions[VERSIONS_KEPT:]:
-        if path != current:  # a clock may have jumped
-            shutil.rmtree(path, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    ask_for_parent_death_signal()
-    if len(sys.argv) > 1:
-        compile_share(int(sys.argv[1]))
-    else:
-        fill()
+def _tell(text: str) -> None:
+    print(f"facetd: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,15 @@
+"""`python -m common.kernels.build`: build the extension of these sources, if it is not current."""
+
+from __future__ import annotations
+
+import sys
+
+from common.kernels.build.builder import CannotBuild, build
+from common.kernels.sources import CHECKED_EXTENSION, EXTENSION
+
+if __name__ == "__main__":
+    is_checked = "--checked" in sys.argv[1:]
+    try:
+        build(CHECKED_EXTENSION if is_checked else EXTENSION, is_checked=is_checked)
+    except CannotBuild as error:
+        sys.exit(f"facetd: the kernels cannot be built: {error}")

@@ -1,0 +1,212 @@
+"""The system's C compiler as linker: object files and `extension.c` become the extension module.
+
+Where the machine has no compiler, PyPI's ziglang brings one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numba
+import numpy as np
+
+from common.kernels import sources
+from common.kernels.build.front_end import read_entries, write
+from common.kernels.build.machine_code import Level
+from common.kernels.build.plan import Plan, key_of, tools_key
+
+_HERE: Final = Path(__file__).parent
+_SIGNATURE: Final = "static const entry {name}[] = {{{entries}}};"
+
+_TABLE_HEADER: Final = """\
+#include <stdint.h>
+union slot {{ int64_t integer; uint64_t natural; double real; void *address; }};
+typedef int32_t (*entry)(const union slot *in, union slot *out);
+struct signature {{ const char *arguments, *results; const entry *entries; }};
+struct kernel {{
+    const char *module, *name, *documentation;
+    int num_signatures;
+    const struct signature *signatures;
+}};
+enum {{ NUM_KERNELS = {num_kernels}, NUM_LEVELS = {num_levels}, IS_CHECKED = {is_checked} }};
+#define INITIALIZER PyInit_{module}
+#define HIDDEN __attribute__((visibility("hidden")))
+extern HIDDEN const struct kernel kernels[];
+extern HIDDEN const char *const levels[];
+extern HIDDEN const char sources[];
+"""
+
+
+class CannotLink(Exception):
+    """There is no compiler, or it fails; says which and why."""
+
+
+def find_compiler(*, for_cpp: bool = False) -> list[str]:
+    """Return the command of a compiler.
+
+    Raises:
+        CannotLink: there is none.
+    """
+    chosen = os.environ.get("CXX" if for_cpp else "CC")
+    for command in (chosen, *(("c++", "g++", "clang++") if for_cpp else ("cc", "gcc", "clang"))):
+        if command and shutil.which(command.split()[0]):
+            return command.split()
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "c++" if for_cpp else "cc"]
+    raise CannotLink(
+        "there is no C++ compiler: install g++ or clang, or ziglang from PyPI"
+        if for_cpp
+        else "there is no C compiler: install gcc or clang, or ziglang from PyPI"
+    )
+
+
+def link(
+    plan: Plan,
+    folder: Path,
+    objects: Sequence[Path],
+    levels: Sequence[Level],
+    extension: Path,
+    *,
+    is_checked: bool,
+) -> None:
+    """Make the extension.
+
+    Args:
+        plan: the kernels.
+        folder: where results are kept.
+        objects: the object files of all modules, for all levels.
+        levels: the lowest first.
+        extension: file to make.
+        is_checked: what kernels that fail may have met.
+
+    Raises:
+        CannotLink: there is no compiler, no header of Python, or something does not compile.
+    """
+    header = _TABLE_HEADER.format(
+        num_kernels=len(plan.kernels),
+        num_levels=len(levels),
+        is_checked=int(is_checked),
+        module=extension.name.partition(".")[0],
+    )
+    table = "\n".join(_table(plan, folder, levels))
+    work = folder / f"link-{os.getpid()}"
+    work.mkdir()
+    try:
+        (work / "table.h").write_text(header)
+        (work / "table.c").write_text('#include "table.h"\n' + table)
+        (work / "sources.c").write_text(_sources(plan))
+        parts = [
+            _object(folder, work, _HERE / "extension.c", header),
+            _object(folder, work, work / "table.c", header + table),
+            _memory_management(folder),
+            *objects,
+        ]
+        made = work / extension.name
+        listed = work / "objects"
+        listed.write_text("\n".join(str(part) for part in parts))
+        _run([*find_compiler(), "-shared", "-O1", "-o", str(made), str(work / "sources.c")]
+             + ["-Wl,--gc-sections", "-Wl,-z,now", f"@{listed}", "-lm"])
+        _try(made)
+        write(extension, made.read_bytes())
+    finally:
+        shutil.rmtree(work)
+
+
+def _table(plan: Plan, folder: Path, levels: Sequence[Level]) -> Iterator[str]:
+    """Yield the lines of the table of kernels."""
+    from common.kernels import decorator
+
+    rows = []
+    for number, (name, kernel) in enumerate(sorted(plan.kernels.items())):
+        signatures = []
+        for i, entry in enumerate(read_entries(folder, kernel.front_key)):
+            symbols = [f"{entry.symbol}_{level.suffix}" for level in levels]
+            for symbol in symbols:
+                yield f"HIDDEN int32_t {symbol}(const union slot *in, union slot *out);"
+            yield f"static const entry e{number}_{i}[] = {{{', '.join(symbols)}}};"
+            signatures.append(f'{{"{entry.arguments}", "{entry.results}", e{number}_{i}}}')
+        yield f"static const struct signature s{number}[] = {{{', '.join(signatures)}}};"
+        function = decorator.recorded[name].dispatcher.py_func
+        texts = (kernel.module, function.__qualname__, function.__doc__ or "")
+        quoted = ", ".join(_quote(text) for text in texts)
+        rows.append(f"    {{{quoted}, {len(signatures)}, s{number}}},")
+    yield "const struct kernel kernels[] = {"
+    yield from rows
+    yield "};"
+    yield f"const char *const levels[] = {{{', '.join(_quote(one.name) for one in levels)}}};"
+
+
+def _quote(text: str) -> str:
+    """Return a text as a literal of C."""
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return f'"{escaped}"'
+
+
+def _sources(plan: Plan) -> str:
+    """Return the table of the files that the kernels come from; see `common.kernels.sources`."""
+    table = {str(path.relative_to(sources.ROOT)): sources.digest(path) for path in plan.files}
+    text = sources.MARK.decode() + json.dumps(table)
+    return f'__attribute__((visibility("hidden"))) const char sources[] = {_quote(text)};\n'
+
+
+def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
+    """Compile a file of C, unless it has been compiled."""
+    python = sysconfig.get_path("include")
+    if not Path(python, "Python.h").exists():
+        raise CannotLink(f"there is no {python}/Python.h: install Python's headers")
+    made = folder / f"{key_of(tools_key(), source.read_bytes(), includes)}.o"
+    if not made.exists():
+        flags = ["-O2", "-fPIC", "-fvisibility=hidden", "-Wall"]
+        found = [f"-I{one}" for one in (work, python, np.get_include(), *_numba_folders())]
+        temporary = work / "part.o"
+        _run([*find_compiler(), *flags, *found, "-c", str(source), "-o", str(temporary)])
+        temporary.rename(made)
+    return made
+
+
+def _memory_management(folder: Path) -> Path:
+    """Compile numba's own memory management, unless it has been compiled."""
+    source = _numba_folders()[0] / "core" / "runtime" / "nrt.cpp"
+    made = folder / f"{key_of(tools_key(), source.read_bytes())}.o"
+    if not made.exists():
+        temporary = made.with_suffix(f".{os.getpid()}")
+        flags = ["-O2", "-fPIC", "-std=c++11", "-fno-exceptions", "-fno-rtti"]
+        found = [f"-I{one}" for one in (*_numba_folders(), sysconfig.get_path("include"))]
+        _run([*find_compiler(for_cpp=True), *flags, *found, "-c", str(source)]
+             + ["-o", str(temporary)])
+        temporary.rename(made)
+    return made
+
+
+def _numba_folders() -> list[Path]:
+    return [Path(numba.__file__).parent]
+
+
+def _try(extension: Path) -> None:
+    """Let another process load what was made: nothing that it needs may be missing."""
+    program = f"""
+import importlib.util as u
+spec = u.spec_from_file_location({extension.name.partition(".")[0]!r}, {str(extension)!r})
+module = u.module_from_spec(spec)
+spec.loader.exec_module(module)
+module.level() is None or module.load()
+"""
+    _run([sys.executable, "-P", "-c", program])
+
+
+def _run(command: list[str]) -> None:
+    ended: Any = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise CannotLink(f"{' '.join(command[:3])} … failed:\n{ended.stderr.strip()}")

@@ -1,0 +1,109 @@
+"""LLVM as back end: from the front end's modules to object files.
+
+One object file for each of our modules and each level of processors. Into it go the kernels of the
+module with everything that they call, also of other modules: so LLVM can inline them. It is
+optimized once, as a whole; what no entry reaches is left out.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+
+from common.kernels.build.front_end import memory_management, read_entries, result_paths, write
+from common.kernels.build.plan import Kernel, Plan, key_of
+
+_SPEED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A kind of processors.
+
+    Attributes:
+        name: "x86-64-v3", as of LLVM and gcc.
+        suffix: of the symbols of its entries.
+    """
+
+    name: str
+    suffix: str
+
+
+GENERIC: Final = Level("", "generic")
+LEVELS: Final = {
+    name: Level(name, name.rpartition("-")[2]) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+}
+
+
+def default_levels() -> list[Level]:
+    """Return the levels that a build makes code for, the lowest first."""
+    if platform.machine() in ("x86_64", "AMD64"):
+        return [LEVELS["x86-64-v2"], LEVELS["x86-64-v3"]]
+    return [GENERIC]
+
+
+def object_path(folder: Path, kernels: list[Kernel], level: Level) -> Path:
+    """Return the file of the kernels of a module for a level."""
+    key = key_of(Path(__file__).read_bytes(), level.name, tuple((one.name, one.full_key) for one in kernels))
+    return folder / f"{key}.o"
+
+
+def compile_module(plan: Plan, folder: Path, kernels: list[Kernel], level: Level) -> None:
+    """Leave the object file of a module's kernels in the folder; their results must be there."""
+    linked = llvm.parse_assembly(memory_management())
+    for name in plan.closure([one.name for one in kernels]):
+        path = result_paths(folder, plan.kernels[name].front_key).module
+        linked.link_in(llvm.parse_bitcode(path.read_bytes()))
+    entries = {
+        entry.symbol for one in kernels for entry in read_entries(folder, one.front_key)
+    }
+    for value in [*linked.functions, *linked.global_variables]:
+        if value.is_declaration:
+            continue
+        if value.name in entries:
+            value.name = f"{value.name}_{level.suffix}"
+            value.visibility = "hidden"
+        else:
+            value.linkage = "internal"
+    linked.verify()
+    machine = _machine(level)
+    _optimize(linked, machine)
+    write(object_path(folder, kernels, level), machine.emit_object(linked))
+
+
+def _machine(level: Level) -> Any:
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(cpu=level.name, opt=_SPEED, reloc="pic", codemodel="small")
+
+
+def _optimize(module: Any, machine: Any) -> None:
+    """Run the passes that numba runs, in its order."""
+    functions = _passes(machine, _SPEED, vectorizes=True)
+    for function in module.functions:
+        if not function.is_declaration:
+            manager = functions.getFunctionPassManager()
+            manager.add_refprune_pass()
+            manager.run(function, functions)
+    # Inlines what must be inlined, so that counts of references meet and can be taken out.
+    cheap = _passes(machine, 0, vectorizes=False)
+    manager = cheap.getModulePassManager()
+    manager.add_loop_rotate_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_jump_threading_pass()
+    manager.add_refprune_pass()
+    manager.run(module, cheap)
+    full = _passes(machine, _SPEED, vectorizes=True)
+    manager = full.getModulePassManager()
+    manager.add_refprune_pass()
+    manager.run(module, full)
+
+
+def _passes(machine: Any, speed: int, *, vectorizes: bool) -> Any:
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
+    options.loop_vectorization = vectorizes
+    options.slp_vectorization = False  # as numba, which found it to make code worse
+    return llvm.create_pass_builder(machine, options)

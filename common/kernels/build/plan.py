@@ -1,0 +1,271 @@
+"""What there is to compile: kernels, what each depends on, and what names its result.
+
+A kernel is named by all that its machine code follows from: the bytecode of its function, its
+signature with the groups in it, its options, the constants that it uses, the kernels that it calls.
+Comments, formatting and functions beside it change nothing. So a build compiles just the kernels
+whose result is not there yet, whatever else an edit has touched.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, Final, get_type_hints
+
+from common.kernels import sources
+
+_LIBRARIES: Final = ("numba", "numpy", "llvmlite")
+_BYTE_WORDS: Final = Path(__file__).parent.parent / "byte_words.py"
+
+
+class CannotPlan(Exception):
+    """A kernel uses something whose changes would go unnoticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel to compile.
+
+    Attributes:
+        name: "module.function".
+        module: in which it is.
+        callees: names of the kernels that it calls.
+        front_key: names what numba makes of it: not of the bodies of its callees.
+        full_key: names its machine code: of them as well.
+    """
+
+    name: str
+    module: str
+    callees: tuple[str, ...]
+    front_key: str
+    full_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All kernels, callees before their callers.
+
+    Attributes:
+        kernels: by name.
+        files: that the kernels depend on.
+    """
+
+    kernels: dict[str, Kernel]
+    files: tuple[Path, ...]
+
+    def modules(self) -> dict[str, list[Kernel]]:
+        """Return the kernels of each module."""
+        modules: dict[str, list[Kernel]] = {}
+        for kernel in self.kernels.values():
+            modules.setdefault(kernel.module, []).append(kernel)
+        return modules
+
+    def closure(self, names: list[str]) -> list[str]:
+        """Return kernels with all that they call, directly or not."""
+        found: dict[str, None] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = None
+                waiting.extend(self.kernels[name].callees)
+        return sorted(found)
+
+
+def make_plan() -> Plan:
+    """Import every module that has kernels and look at them; FACETD_KERNELS must say "record".
+
+    Raises:
+        CannotPlan: a kernel uses something that is neither a constant nor a kernel.
+    """
+    files = list(sources.kernel_files())
+    for path in files:
+        importlib.import_module(module_name(path))
+    return _Planner().plan(files)
+
+
+def module_name(path: Path) -> str:
+    """Return the name under which a file is imported."""
+    parts = path.relative_to(sources.ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def tools_key() -> str:
+    """Return what names the front end: Python, the libraries, and its code."""
+    digest = hashlib.blake2b(repr(sys.version_info[:2]).encode(), digest_size=16)
+    for library in _LIBRARIES:
+        digest.update(f"{library} {importlib.import_module(library).__version__}\n".encode())
+    for path in (Path(__file__).with_name("front_end.py"), _BYTE_WORDS):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def key_of(*parts: Any) -> str:
+    """Return what names a value of strings, numbers, bytes and tuples of them."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+class _Planner:
+    """One look at all kernels of this process."""
+
+    def __init__(self) -> None:
+        from common.kernels import decorator
+
+        self._recorded = decorator.recorded
+        self._evaluate = decorator.evaluate
+        self._names = {id(one.dispatcher): name for name, one in self._recorded.items()}
+        self._kernels: dict[str, Kernel] = {}
+        self._interfaces: dict[str, str] = {}
+        self._constant_modules: set[str] = set()
+
+    def plan(self, files: list[Path]) -> Plan:
+        for name in self._recorded:
+            self._add(name)
+        known = set(files)
+        for name in sorted(self._constant_modules):
+            known |= set(_project_files(name))
+        return Plan(self._kernels, tuple(sorted(known | {_BYTE_WORDS})))
+
+    def _add(self, name: str) -> Kernel:
+        if name in self._kernels:
+            return self._kernels[name]
+        dispatcher = self._recorded[name].dispatcher
+        function = dispatcher.py_func
+        callees: dict[str, None] = {}
+        uses = []
+        for used in sorted(set(_names_of(function.__code__))):
+            if used in function.__globals__:
+                value = function.__globals__[used]
+                if id(value) in self._names:
+                    callees[self._names[id(value)]] = None
+                uses.append((used, self._describe(value, f"{used} of {name}")))
+                self._note_module(function.__globals__["__name__"], used)
+        interface = self._interface(name)
+        options = sorted(dispatcher.targetoptions.items(), key=repr)
+        front = key_of(
+            tools_key(), name, _describe_code(function), interface, repr(options), tuple(uses)
+        )
+        full = key_of(front, tuple(self._add(callee).full_key for callee in callees))
+        kernel = Kernel(name, function.__module__, tuple(callees), front, full)
+        self._kernels[name] = kernel
+        return kernel
+
+    def _interface(self, name: str) -> str:
+        """Return what callers see of a kernel: its types."""
+        if name not in self._interfaces:
+            one = self._recorded[name]
+            signatures = self._evaluate(one.signature, one.dispatcher.py_func)
+            text = repr([str(signature) for signature in signatures])
+            if any(getattr(each, "return_type", None) is None for each in signatures):
+                # Its result is what numba finds: that may change with the function.
+                text += repr(self._add_inferred(name))
+            self._interfaces[name] = text
+        return self._interfaces[name]
+
+    def _add_inferred(self, name: str) -> Any:
+        function = self._recorded[name].dispatcher.py_func
+        uses = []
+        for used in sorted(set(_names_of(function.__code__))):
+            if used in function.__globals__:
+                value = function.__globals__[used]
+                if self._names.get(id(value)) != name:
+                    uses.append(self._describe(value, f"{used} of {name}"))
+        return _describe_code(function), tuple(uses)
+
+    def _describe(self, value: Any, what: str) -> Any:
+        """Return what stands for a global name's value."""
+        import numpy as np
+
+        if id(value) in self._names:
+            return self._interface(self._names[id(value)])
+        if isinstance(value, bool | int | float | str | bytes | None):
+            return repr(value)
+        if isinstance(value, np.ndarray):
+            content = hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
+            return (value.dtype.str, value.shape, content)
+        if isinstance(value, np.generic):
+            return (value.dtype.str, repr(value.item()))
+        if isinstance(value, tuple):
+            return (type(value).__name__, *(self._describe(one, what) for one in value))
+        if isinstance(value, enum.EnumType):
+            return (value.__name__, *((one.name, repr(one.value)) for one in value))
+        if isinstance(value, type) and hasattr(value, "_fields"):
+            return (value.__name__, repr(get_type_hints(value, {**vars(np), **_globals(value)})))
+        if isinstance(value, ModuleType) and value.__name__ in ("numpy", "math"):
+            return value.__name__
+        module = getattr(value, "__module__", "")
+        if module == "common.kernels.byte_words":
+            return "byte_words"  # a part of the tools
+        if isinstance(value, type) and module in ("numpy", "builtins"):
+            return value.__qualname__
+        raise CannotPlan(f"{what} is neither a constant nor a kernel: {value!r}")
+
+    def _note_module(self, module: str, used: str) -> None:
+        """Remember where a name that a kernel uses was imported from."""
+        origin = _imports_of(module).get(used)
+        if origin is not None and origin.partition(".")[0] in sources.PACKAGES:
+            self._constant_modules.add(origin)
+
+
+def _globals(value: Any) -> dict[str, Any]:
+    from numpy.typing import NDArray
+
+    return {"NDArray": NDArray, **vars(sys.modules[value.__module__])}
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of(constant)
+
+
+def _describe_code(function: Any) -> Any:
+    """Return what a function does, without where it stands and what is said of it."""
+
+    def describe(code: CodeType, documentation: str | None) -> Any:
+        constants = [
+            describe(one, None) if isinstance(one, CodeType) else repr(one)
+            for one in code.co_consts
+            if not (documentation is not None and one == documentation)
+        ]
+        return (code.co_code, code.co_varnames, code.co_names, code.co_freevars, constants)
+
+    return describe(function.__code__, function.__doc__)
+
+
+@cache
+def _imports_of(module: str) -> dict[str, str]:
+    """Return from which module each name of ``from … import …`` comes."""
+    import ast
+
+    path = sys.modules[module].__file__
+    assert path is not None
+    found = {}
+    for node in ast.walk(ast.parse(Path(path).read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                found[alias.asname or alias.name] = node.module
+    return found
+
+
+def _project_files(module: str) -> Iterator[Path]:
+    """Yield the file of a module, and of those of ours whose names it imports."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name in seen or file is None or name.partition(".")[0] not in sources.PACKAGES:
+            continue
+        seen.add(name)
+        yield Path(file)
+        waiting.extend(_imports_of(name).values())

@@ -1,0 +1,89 @@
+"""The extension of compiled kernels: loaded here, and built first where a checkout has changed.
+
+The system's loader maps it; its pages are shared by all processes. It holds the kernels once for
+each level of processors that it was built for (x86-64-v3, …) and takes the highest that runs here.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from common.kernels import sources
+
+
+class KernelsMissing(Exception):
+    """There is no machine code that could run here; says why."""
+
+
+def load(path: Path) -> Mapping[str, Callable[..., Any]] | None:
+    """Return the kernels of an extension by "module.function"; None if numba is to compile them.
+
+    Raises:
+        KernelsMissing: there is no extension for these sources or this processor, and none can be
+            built.
+    """
+    if not prepare(path):
+        return None
+    kernels: Mapping[str, Callable[..., Any]] = _import(path).load()
+    return kernels
+
+
+def prepare(path: Path) -> bool:
+    """Make sure that there is an extension that runs here; False: numba has to do without.
+
+    Raises:
+        KernelsMissing: as `load`.
+    """
+    if not sources.is_current(path):
+        has_numba = importlib.util.find_spec("numba") is not None
+        if not has_numba:
+            raise KernelsMissing(
+                f"the compiled kernels ({path.name}) are missing or belong to other sources, and"
+                " numba, which could compile them, is not installed: install facetd again, or with"
+                " its extra, facetd[numba]"
+            )
+        if not os.access(path.parent, os.W_OK) or not _build(path):
+            print("facetd: kernels are compiled by numba, in each process", file=sys.stderr)
+            return False
+    level = _import(path).level()
+    if not level:
+        raise KernelsMissing(f"the compiled kernels ({path.name}) need a newer processor")
+    return True
+
+
+def build_command(path: Path) -> list[str]:
+    """Return the command that builds an extension, or does nothing if it is current."""
+    arguments = ["--checked"] if path == sources.CHECKED_EXTENSION else []
+    return [sys.executable, "-P", "-m", "common.kernels.build", *arguments]
+
+
+def _build(path: Path) -> bool:
+    """Build an extension in another process; returns whether there is one now."""
+    environment = {**os.environ, "PYTHONPATH": str(sources.ROOT)}
+    ended = subprocess.run(build_command(path), env=environment, stdin=subprocess.DEVNULL)
+    return ended.returncode == 0 and sources.is_current(path)
+
+
+def _import(path: Path) -> ModuleType:
+    """Return the extension as a module."""
+    name = f"common.kernels.{path.name.partition('.')[0]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise KernelsMissing(f"the compiled kernels do not load: {error}") from error
+    sys.modules[name] = module
+    return module

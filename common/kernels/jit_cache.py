@@ -1,0 +1,70 @@
+"""Where numba keeps what it compiled, in processes that have no extension to load.
+
+A folder per version of the kernels. numba compiles a function again when its *own* file has
+changed, but not when a function that it calls, in another file, has: the caller would go on with
+the old one inside it. So the folder is named by a digest of all files that have kernels, or groups
+of their arguments, and no code survives a change of any of them.
+
+What is loaded from there is executed. So a folder is taken only if it is ours and nobody else can
+write to it; where there is none, one is made that nobody else could have foreseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from common.kernels import sources
+
+
+@cache
+def choose() -> None:
+    """Tell numba the folder, unless NUMBA_CACHE_DIR has."""
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return
+    import numba
+
+    numba.config.CACHE_DIR = str(directory())
+    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR  # for processes that we start
+
+
+def directory() -> Path:
+    """Return the folder for these kernels: below the user's cache folder, else a new one."""
+    version = sources_digest()
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    path = Path(home) / "facetd" / "kernels" / version
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        pass
+    if _is_ours(path):
+        return path  # where it cannot be written to, numba still reads what is there
+    return Path(tempfile.mkdtemp(prefix="facetd-kernels-"))
+
+
+def sources_digest() -> str:
+    """Return what names just these kernels."""
+    names = (f"{path.relative_to(sources.ROOT)} {sources.digest(path)}\n" for path in files())
+    return hashlib.blake2b("".join(names).encode(), digest_size=8).hexdigest()
+
+
+def files() -> list[Path]:
+    """Return the files whose content the machine code depends on."""
+    return [*sources.kernel_files(), Path(__file__).with_name("byte_words.py")]
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a folder is one that nobody else can have put code into."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.getuid()
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
