@@ -54,6 +54,7 @@ N = TypeVar("N", bound=np.generic)
 Rows: TypeAlias = Annotated[NDArray[N], 2]
 """A member of a group that is an array of two dimensions."""
 
+
 class Recorded(NamedTuple):
     """A kernel as its source declares it, for the build.
 
@@ -169,7 +170,8 @@ def evaluate(
     from numba import types
 
     if callable(signature):
-        return [signature(types)]
+        made = signature(types)
+        return made if isinstance(made, list) else [made]
     names = {
         name: group_type(value)
         for name, value in function.__globals__.items()

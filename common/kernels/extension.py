@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from common.kernels import sources
+from common.process.python import let_processes_find_us, python_command
 
 
 class KernelsMissing(Exception):
@@ -36,6 +37,19 @@ def load(path: Path) -> Mapping[str, Callable[..., Any]] | None:
     return kernels
 
 
+def chosen() -> Path | None:
+    """Return the extension that FACETD_KERNELS asks for, None if numba is to do without."""
+    mode = os.environ.get("FACETD_KERNELS", "")
+    if mode == "numba":
+        return None
+    return sources.CHECKED_EXTENSION if mode == "checked" else sources.EXTENSION
+
+
+def can_build(path: Path) -> bool:
+    """Return whether an extension could be built here, as far as one sees without trying."""
+    return importlib.util.find_spec("numba") is not None and os.access(path.parent, os.W_OK)
+
+
 def prepare(path: Path) -> bool:
     """Make sure that there is an extension that runs here; False: numba has to do without.
 
@@ -43,18 +57,16 @@ def prepare(path: Path) -> bool:
         KernelsMissing: as `load`.
     """
     if not sources.is_current(path):
-        has_numba = importlib.util.find_spec("numba") is not None
-        if not has_numba:
+        if importlib.util.find_spec("numba") is None:
             raise KernelsMissing(
                 f"the compiled kernels ({path.name}) are missing or belong to other sources, and"
                 " numba, which could compile them, is not installed: install facetd again, or with"
                 " its extra, facetd[numba]"
             )
-        if not os.access(path.parent, os.W_OK) or not _build(path):
+        if not can_build(path) or not _build(path):
             print("facetd: kernels are compiled by numba, in each process", file=sys.stderr)
             return False
-    level = _import(path).level()
-    if not level:
+    if _import(path).level() is None:
         raise KernelsMissing(f"the compiled kernels ({path.name}) need a newer processor")
     return True
 
@@ -62,13 +74,13 @@ def prepare(path: Path) -> bool:
 def build_command(path: Path) -> list[str]:
     """Return the command that builds an extension, or does nothing if it is current."""
     arguments = ["--checked"] if path == sources.CHECKED_EXTENSION else []
-    return [sys.executable, "-P", "-m", "common.kernels.build", *arguments]
+    return python_command("common.kernels.build", *arguments)
 
 
 def _build(path: Path) -> bool:
     """Build an extension in another process; returns whether there is one now."""
-    environment = {**os.environ, "PYTHONPATH": str(sources.ROOT)}
-    ended = subprocess.run(build_command(path), env=environment, stdin=subprocess.DEVNULL)
+    let_processes_find_us()
+    ended = subprocess.run(build_command(path), stdin=subprocess.DEVNULL, check=False)
     return ended.returncode == 0 and sources.is_current(path)
 
 

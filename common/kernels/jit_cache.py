@@ -11,12 +11,15 @@ write to it; where there is none, one is made that nobody else could have forese
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import os
 import stat
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from common.kernels import sources
 
@@ -26,10 +29,17 @@ def choose() -> None:
     """Tell numba the folder, unless NUMBA_CACHE_DIR has."""
     if "NUMBA_CACHE_DIR" in os.environ:
         return
-    import numba
+    from numba.core import config
 
-    numba.config.CACHE_DIR = str(directory())
-    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR  # for processes that we start
+    settings: Any = config  # made when it is imported: its stubs do not know them
+    settings.CACHE_DIR = str(directory())
+    os.environ["NUMBA_CACHE_DIR"] = settings.CACHE_DIR  # for processes that we start
+
+
+def fill() -> None:
+    """Compile all kernels, so that processes started later find them."""
+    for path in sources.kernel_files():
+        importlib.import_module(sources.module_name(path))
 
 
 def directory() -> Path:
@@ -37,10 +47,8 @@ def directory() -> Path:
     version = sources_digest()
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     path = Path(home) / "facetd" / "kernels" / version
-    try:
+    with contextlib.suppress(OSError):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        pass
     if _is_ours(path):
         return path  # where it cannot be written to, numba still reads what is there
     return Path(tempfile.mkdtemp(prefix="facetd-kernels-"))
@@ -68,3 +76,7 @@ def _is_ours(path: Path) -> bool:
         and status.st_uid == os.getuid()
         and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )
+
+
+if __name__ == "__main__":
+    fill()

@@ -2,7 +2,7 @@
 
 The extension (`common.kernels.build`) carries a table of the files that its machine code depends
 on, with their digests. Whoever starts compares the table with the files: 5 ms, without loading the
-extension, numpy or numba. So a checkout whose kernels were edited is noticed before stale code runs.
+extension, numpy or numba. So edited kernels are noticed before stale code runs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def kernel_files() -> Iterator[Path]:
             content = path.read_bytes()
             if any(one in content for one in _DECLARATIONS):
                 yield path
+
+
+def module_name(path: Path) -> str:
+    """Return the name under which a file is imported."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def digest(path: Path) -> str:

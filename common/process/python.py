@@ -1,4 +1,4 @@
-"""How processes of Python are started: nothing in the working directory can take our modules' place.
+"""How processes of Python are started: no file in the working directory takes a module's place.
 
 `python -m` puts the working directory first on the path. Whoever can write there could shadow any
 module, ours or Python's, and a file there that is just called `common.py` would keep us from
@@ -23,8 +23,8 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def let_processes_find_us() -> None:
     """Prepare the environment of processes that `python_command` starts.
 
-    Installed packages are found anyway; a checkout that is not installed was found because it is the
-    working directory.
+    Installed packages are found anyway. A checkout that is not installed was found because it is
+    the working directory.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     known = os.environ.get("PYTHONPATH", "")

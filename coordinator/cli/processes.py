@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from common.process import logs
+from common.process.python import let_processes_find_us, python_command
 from coordinator.cli.options import is_given, load_settings, with_settings
 
 SERVICE_SETTINGS: Final = (
@@ -75,7 +76,8 @@ def coordinator(
 def shard(arguments: tuple[str, ...]) -> None:
     """Run one shard alone; facetd shard --help tells more."""
     # Another program: the coordinator's code imports nothing of the shard's.
-    os.execv(sys.executable, [sys.executable, "-m", "shard", *arguments])
+    let_processes_find_us()
+    os.execv(sys.executable, python_command("shard", *arguments))
 
 
 @click.command()

@@ -36,6 +36,7 @@ from typing import BinaryIO, Final
 from common import data_directory
 from common.data_directory import DataDirectoryError, Manifest, sync_file, sync_folder
 from common.process.faults import fault
+from common.process.python import let_processes_find_us, python_command
 from coordinator.cluster.catalog import Catalog, program_version
 from coordinator.cluster.snapshots import (
     SNAPSHOT_FILE,
@@ -67,7 +68,8 @@ class OwnedData:
     def run(self, module: str, *arguments: str, locks: tuple[int, ...] = ()) -> int:
         """Run a program of the shard package, which holds our locks too; returns its status."""
         sys.stdout.flush()
-        command = [sys.executable, "-m", module, *arguments]
+        let_processes_find_us()
+        command = python_command(module, *arguments)
         return subprocess.run(command, pass_fds=(self.lock, *locks), check=False).returncode
 
 

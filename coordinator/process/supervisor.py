@@ -35,14 +35,22 @@ from typing import Final, Protocol
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from common.kernels.build import builder as kernel_cache
+from common.kernels import extension, sources
+from common.kernels.extension import KernelsMissing
 from common.process.lifeline import EXIT_CANNOT_START
 from common.process.logs import Log
+from common.process.python import let_processes_find_us, python_command
 from coordinator.settings import Settings
 
 BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 STABLE_SECONDS: Final = 2.0
 """A process that has lived so long has started well: what ended it was no fault of its start."""
+
+START_SECONDS: Final = 10.0
+"""A process that ends by itself before, and not by a signal, has not been able to start."""
+
+FAILED_STARTS_MAX: Final = 5
+"""When every process has failed to start so often, one after the other, none ever will."""
 
 SHARD_STOP_SECONDS: Final = 3.0
 """From SIGTERM to SIGKILL, for shards; nothing is lost by killing them."""
@@ -84,6 +92,7 @@ class Child:
 
     Attributes:
         process: the running process, None while there is none.
+        num_failed_starts: how often in a row it could not start.
     """
 
     def __init__(self, name: str, make: Callable[[], Process]) -> None:
@@ -92,6 +101,7 @@ class Child:
         self._make = make
         self._started_at = 0.0
         self._num_failures = 0
+        self.num_failed_starts = 0
 
     def start(self) -> None:
         """Start the process."""
@@ -112,15 +122,20 @@ class Child:
         if status is not None:
             _log.warning("ended", what=self.name, pid=self.process.pid, status=status)
             self.process = None
+            could_not_start = status > 0 and self._age() < START_SECONDS
+            self.num_failed_starts = self.num_failed_starts + 1 if could_not_start else 0
         return status
 
     def back_off(self) -> float:
         """Return how long to wait before the next start."""
-        lived = asyncio.get_running_loop().time() - self._started_at
-        self._num_failures = 0 if lived > STABLE_SECONDS else self._num_failures
+        self._num_failures = 0 if self._age() > STABLE_SECONDS else self._num_failures
         pause = BACK_OFF_SECONDS[min(self._num_failures, len(BACK_OFF_SECONDS) - 1)]
         self._num_failures += 1
         return pause
+
+    def _age(self) -> float:
+        """Return for how long the process has run, or would have by now."""
+        return asyncio.get_running_loop().time() - self._started_at
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if there is somebody to get it."""
@@ -179,11 +194,12 @@ class ForkServer:
     def look(self) -> None:
         """Notice the end of the fork server: all that it made ended with it."""
         if self._process is not None and self._process.poll() is not None:
-            _log.warning("ended", what="fork server", status=self._process.poll())
+            status = self._process.poll() or -int(signal.SIGKILL)
+            _log.warning("ended", what="fork server", status=status)
             self.close()
             for process in self._made:
                 if process.status is None:
-                    process.status = -int(signal.SIGKILL)
+                    process.status = status
 
     def close(self) -> None:
         """Let the fork server go."""
@@ -208,7 +224,7 @@ class ForkServer:
             number = theirs.fileno()
             filler = "-" * 400  # room for the arguments of the processes that it becomes
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shard.process.fork_server", str(number), filler],
+                python_command("shard.process.fork_server", str(number), filler),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(number, *self._inherited),
                 process_group=0,
@@ -293,7 +309,8 @@ class Supervisor:
         # Inherited by the children: they log to a terminal from its background.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
-        if not await self._fill_kernel_cache():
+        let_processes_find_us()
+        if not await self._prepare_kernels():
             return self._status
         pipe, pipe_end = os.pipe()  # the end stays open, and here, for as long as we live
         fork_server = self._fork_server = ForkServer((pipe,), self._wake.set)
@@ -324,14 +341,36 @@ class Supervisor:
         _log.info("stopped", status=self._status)
         return self._status
 
-    async def _fill_kernel_cache(self) -> bool:
-        """Let a child compile all kernels, if that is needed; False if it must not go on."""
-        if await asyncio.to_thread(kernel_cache.is_warm):
+    async def _prepare_kernels(self) -> bool:
+        """Make sure that there are kernels to run; False if it must not go on.
+
+        An installed package has them. A checkout whose kernels changed compiles these first, in a
+        process of its own: this one is to stay small, and able to stop.
+        """
+        wanted = extension.chosen()
+        if wanted is None:
             return True
-        _log.info("compiling kernels; this takes some minutes after each installation")
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "common.kernels.build.builder", process_group=0
-        )
+        if extension.can_build(wanted) and not sources.is_current(wanted):
+            _log.info("compiling the kernels that changed")
+            await self._run_aside(extension.build_command(wanted))
+            if self._is_stopping:
+                return False
+            if not sources.is_current(wanted):
+                _log.warning("kernels are compiled by numba: no extension could be built")
+                os.environ["FACETD_KERNELS"] = "numba"
+                await self._run_aside(python_command("common.kernels.jit_cache"))
+                return not self._is_stopping
+        try:
+            extension.prepare(wanted)
+        except KernelsMissing as error:
+            print(f"facetd: {error}", file=sys.stderr)
+            self._status = 1
+            return False
+        return True
+
+    async def _run_aside(self, command: list[str]) -> None:
+        """Run a process to its end, or until we are told to stop."""
+        process = await asyncio.create_subprocess_exec(*command, process_group=0)
         waiting = asyncio.ensure_future(process.wait())
         waking = asyncio.ensure_future(self._wake.wait())
         while not waiting.done() and not self._is_stopping:
@@ -340,13 +379,9 @@ class Supervisor:
             await asyncio.wait((waiting, waking), return_when=asyncio.FIRST_COMPLETED)
         waking.cancel()
         if self._is_stopping:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             await waiting
-            return False
-        if waiting.result() != 0:
-            # The processes can compile for themselves; slower, but they serve.
-            _log.warning("compiling kernels failed", status=waiting.result())
-        return True
 
     async def _use(self) -> None:
         """Run what uses the service; if it fails, so does all."""
@@ -384,6 +419,14 @@ class Supervisor:
                 self._give_up()
                 return
             pause = child.back_off()
+            if all(one.num_failed_starts >= FAILED_STARTS_MAX for one in self._children):
+                print(
+                    f"facetd: no process can start: {child.name} ended with status {status}, like"
+                    f" all others, {child.num_failed_starts} times in a row; see what it said",
+                    file=sys.stderr,
+                )
+                self._give_up()
+                return
             if pause == 0:
                 child.start()
                 continue
@@ -444,7 +487,7 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
 def coordinator_command(pipe: int, lock: int) -> list[str]:
     """Return the arguments of the coordinator process; settings go by the environment."""
     return [
-        *(sys.executable, "-m", "coordinator", "coordinator"),
+        *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
         *("--lock", str(lock)),
     ]

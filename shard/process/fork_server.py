@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from common.process.lifeline import ask_for_parent_death_signal
+from common.process.python import python_command
 
 MESSAGE_BYTES_MAX = 16 * 1024
 
@@ -98,7 +99,7 @@ def _become_shard(main: Any, arguments: list[str]) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         os.setpgid(0, 0)
         ask_for_parent_death_signal()
-        _write_arguments([sys.executable, "-m", "shard", *arguments])
+        _write_arguments(python_command("shard", *arguments))
         sys.argv = ["shard", *arguments]
         main(arguments)
     except SystemExit as end:

@@ -8,16 +8,13 @@ tests do not disturb each other and no start is paid twice.
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from common.kernels.build import builder as kernel_cache
-from tests.service import ROOT, Client, Reply, Service
+from tests.service import Client, Reply, Service
 
 Services = Callable[[int], Service]
 
@@ -79,13 +76,6 @@ def error_of(reply: Reply) -> Any:
     assert error["request_id"]
     assert error["message"]
     return error
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Compile kernels before the first test, whose time is limited, as an installation does."""
-    needs_service = any("services" in getattr(item, "fixturenames", ()) for item in session.items)
-    if needs_service and not session.config.option.collectonly and not kernel_cache.is_warm():
-        subprocess.run([sys.executable, "-m", "common.kernels.build.builder"], cwd=ROOT, check=True)
 
 
 @pytest.fixture(scope="session")

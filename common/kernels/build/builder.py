@@ -49,13 +49,18 @@ def build_folder() -> Path:
     return Path(os.environ.get("FACETD_KERNEL_BUILD") or sources.ROOT / "build" / "kernels")
 
 
-def build(extension: Path, *, is_checked: bool, level_names: Sequence[str] = ()) -> None:
+def build(
+    extension: Path,
+    *,
+    is_checked: bool,
+    modules: Sequence[str] = (),
+) -> None:
     """Make the extension, unless it is current.
 
     Args:
         extension: file to make.
         is_checked: with checks of indexes and contracts.
-        level_names: of the processors to make code for; none: as `default_levels`.
+        modules: whose kernels it is to have; none: all of the package.
 
     Raises:
         CannotBuild: as it says.
@@ -63,19 +68,21 @@ def build(extension: Path, *, is_checked: bool, level_names: Sequence[str] = ())
     folder = build_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        if sources.is_current(extension):
+        if not modules and sources.is_current(extension):
             return
         # Before anything imports the decorator, which would load what is being built.
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
         gc.disable()  # the tools make millions of objects that live as long as the build
         from common.kernels.build.front_end import CannotEnter
         from common.kernels.build.link import CannotLink, link
-        from common.kernels.build.machine_code import LEVELS, default_levels, object_path
+        from common.kernels.build.machine_code import chosen_levels, object_path
         from common.kernels.build.plan import CannotPlan, make_plan
 
-        levels = [LEVELS[name] for name in level_names] or default_levels()
+        levels = chosen_levels()
         try:
-            plan = make_plan()
+            plan = make_plan(
+                modules or [sources.module_name(path) for path in sources.kernel_files()]
+            )
             _Build(plan, folder, levels).run()
             objects = [
                 object_path(folder, kernels, level)

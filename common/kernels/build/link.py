@@ -25,7 +25,6 @@ from common.kernels.build.machine_code import Level
 from common.kernels.build.plan import Plan, key_of, tools_key
 
 _HERE: Final = Path(__file__).parent
-_SIGNATURE: Final = "static const entry {name}[] = {{{entries}}};"
 
 _TABLE_HEADER: Final = """\
 #include <stdint.h>
@@ -113,8 +112,12 @@ def link(
         made = work / extension.name
         listed = work / "objects"
         listed.write_text("\n".join(str(part) for part in parts))
-        _run([*find_compiler(), "-shared", "-O1", "-o", str(made), str(work / "sources.c")]
-             + ["-Wl,--gc-sections", "-Wl,-z,now", f"@{listed}", "-lm"])
+        _run(
+            [
+                *(*find_compiler(), "-shared", "-O1", "-o", str(made), str(work / "sources.c")),
+                *("-Wl,--gc-sections", "-Wl,-z,now", f"@{listed}", "-lm"),
+            ]
+        )
         _try(made)
         write(extension, made.read_bytes())
     finally:
@@ -156,7 +159,7 @@ def _quote(text: str) -> str:
 
 def _sources(plan: Plan) -> str:
     """Return the table of the files that the kernels come from; see `common.kernels.sources`."""
-    table = {str(path.relative_to(sources.ROOT)): sources.digest(path) for path in plan.files}
+    table = {os.path.relpath(path, sources.ROOT): sources.digest(path) for path in plan.files}
     text = sources.MARK.decode() + json.dumps(table)
     return f'__attribute__((visibility("hidden"))) const char sources[] = {_quote(text)};\n'
 
@@ -184,8 +187,8 @@ def _memory_management(folder: Path) -> Path:
         temporary = made.with_suffix(f".{os.getpid()}")
         flags = ["-O2", "-fPIC", "-std=c++11", "-fno-exceptions", "-fno-rtti"]
         found = [f"-I{one}" for one in (*_numba_folders(), sysconfig.get_path("include"))]
-        _run([*find_compiler(for_cpp=True), *flags, *found, "-c", str(source)]
-             + ["-o", str(temporary)])
+        output = ("-c", str(source), "-o", str(temporary))
+        _run([*find_compiler(for_cpp=True), *flags, *found, *output])
         temporary.rename(made)
     return made
 

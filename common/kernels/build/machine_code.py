@@ -7,6 +7,7 @@ optimized once, as a whole; what no entry reaches is left out.
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,17 +39,29 @@ LEVELS: Final = {
     name: Level(name, name.rpartition("-")[2]) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 }
 
+_V3_FEATURES: Final = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
-def default_levels() -> list[Level]:
-    """Return the levels that a build makes code for, the lowest first."""
-    if platform.machine() in ("x86_64", "AMD64"):
-        return [LEVELS["x86-64-v2"], LEVELS["x86-64-v3"]]
-    return [GENERIC]
+
+def chosen_levels() -> list[Level]:
+    """Return the levels that a build makes code for, the lowest first.
+
+    Those that FACETD_KERNEL_LEVELS names ("x86-64-v2 x86-64-v3", for packages that others install),
+    else the highest that runs here: most builds are for this machine, and each level takes time.
+    """
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return [GENERIC]
+    names = os.environ.get("FACETD_KERNEL_LEVELS", "").split()
+    if names:
+        return [level for name, level in LEVELS.items() if name in names]
+    features = llvm.get_host_cpu_features()
+    return [LEVELS["x86-64-v3" if all(features[one] for one in _V3_FEATURES) else "x86-64-v2"]]
 
 
 def object_path(folder: Path, kernels: list[Kernel], level: Level) -> Path:
     """Return the file of the kernels of a module for a level."""
-    key = key_of(Path(__file__).read_bytes(), level.name, tuple((one.name, one.full_key) for one in kernels))
+    key = key_of(
+        Path(__file__).read_bytes(), level.name, tuple((one.name, one.full_key) for one in kernels)
+    )
     return folder / f"{key}.o"
 
 
@@ -58,9 +71,7 @@ def compile_module(plan: Plan, folder: Path, kernels: list[Kernel], level: Level
     for name in plan.closure([one.name for one in kernels]):
         path = result_paths(folder, plan.kernels[name].front_key).module
         linked.link_in(llvm.parse_bitcode(path.read_bytes()))
-    entries = {
-        entry.symbol for one in kernels for entry in read_entries(folder, one.front_key)
-    }
+    entries = {entry.symbol for one in kernels for entry in read_entries(folder, one.front_key)}
     for value in [*linked.functions, *linked.global_variables]:
         if value.is_declaration:
             continue

@@ -12,7 +12,7 @@ import enum
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,22 +79,18 @@ class Plan:
         return sorted(found)
 
 
-def make_plan() -> Plan:
-    """Import every module that has kernels and look at them; FACETD_KERNELS must say "record".
+def make_plan(modules: Sequence[str]) -> Plan:
+    """Import modules that have kernels and look at these; FACETD_KERNELS must say "record".
 
     Raises:
         CannotPlan: a kernel uses something that is neither a constant nor a kernel.
     """
-    files = list(sources.kernel_files())
-    for path in files:
-        importlib.import_module(module_name(path))
+    files = []
+    for name in modules:
+        file = importlib.import_module(name).__file__
+        assert file is not None
+        files.append(Path(file))
     return _Planner().plan(files)
-
-
-def module_name(path: Path) -> str:
-    """Return the name under which a file is imported."""
-    parts = path.relative_to(sources.ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
@@ -196,7 +192,8 @@ class _Planner:
         if isinstance(value, tuple):
             return (type(value).__name__, *(self._describe(one, what) for one in value))
         if isinstance(value, enum.EnumType):
-            return (value.__name__, *((one.name, repr(one.value)) for one in value))
+            members: Any = value
+            return (value.__name__, *((one.name, repr(one.value)) for one in members))
         if isinstance(value, type) and hasattr(value, "_fields"):
             return (value.__name__, repr(get_type_hints(value, {**vars(np), **_globals(value)})))
         if isinstance(value, ModuleType) and value.__name__ in ("numpy", "math"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from common.kernels import cache as kernel_cache
 from common.kernels.decorator import Rows, arguments, group_type, kernel
 
 if TYPE_CHECKING:
@@ -96,19 +94,3 @@ def test_only_declared_groups_can_be_named() -> None:
         @kernel("int64(Undeclared)")
         def count(undeclared: Undeclared) -> Any:
             return len(undeclared.names)
-
-
-def test_a_changed_group_makes_other_machine_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "shard"
-    package.mkdir()
-    (package / "kernels.py").write_text("@kernel('void(Group)')\n")
-    (package / "groups.py").write_text("@arguments\nclass Group: a: NDArray[np.uint8]\n")
-    (package / "other.py").write_text("def arguments(): ...\n")
-    monkeypatch.setattr(kernel_cache, "_ROOT", tmp_path)
-    before = kernel_cache.sources_digest()
-    (package / "other.py").write_text("def parameters(): ...\n")
-    assert kernel_cache.sources_digest() == before
-    (package / "groups.py").write_text("@arguments\nclass Group: a: NDArray[np.uint16]\n")
-    assert kernel_cache.sources_digest() != before

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from common.kernels.build import builder as kernel_cache
-from common.kernels.cache import image_path
 from coordinator.process.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
 from tests.service import ROOT, Client, Service, is_running, process_tree
 
@@ -208,17 +206,3 @@ def test_pauses_grow_while_starts_fail_and_not_after_a_good_one(
     assert pauses[-1] == max(BACK_OFF_SECONDS)
     loop.now = 100.0  # it has lived
     assert child.back_off() == 0
-
-
-def test_the_kernel_cache_knows_what_it_was_filled_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert not kernel_cache.is_warm()
-    image_path().touch()
-    assert kernel_cache.is_warm()
-    monkeypatch.setattr("common.kernels.cache.processor", lambda: "another one")
-    assert not kernel_cache.is_warm()
-    assert {"common.json.scan", "shard.read.searcher", "coordinator.write.partitioning"} <= set(
-        kernel_cache.module_names()
-    )
