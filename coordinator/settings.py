@@ -34,7 +34,7 @@ from common.shard_settings import SECTION, ShardSettings
 
 _OTHER_VARIABLES = frozenset(
     f"{ENVIRONMENT_PREFIX}{name}"
-    for name in ("CONFIG_FILE", "FAULTS", "KERNELS", "KERNEL_CACHE", "KEY", "URL")
+    for name in ("CONFIG_FILE", "FAULTS", "KERNELS", "KERNEL_BUILD", "KERNEL_LEVELS", "KEY", "URL")
 )
 _TEST_PREFIX = f"{ENVIRONMENT_PREFIX}TEST_"
 

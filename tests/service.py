@@ -22,7 +22,7 @@ from urllib.parse import quote, urlencode
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 90
-"""A first start may have to fill the kernel cache."""
+"""A first start in a checkout may have to compile kernels."""
 
 
 class Reply(NamedTuple):

@@ -173,5 +173,5 @@ def test_every_file_has_its_line_in_the_page() -> None:
 def _check_variables(text: str) -> None:
     """Every FACETD_ variable that a file names is one."""
     known = {environment_name(name) for name in settings_module.all_names()}
-    known |= {"FACETD_CONFIG_FILE", "FACETD_KERNEL_CACHE"}
+    known |= {"FACETD_CONFIG_FILE", "FACETD_KERNEL_LEVELS"}
     assert set(re.findall(r"FACETD_[A-Z_]+", text)) <= known

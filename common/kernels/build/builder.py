@@ -31,7 +31,7 @@ from common.kernels import sources
 
 if TYPE_CHECKING:
     from common.kernels.build.front_end import FrontEnd
-    from common.kernels.build.machine_code import Level
+    from common.kernels.build.machine_code import ProcessorLevel
     from common.kernels.build.plan import Kernel, Plan
 
 KEPT_SECONDS: Final = 14 * 24 * 3600
@@ -122,7 +122,7 @@ class _Task:
 class _Build:
     """What one build has still to do."""
 
-    def __init__(self, plan: Plan, folder: Path, levels: Sequence[Level]) -> None:
+    def __init__(self, plan: Plan, folder: Path, levels: Sequence[ProcessorLevel]) -> None:
         self._plan = plan
         self._folder = folder
         self._levels = {level.suffix: level for level in levels}
@@ -217,7 +217,7 @@ class _Build:
 _worker: dict[str, Any] = {}
 
 
-def _start_worker(plan: Plan, folder: Path, levels: dict[str, Level]) -> None:
+def _start_worker(plan: Plan, folder: Path, levels: dict[str, ProcessorLevel]) -> None:
     """Prepare a process of the pool."""
     _worker.update(plan=plan, folder=folder, levels=levels, modules=plan.modules())
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from common.kernels import sources
 from common.kernels.build.front_end import read_entries, write
-from common.kernels.build.machine_code import Level
+from common.kernels.build.machine_code import ProcessorLevel
 from common.kernels.build.plan import Plan, key_of, tools_key
 
 _HERE: Final = Path(__file__).parent
@@ -72,7 +72,7 @@ def link(
     plan: Plan,
     folder: Path,
     objects: Sequence[Path],
-    levels: Sequence[Level],
+    levels: Sequence[ProcessorLevel],
     extension: Path,
     *,
     is_checked: bool,
@@ -124,7 +124,7 @@ def link(
         shutil.rmtree(work)
 
 
-def _table(plan: Plan, folder: Path, levels: Sequence[Level]) -> Iterator[str]:
+def _table(plan: Plan, folder: Path, levels: Sequence[ProcessorLevel]) -> Iterator[str]:
     """Yield the lines of the table of kernels."""
     from common.kernels import decorator
 

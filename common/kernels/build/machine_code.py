@@ -22,7 +22,7 @@ _SPEED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ProcessorLevel:
     """A kind of processors.
 
     Attributes:
@@ -34,15 +34,16 @@ class Level:
     suffix: str
 
 
-GENERIC: Final = Level("", "generic")
+GENERIC: Final = ProcessorLevel("", "generic")
 LEVELS: Final = {
-    name: Level(name, name.rpartition("-")[2]) for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+    name: ProcessorLevel(name, name.rpartition("-")[2])
+    for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 }
 
 _V3_FEATURES: Final = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
 
-def chosen_levels() -> list[Level]:
+def chosen_levels() -> list[ProcessorLevel]:
     """Return the levels that a build makes code for, the lowest first.
 
     Those that FACETD_KERNEL_LEVELS names ("x86-64-v2 x86-64-v3", for packages that others install),
@@ -57,7 +58,7 @@ def chosen_levels() -> list[Level]:
     return [LEVELS["x86-64-v3" if all(features[one] for one in _V3_FEATURES) else "x86-64-v2"]]
 
 
-def object_path(folder: Path, kernels: list[Kernel], level: Level) -> Path:
+def object_path(folder: Path, kernels: list[Kernel], level: ProcessorLevel) -> Path:
     """Return the file of the kernels of a module for a level."""
     key = key_of(
         Path(__file__).read_bytes(), level.name, tuple((one.name, one.full_key) for one in kernels)
@@ -65,7 +66,7 @@ def object_path(folder: Path, kernels: list[Kernel], level: Level) -> Path:
     return folder / f"{key}.o"
 
 
-def compile_module(plan: Plan, folder: Path, kernels: list[Kernel], level: Level) -> None:
+def compile_module(plan: Plan, folder: Path, kernels: list[Kernel], level: ProcessorLevel) -> None:
     """Leave the object file of a module's kernels in the folder; their results must be there."""
     linked = llvm.parse_assembly(memory_management())
     for name in plan.closure([one.name for one in kernels]):
@@ -86,7 +87,7 @@ def compile_module(plan: Plan, folder: Path, kernels: list[Kernel], level: Level
     write(object_path(folder, kernels, level), machine.emit_object(linked))
 
 
-def _machine(level: Level) -> Any:
+def _machine(level: ProcessorLevel) -> Any:
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(cpu=level.name, opt=_SPEED, reloc="pic", codemodel="small")
 
