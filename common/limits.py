@@ -129,6 +129,9 @@ class Limits:
     aliases_max: int = _limit(1_000, "aliases", "in one change of aliases, and altogether")
     snapshots_max: int = _limit(100, "snapshots", "each may be as large as the data")
     keys_max: int = _limit(1_000, "API keys", "all are in memory")
+    tenant_token_seconds_max: int = _limit(
+        86_400, "seconds", "a tenant token cannot be taken back, but with its parent key"
+    )
 
     # --- time and concurrency
     request_timeout_ms: int = _limit(10_000, "ms", "every request is answered within it")

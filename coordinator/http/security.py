@@ -13,6 +13,8 @@ Three questions, asked of every request in this order:
     fk_ 3f9a1c20d4e8 _ 7Jx…43 characters…Q       what the client has: id and secret, seen once
     keys: {"3f9a1c20d4e8": {"salt", "hash", "actions", "indexes", "expires", "filter", …}}
 
+Whoever has a key can sign tenant tokens with it (`tenant_tokens`), which are accepted like keys.
+
 The catalog holds a keyed BLAKE2 hash with a salt of its own; the secret has 256 random bits, so no
 slow hash is needed. Hashes are compared in constant time, for an unknown id as well.
 """
@@ -38,6 +40,7 @@ from multidict import istr
 
 from common.errors import Forbidden, InvalidRequest, NotFound, Unauthorized
 from common.query import Filter
+from coordinator.http.tenant_tokens import TOKEN, both, earlier, read_token, signing_key
 from coordinator.parameters.filter_parser import parse_filter
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ API_KEY_HEADER: Final = istr("X-API-Key")
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
 
+TENANTS_REMEMBERED_MAX: Final = 4_096
+"""Tenant tokens whose signature need not be checked again."""
 _TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
 _NO_SALT: Final = b"\0" * SALT_BYTES
 
@@ -81,6 +86,8 @@ class StoredKey(Struct, frozen=True):
     filter: str | None = None
     """Filter expression that every search with this key is narrowed by."""
     description: str = ""
+    signing: str | None = None
+    """Signs tenant tokens (see `tenant_tokens`); None: a key of an older version, which cannot."""
 
 
 class Caller(Struct, frozen=True):
@@ -124,7 +131,9 @@ class Guard:
         self._hosts = frozenset(
             name.lower() for name in ("localhost", settings.host, *settings.allowed_hosts)
         )
+        self._limits = settings.limits
         self._callers: dict[str, tuple[StoredKey, Caller]] = {}
+        self._tenants: dict[str, Caller] = {}
         self._take_keys()
         catalog.on_change(self._take_keys)
         # A method with a cache of its own: who asks names few hosts, an attacker many.
@@ -145,6 +154,7 @@ class Guard:
         section = self._catalog.section(SECTION)
         keys = {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
         self._callers = {id_: (key, _caller(id_, key)) for id_, key in keys.items()}
+        self._tenants.clear()
 
     # --- who asks
 
@@ -174,6 +184,8 @@ class Guard:
 
     def _caller_of(self, token: str) -> Caller:
         """Return whose token this is."""
+        if TOKEN.fullmatch(token):
+            return self._tenant(token)
         match = _TOKEN.fullmatch(token)
         id_, secret = match.groups() if match else ("", "")
         known = self._callers.get(id_)
@@ -185,6 +197,33 @@ class Guard:
         if caller.expires is not None and time.time() >= caller.expires:
             raise Unauthorized("the API key has expired; ask an operator for a new one")
         return caller
+
+    def _tenant(self, token: str) -> Caller:
+        """Return whose tenant token this is."""
+        caller = self._tenants.get(token)
+        if caller is None:
+            claims = read_token(token, self._signing_key, self._limits)
+            parent_key, parent = self._callers[claims.parent]
+            indexes = parent.indexes
+            if claims.indexes is not None:
+                indexes = _patterns(claims.indexes, parent_key.indexes)
+            caller = Caller(
+                parent.key_id,
+                parent.actions & frozenset(map(Action, claims.actions)),
+                indexes,
+                earlier(parent.expires, claims.expires),
+                both(parent.filter, claims.filter),
+            )
+            if len(self._tenants) >= TENANTS_REMEMBERED_MAX:
+                self._tenants.clear()
+            self._tenants[token] = caller
+        if caller.expires is not None and time.time() >= caller.expires:
+            raise Unauthorized("the tenant token, or its parent key, has expired; sign a new one")
+        return caller
+
+    def _signing_key(self, id_: str) -> str | None:
+        known = self._callers.get(id_)
+        return None if known is None else known[0].signing
 
     def check_action(self, caller: Caller, action: Action) -> None:
         """Refuse who may not do this.
@@ -321,10 +360,16 @@ def hash_secret(secret: str, salt: bytes) -> str:
 
 def _caller(id_: str, key: StoredKey) -> Caller:
     """Return what a key allows, prepared for requests."""
-    patterns = "|".join(map(_expression, key.indexes))
-    indexes = None if "*" in key.indexes else re.compile(patterns, re.DOTALL)
+    indexes = None if "*" in key.indexes else _patterns(key.indexes)
     condition = parse_filter(key.filter) if key.filter else None
     return Caller(id_, frozenset(key.actions), indexes, key.expires, condition)
+
+
+def _patterns(*groups: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the expression of names that have a pattern in each of the groups."""
+    *others, last = ("|".join(map(_expression, group)) for group in groups)
+    conditions = "".join(rf"(?=(?:{one})\Z)" for one in others)
+    return re.compile(f"{conditions}(?:{last})", re.DOTALL)
 
 
 def _expression(pattern: str) -> str:
@@ -390,6 +435,7 @@ def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey
         expires=_expiry(document),
         filter=condition,
         description=description,
+        signing=signing_key(f"fk_{id_}_{secret}"),
     )
     return id_, f"fk_{id_}_{secret}", stored
 

@@ -1,0 +1,143 @@
+"""Tenant tokens: short-lived keys that whoever has a key signs without asking us.
+
+    {"alg": "HS256", "typ": "JWT", "kid": "3f9a1c20d4e8"}        id of the parent key
+    {"exp": 1763798506, "filter": "tenant = 42", "indexes": ["films"], "actions": ["search"]}
+
+A JSON Web Token, signed with the SHA-256 (hexadecimal) of the whole parent key, which is all that
+the catalog keeps of it for this. A token allows what both it and its parent allow: actions and
+indexes of both, the filters of both, until the earlier end; it dies with its parent. It never
+allows to configure or administer, so it cannot make itself last longer. A claim that we do not know
+is refused: a misspelt "filter" must not mean everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from common.errors import InvalidRequest, Unauthorized
+from common.limits import Limits
+from common.query import And, Filter
+from coordinator.parameters.filter_parser import parse_filter
+
+CLAIMS: Final = ("exp", "iat", "nbf", "iss", "sub", "jti", "actions", "indexes", "filter")
+ACTIONS: Final = frozenset(("search", "write"))
+TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_PATTERNS_MAX: Final = 100
+_PATTERN_CHARS_MAX: Final = 64
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What a valid token says."""
+
+    parent: str
+    expires: float
+    actions: frozenset[str]
+    indexes: tuple[str, ...] | None
+    filter: Filter | None
+
+
+def signing_key(token: str) -> str:
+    """Return what signs the tenant tokens of a key."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def read_token(token: str, key_of: Callable[[str], str | None], limits: Limits) -> Claims:
+    """Check a token and return what it says.
+
+    Args:
+        token: as sent.
+        key_of: returns the signing key of a parent key's id; None where there is none.
+        limits: of a token's time and its filter.
+
+    Raises:
+        Unauthorized: it is not valid; the message says why.
+    """
+    import jwt  # not needed until somebody has such a token
+
+    try:
+        parent = jwt.get_unverified_header(token).get("kid")
+        secret = key_of(parent) if isinstance(parent, str) else None
+        if secret is None:
+            raise Unauthorized(
+                "the tenant token's kid is not the id of a key that can sign; sign with a key that "
+                "this service made, fk_<kid>_…"
+            )
+        claims = jwt.decode(
+            token,
+            secret,
+            algorithms=["HS256"],
+            options={"require": ["exp"], "verify_aud": False, "verify_iss": False},
+        )
+    except jwt.ExpiredSignatureError:
+        raise Unauthorized("the tenant token has expired; sign a new one") from None
+    except (jwt.InvalidTokenError, ValueError, OverflowError) as error:
+        raise Unauthorized(
+            f"the tenant token is not valid ({error}); sign it by HS256 with the SHA-256 of the "
+            "parent key, in hexadecimal"
+        ) from None
+    assert isinstance(parent, str)
+    return _checked(parent, claims, limits)
+
+
+def _checked(parent: str, claims: Mapping[str, Any], limits: Limits) -> Claims:
+    """Read the claims of a token whose signature is right."""
+    for name in claims:
+        if name not in CLAIMS:
+            raise _wrong(f"has an unknown claim {name[:40]!r}; known are {', '.join(CLAIMS)}")
+    expires = float(claims["exp"])
+    if expires - time.time() > limits.tenant_token_seconds_max:
+        raise _wrong(
+            f"may be valid for {limits.shown('tenant_token_seconds_max')} seconds from now"
+        )
+    actions = claims.get("actions", ["search"])
+    if not isinstance(actions, list) or not actions or not set(map(str, actions)) <= ACTIONS:
+        raise _wrong(f"must have actions that are some of {', '.join(sorted(ACTIONS))}")
+    indexes = claims.get("indexes")
+    if indexes is not None and not _are_patterns(indexes):
+        raise _wrong("must have indexes that are a list of names or patterns")
+    expression = claims.get("filter")
+    condition = None
+    if expression is not None:
+        if not isinstance(expression, str) or not expression.strip():
+            raise _wrong("must have a filter that is an expression such as 'tenant = 42'")
+        try:
+            condition = parse_filter(expression, limits)
+        except InvalidRequest as error:
+            raise _wrong(f"has a wrong filter: {error.message}") from None
+    return Claims(
+        parent,
+        expires,
+        frozenset(actions),
+        None if indexes is None else tuple(indexes),
+        condition,
+    )
+
+
+def _are_patterns(indexes: object) -> bool:
+    return (
+        isinstance(indexes, list)
+        and 1 <= len(indexes) <= _PATTERNS_MAX
+        and all(isinstance(one, str) and 1 <= len(one) <= _PATTERN_CHARS_MAX for one in indexes)
+    )
+
+
+def _wrong(message: str) -> Unauthorized:
+    return Unauthorized(f"the tenant token {message}")
+
+
+def both(one: Filter | None, other: Filter | None) -> Filter | None:
+    """Return the filter that passes what both pass."""
+    if one is None or other is None:
+        return other if one is None else one
+    return And((one, other))
+
+
+def earlier(one: float | None, other: float) -> float:
+    """Return the earlier of two moments; None is never."""
+    return other if one is None else min(one, other)
