@@ -6,6 +6,7 @@
     indexes     status, configure, alias, delete, snapshots, open
     keys        keys create, list, remove
     copies      backup, restore, check, rebuild, reshard
+    mcp         mcp
     shell       config, completion, man
 
 Progress and remarks go to stderr, results to stdout. Exit status: 0 done, 1 failed, 2 wrong use.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import click
 
-from coordinator.cli import copies, indexes, items, keys, loading, processes, shell
+from coordinator.cli import copies, indexes, items, keys, loading, mcp, processes, shell
 from coordinator.cli.group import CommandGroup
 
 _COMMANDS = (
@@ -25,6 +26,7 @@ _COMMANDS = (
     *(indexes.status, indexes.configure, indexes.alias, indexes.delete, indexes.snapshots),
     indexes.open_,
     keys.keys,
+    mcp.mcp,
     *(copies.backup, copies.restore, copies.check, copies.rebuild, copies.reshard),
     *(shell.config, shell.completion, shell.man),
 )

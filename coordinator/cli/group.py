@@ -18,7 +18,7 @@ SECTIONS: Final = (
     ("Run a service", ("demo", "serve", "coordinator", "shard")),
     ("Items", ("load", "search", "export", "import")),
     ("Indexes", ("status", "configure", "alias", "delete", "open")),
-    ("Access", ("keys",)),
+    ("Access", ("keys", "mcp")),
     ("Copies", ("backup", "restore", "snapshots")),
     ("Data at rest", ("check", "rebuild", "reshard")),
     ("This program", ("config", "completion", "man")),

@@ -1,0 +1,37 @@
+"""The command that serves the Model Context Protocol."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.clients.http_client import find_url
+
+
+@click.command()
+@click.option(
+    "--allow-writes",
+    is_flag=True,
+    help="Also offer tools that add and remove items. Without it nothing can be changed.",
+)
+@with_service
+def mcp(service: ServiceOptions, allow_writes: bool) -> None:
+    """Serve the Model Context Protocol, for language models, on stdin and stdout.
+
+    It reads from a running service with the rights of the API key or tenant token. Needs the extra
+    mcp: pip install 'facetd[mcp]'.
+    """
+    from facetd import AsyncClient
+
+    try:
+        from facetd.mcp import create_server
+    except ModuleNotFoundError as error:
+        if error.name not in ("mcp", "pydantic"):
+            raise
+        raise click.ClickException("this needs the extra mcp: pip install 'facetd[mcp]'") from None
+    settings = service.settings()
+    url = find_url(service.named_url, settings.data_dir, settings.host, settings.port)
+    key = service.key or os.environ.get("FACETD_KEY") or None
+    create_server(AsyncClient(url, key), allows_writes=allow_writes).run("stdio")
