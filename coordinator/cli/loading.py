@@ -1,133 +1,440 @@
-"""The command that loads items."""
+"""The command that loads items: read, show what was found, send, show what is durable, propose."""
 
 from __future__ import annotations
 
 import json
-import os
+import re
+import secrets
 import sys
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, Final
+from urllib.parse import urlsplit
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from coordinator.cli.indexes import read_object
 from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.sources import databases, formats
+from coordinator.cli.sources.source import Source, SourceError, Wishes
+from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
 
-READ_BYTES = 256 * 1024
+POLL_SECONDS: Final = 0.2
+"""Between two looks at how far the service is."""
+
+
+def _pairs(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Read options of the form NAME=VALUE."""
+    pairs = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not name or not equals or not value:
+            raise click.BadParameter(f"{text!r} is not {parameter.metavar}")
+        pairs[name] = value
+    return pairs
 
 
 @click.command()
-@click.argument("file", type=click.File("rb"))
-@click.option("--index", required=True, help="Load into this index; it is made if it is new.")
+@click.argument("file")
+@click.option(
+    "--index",
+    metavar="NAME",
+    help="Load into this index, which is made if it is new.  [default: the name of FILE]",
+)
+@click.option("--id-field", metavar="FIELD", help="Take the items' ids from this field.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(formats.FORMATS),
+    help="Read FILE as this, whatever it is called.",
+)
+@click.option(
+    "--type",
+    "kinds",
+    multiple=True,
+    metavar="FIELD=KIND",
+    callback=_pairs,
+    help="Read a column of CSV as text, integer, number, boolean or json. Can be repeated.",
+)
+@click.option(
+    "--split",
+    "separators",
+    multiple=True,
+    metavar="FIELD=SEPARATOR",
+    callback=_pairs,
+    help="Read the cells of a column of CSV as lists, for example tags=|. Can be repeated.",
+)
+@click.option("--delimiter", metavar="CHARACTER", help="Read cells that this one divides.")
+@click.option("--encoding", help="Read text of this encoding, for example latin-1.")
+@click.option("--query", metavar="SQL", help="Load the rows that a database gives for this.")
+@click.option("--table", metavar="NAME", help="Load all rows of this table of a database.")
 @click.option(
     "--config",
     "configuration",
     type=click.File("rb"),
     help="Configure the index by this JSON file first.",
 )
+@click.option(
+    "--configure",
+    "proposing",
+    type=click.Choice(["ask", "auto", "none"]),
+    default="ask",
+    show_default=True,
+    help="Apply the configuration that is proposed for a new index: after a question (on a "
+    "terminal), at once, or not.",
+)
 @click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
+@click.option("--dry-run", is_flag=True, help="Show what would be loaded, and load nothing.")
 @with_service
 def load(
     service: ServiceOptions,
-    file: BinaryIO,
-    index: str,
+    file: str,
+    index: str | None,
+    id_field: str | None,
+    style: str | None,
+    kinds: dict[str, str],
+    separators: dict[str, str],
+    delimiter: str | None,
+    encoding: str | None,
+    query: str | None,
+    table: str | None,
     configuration: BinaryIO | None,
+    proposing: str,
     skip_bad: bool,
+    dry_run: bool,
 ) -> None:
-    """Load FILE (JSON array or one item a line; also .gz and .br; - for stdin)."""
-    client = service.client()
-    if configuration is not None:
-        client.configure(index, read_object(configuration))
+    r"""Load FILE into an index.
+
+    FILE is CSV, TSV, JSON (an array, or one item a line), Parquet or SQLite, also compressed (.gz,
+    .zst, .br); an address (https://…) of one; - for stdin; or a database: postgres://… or mysql://…
+    with --query or --table.
+
+    Nothing is stored unless all of it is good (or --skip-bad is given). Items whose id exists
+    replace it.
+
+    \b
+    facetd load books.csv
+    facetd load https://example.org/books.json.gz --index books --id-field isbn
+    facetd load shop.db --query "SELECT * FROM product" --index products
+    """
+    if delimiter is not None:
+        delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+        if len(delimiter) != 1:
+            raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
+    wishes = Wishes(style, encoding, delimiter, id_field, kinds, separators, query, table)
+    name = index or index_name(file, table)
+    document = read_object(configuration) if configuration is not None else None
+    try:
+        source = formats.read(file, wishes)
+        _show_columns(source)
+        _refuse_bad_rows(source, skip_bad)
+        if dry_run:
+            return
+        client = service.client()
+        is_new = not _exists(client, name)
+        result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
+    except SourceError as error:
+        raise ClientError(str(error)) from error
+    _show_result(name, source, result)
+    if is_new and document is None:
+        offer_configuration(client, name, proposing)
+
+
+def index_name(file: str, table: str | None) -> str:
+    """Return a name for the index of what is loaded.
+
+    Raises:
+        UsageError: there is nothing to name it after.
+    """
+    if table is not None:
+        stem = table.rpartition(".")[2]
+    elif file == "-" or databases.is_database(file):
+        raise click.UsageError("name the --index to load into")
     else:
-        _make_if_new(client, index)
-    num_bytes, encoding = _size_and_encoding(file)
-    with _Progress(num_bytes) as progress:
-        result = client.load(
-            index,
-            progress.follow(file),
-            skips_bad=skip_bad,
-            num_bytes=num_bytes,
-            encoding=encoding,
+        stem = PurePosixPath(urlsplit(file).path if "://" in file else file).name.partition(".")[0]
+    cleaned = re.sub(r"[^\w.-]+", "-", stem).strip("-._").lower()
+    if not cleaned:
+        raise click.UsageError("name the --index to load into")
+    return cleaned
+
+
+# --- what was found
+
+
+def _show_columns(source: Source) -> None:
+    """Show the columns and their kinds, before anything is sent."""
+    if not source.columns:
+        return
+    out = console(is_error=True)
+    rows = "" if source.num_items is None else f"{_counted(source.num_items, 'row')}, "
+    out.print(Text(f"{source.name}: {rows}{_counted(len(source.columns), 'column')}"))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("column", "kind", "for example"):
+        table.add_column(heading)
+    for column in source.columns:
+        table.add_row(Text(column.name), Text(column.kind), Text(column.example, "dim"))
+    out.print(table)
+
+
+def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
+    """Raise if there are rows that cannot become items, and they are not to be left out."""
+    if not source.num_bad:
+        return
+    lines = [f"  {row.place}: {row.message}" for row in source.bad_rows]
+    more = source.num_bad - len(lines)
+    if more > 0:
+        lines.append(f"  and {more:,} more")
+    listed = "\n".join(lines)
+    if not skips_bad:
+        raise SourceError(
+            f"{source.name} has {_counted(source.num_bad, 'bad row')}; nothing was stored\n"
+            f"{listed}\n--skip-bad leaves such rows out"
         )
-        progress.finish(result)
-    click.echo(json.dumps(result, ensure_ascii=False))
+    click.echo(f"facetd: left out are\n{listed}", err=True)
 
 
-def _make_if_new(client: Client, index: str) -> None:
-    """Create an index that does not exist."""
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+# --- sending
+
+
+def _exists(client: Client, index: str) -> bool:
+    """Return whether there is an index."""
     try:
-        client.request("GET", f"{index_path(index)}/configuration")
+        client.request("GET", f"{index_path(index)}/status")
+    except ClientError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def _send(
+    client: Client,
+    index: str,
+    source: Source,
+    document: dict[str, Any] | None,
+    *,
+    is_new: bool,
+    skips_bad: bool,
+) -> dict[str, Any]:
+    """Send everything; an index that was made for it does not outlive a refusal."""
+    if document is not None or is_new:
+        client.configure(index, document or {})
+    request_id = f"load-{secrets.token_hex(8)}"
+    try:
+        with _Progress(client, request_id, source.num_items) as progress:
+            result: dict[str, Any] = client.load(
+                index, progress.follow(source.pieces()), skips_bad=skips_bad, request_id=request_id
+            )
+            progress.finish(result)
+    except BaseException as error:
+        if is_new:
+            _remove_if_empty(client, index)
+        if isinstance(error, ClientError):
+            raise _placed(error, source) from error
+        raise
+    return result
+
+
+def _remove_if_empty(client: Client, index: str) -> None:
+    """Remove the index that was made for a load, unless some of it was stored after all."""
+    try:
+        if client.request("GET", index_path(index))["items"] == 0:
+            client.request("DELETE", index_path(index))
     except ClientError:
-        client.configure(index, {})
+        pass  # what ended the load is what the user should read
 
 
-def _size_and_encoding(file: BinaryIO) -> tuple[int | None, str | None]:
-    """Return the size of a file, if it is one, and how it is compressed (by its name)."""
-    name = str(getattr(file, "name", ""))
-    encoding = "gzip" if name.endswith(".gz") else "br" if name.endswith(".br") else None
-    try:
-        size = os.fstat(file.fileno()).st_size if file.seekable() else None
-    except (OSError, ValueError):
-        size = None
-    return size, encoding
+def _placed(error: ClientError, source: Source) -> ClientError:
+    """Name the lines of an error as they stand in what was read."""
+    errors = error.details.get("errors")
+    if not source.columns or not errors:
+        return error
+    lines = [
+        f"  {source.place_of(int(one['line']))}: {_without_place(str(one['message']))}"
+        for one in errors
+        if "line" in one
+    ]
+    num_bad = error.details.get("rejected", len(lines))
+    more = [f"  and {num_bad - len(lines):,} more"] if num_bad > len(lines) else []
+    message = "\n".join(
+        [f"{source.name} has bad rows; nothing was stored ({error.code})", *lines, *more]
+    )
+    return ClientError(message, status=error.status, code=error.code, details=error.details)
+
+
+def _without_place(message: str) -> str:
+    """Return a message without the line and byte of what was sent."""
+    return re.sub(r"^(line|item) \d+, byte \d+: ", "", message)
+
+
+def _show_result(index: str, source: Source, result: dict[str, Any]) -> None:
+    """Print what became of the items: a sentence on a terminal, else JSON."""
+    result["rejected"] += source.num_bad
+    for one in result["errors"]:
+        if "line" in one and source.columns:
+            one["place"] = source.place_of(int(one["line"]))
+    if not sys.stdout.isatty():
+        click.echo(json.dumps(result, ensure_ascii=False))
+        return
+    parts = [
+        f"{result[name]:,} {name}" for name in ("created", "updated", "rejected") if result[name]
+    ]
+    click.echo(f"{index}: {', '.join(parts) or 'no items'}")
+    for one in result["errors"]:
+        click.echo(f"  {one.get('place', '')} {one['message']}".rstrip())
 
 
 class _Progress:
-    """A progress bar on stderr, where that is a terminal."""
+    """A bar over what is durable, on stderr, where that is a terminal.
 
-    def __init__(self, num_bytes: int | None) -> None:
+    Sending is quick, and nothing is stored before all was sent and found good; so the bar is that
+    of the service's own count, and what was sent stands beside it as a figure.
+
+    Args:
+        client: of the service.
+        request_id: of the load.
+        num_items: how many there are, if known; else the service knows when it has read them.
+    """
+
+    def __init__(self, client: Client, request_id: str, num_items: int | None) -> None:
+        self._client = client
+        self._request_id = request_id
+        self._num_items = num_items
+        self._num_sent = 0
+        self._is_done = threading.Event()
         self._bar: Any = None
         self._task: Any = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> _Progress:
         if sys.stderr.isatty():
-            from rich.console import Console
             from rich.progress import (
                 BarColumn,
-                DownloadColumn,
+                MofNCompleteColumn,
                 Progress,
-                SpinnerColumn,
                 TextColumn,
                 TimeRemainingColumn,
-                TransferSpeedColumn,
             )
 
             self._bar = Progress(
-                SpinnerColumn(),
                 TextColumn("{task.description}"),
                 BarColumn(),
-                DownloadColumn(),
-                TransferSpeedColumn(),
+                MofNCompleteColumn(),
+                TextColumn("stored"),
                 TimeRemainingColumn(),
-                console=Console(stderr=True),
+                console=console(is_error=True),
             )
-            self._task = self._bar.add_task("sending", total=num_bytes)
-
-    def __enter__(self) -> _Progress:
-        if self._bar is not None:
+            self._task = self._bar.add_task("sending", total=self._num_items)
             self._bar.start()
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_done.set()
+        if self._thread is not None:
+            self._thread.join(2 * POLL_SECONDS)
         if self._bar is not None:
             self._bar.stop()
 
-    def follow(self, file: BinaryIO) -> Iterator[bytes]:
-        """Read a file in pieces, and show how far it is."""
-        while piece := file.read(READ_BYTES):
+    def follow(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass pieces on, and count them."""
+        for piece in pieces:
             yield piece
-            if self._bar is not None:
-                self._bar.advance(self._task, len(piece))
-        if self._bar is not None:
-            self._bar.update(self._task, description="writing")
+            self._num_sent += len(piece)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Show the rate and what was rejected."""
-        if self._bar is None:
-            return
-        self._bar.update(self._task, description="done")
-        seconds = self._bar.tasks[0].elapsed or 1e-9
-        num_items = result.get("created", 0) + result.get("updated", 0)
-        self._bar.console.print(
-            f"{num_items:,} items in {seconds:.1f} s ({num_items / seconds:,.0f}/s), "
-            f"{result.get('rejected', 0):,} rejected"
+        """Show that all is stored."""
+        self._is_done.set()
+        if self._bar is not None:
+            stored = result["created"] + result["updated"]
+            self._bar.update(self._task, completed=stored, total=stored, description="done")
+
+    def _watch(self) -> None:
+        """Ask the service how far it is, until the load is over."""
+        while not self._is_done.wait(POLL_SECONDS):
+            try:
+                loads = self._client.request("GET", "/_loads")["loads"]
+            except ClientError:
+                continue
+            for one in loads:
+                if one["id"] == self._request_id and not self._is_done.is_set():
+                    self._show(one)
+
+    def _show(self, load: dict[str, Any]) -> None:
+        """Show what the service says."""
+        if load["state"] == "storing":
+            total = load["items_read"]
+            description = "storing"
+        else:
+            total = self._num_items
+            description = f"sent {bytes_text(self._num_sent)}, checked {load['items_read']:,}"
+        self._bar.update(
+            self._task, completed=load["items_stored"], total=total, description=description
         )
+
+
+# --- the proposal
+
+
+def offer_configuration(
+    client: Client,
+    index: str,
+    proposing: str,
+    *,
+    read_key: Callable[[], str] | None = None,
+) -> None:
+    """Propose a configuration for a new index, and apply it if that is wanted.
+
+    Args:
+        client: of the service.
+        index: that was loaded.
+        proposing: "ask" (on a terminal, one keystroke), "auto" or "none".
+        read_key: waits for a keystroke.
+    """
+    if proposing == "none":
+        return
+    found = client.request("GET", f"{index_path(index)}/proposal")
+    document = found["configuration"]
+    if not document:
+        return
+    by_name = {field["name"]: field for field in found["fields"]}
+    facets = [by_name[name] for name in document.get("aggregations", {})]
+    lines = [f"  facet   {_facet_line(field)}" for field in facets]
+    if "searchable_fields" in document:
+        lines.append(f"  search  {', '.join(document['searchable_fields'])}")
+    click.echo(f"facetd: proposed for {index}:\n" + "\n".join(lines), err=True)
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if proposing == "ask" and not is_terminal and read_key is None:
+        click.echo(
+            f"facetd: apply it with --configure auto, or set facets with facetd configure {index}",
+            err=True,
+        )
+        return
+    if proposing == "ask":
+        click.echo("Apply it? [Y/n] ", nl=False, err=True)
+        key = (read_key or click.getchar)()
+        click.echo(key if key.isprintable() else "", err=True)
+        if key not in ("y", "Y", "\r", "\n", " "):
+            return
+    body = json.dumps(document).encode()
+    client.request("PATCH", f"{index_path(index)}/configuration", body)
+    click.echo(f"facetd: configured; facetd open {index} shows it", err=True)
+
+
+def _facet_line(field: dict[str, Any]) -> str:
+    """Return what a proposed facet is, in a line."""
+    if field["kind"] == "number" and field["role"] == "range":
+        return f"{field['name']}  (numbers from {field['min']:g} to {field['max']:g})"
+    examples = ", ".join(str(value) for value in field["examples"])
+    return f"{field['name']}  ({field['values']:,} values: {examples})"

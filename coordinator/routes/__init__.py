@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.http.routing import Route
-from coordinator.routes import algolia, indexes, items, operations, pages, search
+from coordinator.routes import algolia, indexes, items, operations, pages, proposal, search
 
 ROUTES: Final[tuple[Route, ...]] = (
     *search.ROUTES,
     *items.ROUTES,
     *indexes.ROUTES,
+    *proposal.ROUTES,
     *operations.ROUTES,
     *algolia.ROUTES,
     *pages.ROUTES,

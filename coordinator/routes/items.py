@@ -216,8 +216,15 @@ async def load(services: Services, request: Request) -> Response:
         request.index,
         request.body_chunks(limits, "bulk_body_bytes_max"),
         skips_bad=on_error == "skip",
+        request_id=request.request_id,
     )
     return write_answer("indexed", result)
+
+
+async def list_loads(services: Services, request: Request) -> Response:
+    """Answer `GET /_loads`: how far the bulk loads are that run now."""
+    loads = [load for load in services.ingest.loads if request.caller.may_use(load.index)]
+    return json_answer({"loads": [load.shown() for load in loads]})
 
 
 def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
@@ -497,6 +504,16 @@ ROUTES: Final = (
         is_change=True,
         tag="items",
         document={"answer": "WriteAnswer", "query": {"on_error": {"enum": ["fail", "skip"]}}},
+    ),
+    Route(
+        "GET",
+        "/_loads",
+        list_loads,
+        "How far the bulk loads are that run now; each is named by its X-Request-Id.",
+        Action.WRITE,
+        is_admitted=False,
+        tag="items",
+        document={"answer": "Document"},
     ),
     Route(
         "GET",

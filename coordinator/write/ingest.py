@@ -53,6 +53,7 @@ from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, 
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.configuration_change import changes, merged, removals
+from coordinator.write.load_progress import LoadProgress
 from coordinator.write.partitioning import divide_operations
 from coordinator.write.spool import Spool
 from coordinator.write.write_queue import (
@@ -121,6 +122,9 @@ class Ingest:
         cluster: the shards.
         catalog: the indexes.
         settings: sizes and times.
+
+    Attributes:
+        loads: bulk loads that run now, oldest first.
     """
 
     def __init__(self, cluster: Cluster, catalog: Catalog, settings: Settings) -> None:
@@ -132,6 +136,7 @@ class Ingest:
         self._queues: dict[int, WriteQueue] = {}
         self._configuring = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.loads: list[LoadProgress] = []
         cluster.on_state(lambda shard: self._look_for_sources())
 
     # --- items
@@ -272,7 +277,12 @@ class Ingest:
     # --- bulk
 
     async def bulk(
-        self, index: Index, chunks: AsyncIterator[bytes], *, skips_bad: bool = False
+        self,
+        index: Index,
+        chunks: AsyncIterator[bytes],
+        *,
+        skips_bad: bool = False,
+        request_id: str = "",
     ) -> WriteResult:
         """Load a body of any size: a JSON array, or newline-delimited JSON.
 
@@ -282,6 +292,7 @@ class Ingest:
             index: where to.
             chunks: the body, decompressed; an exception from it means that the body is cut off.
             skips_bad: write the good items although there are bad ones.
+            request_id: by which `loads` tells of it.
 
         Returns:
             Counts, and the errors of the bad ones.
@@ -293,23 +304,27 @@ class Ingest:
         """
         self._queue(index)  # the index is still there
         spool = await asyncio.to_thread(Spool, self._spool_folder)
+        progress = LoadProgress(index.name, request_id)
+        self.loads.append(progress)
         is_handed_over = False
         try:
-            errors = await self._spool_body(index, chunks, spool)
+            errors = await self._spool_body(index, chunks, spool, progress)
             if not skips_bad:
                 errors.raise_if_any()
             # The rest happens whether or not the client still waits for it.
-            writing = self._start(self._write_spool(index, spool))
+            writing = self._start(self._write_spool(index, spool, progress))
+            writing.add_done_callback(lambda _: self.loads.remove(progress))
             is_handed_over = True
             result: WriteResult = await asyncio.shield(writing)
         finally:
             if not is_handed_over:
                 spool.close()
+                self.loads.remove(progress)
         result.rejected, result.errors = errors.num, errors.listed
         return result
 
     async def _spool_body(
-        self, index: Index, chunks: AsyncIterator[bytes], spool: Spool
+        self, index: Index, chunks: AsyncIterator[bytes], spool: Spool, progress: LoadProgress
     ) -> _Errors:
         """Read, scan and spool a body; the next bytes are received while a thread scans."""
         scanner = ItemScanner(index.configuration.facets, self._limits)
@@ -319,6 +334,7 @@ class Ingest:
             for scanned in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
                 errors.add(scanned)
                 spool.append(scanned)
+            progress.items_read, progress.items_rejected = spool.num_items, errors.num
 
         gathered: list[bytes] = []
         num_gathered = 0
@@ -327,6 +343,7 @@ class Ingest:
             async for chunk in chunks:
                 gathered.append(chunk)
                 num_gathered += len(chunk)
+                progress.bytes_received += len(chunk)
                 if num_gathered >= SCAN_BYTES:
                     if scanning is not None:
                         await scanning
@@ -340,7 +357,7 @@ class Ingest:
         await asyncio.to_thread(scan, b"".join(gathered), True)
         return errors
 
-    async def _write_spool(self, index: Index, spool: Spool) -> WriteResult:
+    async def _write_spool(self, index: Index, spool: Spool, progress: LoadProgress) -> WriteResult:
         """Write what was spooled, group after group."""
         settings, num_shards = self._settings, self._cluster.num_shards
         # A configuration change may hold writes for long; a bulk waits for it.
@@ -348,6 +365,12 @@ class Ingest:
         result = WriteResult(seq=self._cluster.horizon(index.number))
         under_way: deque[asyncio.Task[Applied]] = deque()
         stretches = spool.stretches(settings.group_bytes * num_shards, settings.group_operations)
+
+        progress.is_storing = True
+
+        async def confirm_oldest() -> None:
+            result.add(await under_way.popleft())
+            progress.items_stored = result.created + result.updated
 
         def next_batch() -> tuple[Items, Any] | None:
             items = next(stretches, None)
@@ -363,9 +386,9 @@ class Ingest:
                 under_way.append(asyncio.create_task(write))
                 del read, items, parts, batch, write
                 if len(under_way) >= BULK_BATCHES_MAX:
-                    result.add(await under_way.popleft())
+                    await confirm_oldest()
             while under_way:
-                result.add(await under_way.popleft())
+                await confirm_oldest()
         except ServiceError as error:
             written = await asyncio.gather(*under_way, return_exceptions=True)
             for applied in written:

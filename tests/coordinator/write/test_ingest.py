@@ -446,6 +446,31 @@ class TestBulk:
         assert result.seq == service.cluster.horizon(index.number) >= 7
         assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
 
+    async def test_a_load_tells_how_far_it_is(self, make_service: MakeService) -> None:
+        service = await make_service(2, group_bytes=65_536)
+        index = await service.configure()
+        body = _lines([{"id": i, "text": "x" * 1000} for i in range(1000)])
+        loading = asyncio.create_task(
+            service.ingest.bulk(index, _chunks(body, 100_000), request_id="mine")
+        )
+        seen = []
+        while not loading.done():
+            await asyncio.sleep(0)
+            seen += [load.shown() for load in service.ingest.loads]
+        await loading
+        assert service.ingest.loads == []
+        assert {(one["id"], one["index"]) for one in seen} == {("mine", "films")}
+        for name in ("bytes_received", "items_read", "items_stored"):
+            numbers = [one[name] for one in seen]
+            assert numbers == sorted(numbers)
+        assert seen[-1]["bytes_received"] == len(body)
+        assert {one["items_stored"] for one in seen if one["state"] == "receiving"} == {0}
+        stored = {one["items_stored"] for one in seen if one["state"] == "storing"}
+        assert len(stored) > 2, "the groups that are durable, one after the other"
+        with pytest.raises(InvalidRequest):
+            await service.ingest.bulk(index, _chunks(b"{"))
+        assert service.ingest.loads == []
+
     async def test_items_without_ids_keep_their_order_too(self, make_service: MakeService) -> None:
         service = await make_service(3, group_bytes=65_536)
         index = await service.configure()

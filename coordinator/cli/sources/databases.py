@@ -1,0 +1,191 @@
+"""Databases: the rows of a query or a table.
+
+    shop.db                                SQLite, with the library that Python has
+    postgres://user:password@host/shop     PostgreSQL, with the extra facetd[postgres] (psycopg)
+    mysql://user:password@host/shop        MySQL and MariaDB, with the extra facetd[mysql] (PyMySQL)
+
+Rows are streamed: a result larger than memory is no problem.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from coordinator.cli.sources.rows import id_name, to_items
+from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, shown
+
+ROWS_AT_ONCE: Final = 1_000
+SCHEMES: Final = ("postgres", "postgresql", "mysql", "mariadb", "sqlite")
+
+Rows = Callable[[str], Iterator[tuple[list[str], list[Any]]]]
+"""From a query to rows: names of the columns, and their values."""
+
+
+def is_database(name: str) -> bool:
+    """Return whether a name is the address of a database."""
+    return urlsplit(name).scheme in SCHEMES and "://" in name
+
+
+def without_password(url: str) -> str:
+    """Return an address as it may be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return url.replace(f":{parts.password}@", ":…@", 1)
+
+
+def read(name: str, wishes: Wishes) -> Source:
+    """Open a database by its address.
+
+    Raises:
+        SourceError: its library is not there, it cannot be reached, or the query is wrong.
+    """
+    scheme = urlsplit(name).scheme
+    if scheme == "sqlite":
+        return read_sqlite(unquote(name.removeprefix("sqlite://")), wishes)
+    query = _query(wishes, '"' if scheme.startswith("postgres") else "`", name)
+    fetch = _postgres(name) if scheme.startswith("postgres") else _mysql(name)
+    return _source(without_password(name), fetch, query, wishes)
+
+
+def read_sqlite(path: str, wishes: Wishes) -> Source:
+    """Open a SQLite file; with a single table, that one is meant."""
+
+    def connect() -> sqlite3.Connection:
+        try:
+            return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        except sqlite3.Error as error:
+            raise SourceError(f"cannot open {path}: {error}") from error
+
+    def fetch(query: str) -> Iterator[tuple[list[str], list[Any]]]:
+        connection = connect()
+        try:
+            cursor = connection.execute(query)
+            if cursor.description is None:
+                raise SourceError(f"this query gives no rows: {query}")
+            names = [column[0] for column in cursor.description]
+            for row in cursor:
+                yield names, list(row)
+        except sqlite3.Error as error:
+            raise SourceError(f"{path}: {error}") from error
+        finally:
+            connection.close()
+
+    if wishes.query is None and wishes.table is None:
+        listing = (
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+            "AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+        tables = [str(row[0]) for _, row in fetch(listing)]
+        if len(tables) != 1:
+            known = ", ".join(tables) or "none"
+            raise SourceError(f"name a --table of {path}, or a --query; its tables are {known}")
+        quoted = _quoted(tables[0], '"')
+        return _source(path, fetch, f"SELECT * FROM {quoted}", wishes)
+    return _source(path, fetch, _query(wishes, '"', path), wishes)
+
+
+def _query(wishes: Wishes, quote: str, name: str) -> str:
+    """Return the query that the command line gives."""
+    if wishes.query is not None:
+        return wishes.query
+    if wishes.table is None:
+        raise SourceError(f"name a --table of {without_password(name)}, or a --query")
+    return "SELECT * FROM " + ".".join(_quoted(part, quote) for part in wishes.table.split("."))
+
+
+def _quoted(name: str, quote: str) -> str:
+    return f"{quote}{name.replace(quote, quote * 2)}{quote}"
+
+
+def _source(name: str, fetch: Rows, query: str, wishes: Wishes) -> Source:
+    """Look at the first row, and return all of them as items."""
+    rows = fetch(query)
+    first = next(rows, None)
+    names = [] if first is None else first[0]
+    for one in names:
+        if names.count(one) > 1:
+            raise SourceError(f"two columns are called {one!r}; rename one in the query: … AS name")
+    id_column = id_name(names, wishes.id_field, "the result") if names else None
+
+    def items() -> Iterator[bytes]:
+        mappings = (dict(zip(names, values, strict=True)) for _, values in fetch(query))
+        return to_items(mappings, id_column)
+
+    rows_close = getattr(rows, "close", None)
+    if rows_close is not None:
+        rows_close()
+    columns = [
+        Column(
+            one,
+            f"{type(value).__name__}{', the id' if one == id_column else ''}",
+            0,
+            shown("" if value is None else value),
+        )
+        for one, value in zip(names, [] if first is None else first[1], strict=True)
+    ]
+    return Source(name, items, columns, place_of=lambda number: f"row {number}")
+
+
+def _postgres(url: str) -> Rows:
+    """Return what fetches rows from PostgreSQL: by a cursor of the server, in one transaction."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise SourceError(
+            "PostgreSQL needs a library that is not installed: pip install 'facetd[postgres]'"
+        ) from error
+
+    def fetch(query: str) -> Iterator[tuple[list[str], list[Any]]]:
+        try:
+            with psycopg.connect(url) as connection, connection.cursor("facetd") as cursor:
+                cursor.itersize = ROWS_AT_ONCE
+                cursor.execute(query.encode())
+                names: list[str] = []
+                for row in cursor:
+                    names = names or [column.name for column in cursor.description or ()]
+                    yield names, list(row)
+        except psycopg.Error as error:
+            raise SourceError(f"{without_password(url)}: {str(error).strip()}") from error
+
+    return fetch
+
+
+def _mysql(url: str) -> Rows:
+    """Return what fetches rows from MySQL: unbuffered."""
+    try:
+        import pymysql
+        from pymysql.cursors import SSCursor
+    except ImportError as error:
+        raise SourceError(
+            "MySQL needs a library that is not installed: pip install 'facetd[mysql]'"
+        ) from error
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+
+    def fetch(query: str) -> Iterator[tuple[list[str], list[Any]]]:
+        try:
+            connection = pymysql.connect(
+                host=parts.hostname or "localhost",
+                port=parts.port or 3306,
+                user=unquote(parts.username or "") or None,
+                password=unquote(parts.password or ""),
+                database=unquote(parts.path.lstrip("/")) or None,
+                unix_socket=options.get("unix_socket"),
+                charset="utf8mb4",
+            )
+            try:
+                with connection.cursor(SSCursor) as cursor:
+                    cursor.execute(query)
+                    names = [column[0] for column in cursor.description or ()]
+                    for row in cursor:
+                        yield names, list(row)
+            finally:
+                connection.close()
+        except pymysql.MySQLError as error:
+            raise SourceError(f"{without_password(url)}: {error.args[-1]}") from error
+
+    return fetch

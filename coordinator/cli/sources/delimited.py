@@ -1,0 +1,247 @@
+"""CSV and TSV: read twice, first to find the kinds of the columns, then to make items.
+
+    id;name;tags                        {"id":1,"name":"Sea","tags":["a","b"]}
+    1;Sea;a|b            ─────────▶
+    2;"Land; dry";                      {"id":2,"name":"Land; dry"}
+
+All rows are looked at, so a code that begins with a zero in the last row makes its column text. A
+row with more or fewer cells than the header is bad, and named by its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from array import array
+from collections.abc import Iterator
+from typing import Final
+
+import orjson
+
+from coordinator.cli.sources.cells import CHECKS, CONVERTERS, KINDS, ColumnKind
+from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, Opened
+from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, shown
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+CELL_CHARS_MAX: Final = 16 * 1024 * 1024
+"""Of one cell: as long as an item may be."""
+PIECE_BYTES: Final = 256 * 1024
+
+
+def read(opened: Opened, wishes: Wishes) -> Source:
+    """Inspect a file of delimited cells.
+
+    Raises:
+        SourceError: it is none, or not of the encoding.
+    """
+    csv.field_size_limit(CELL_CHARS_MAX)
+    table = _Table(opened, wishes)
+    source = Source(opened.name, table.pieces)
+    table.inspect(source)
+    return source
+
+
+class _Table:
+    """One file, and what is known of its columns."""
+
+    def __init__(self, opened: Opened, wishes: Wishes) -> None:
+        self._opened = opened
+        self._wishes = wishes
+        self._encoding = wishes.encoding or _encoding(opened)
+        self._delimiter = wishes.delimiter or self._find_delimiter()
+        self._names: list[str] = []
+        self._kinds: list[str] = []
+        self._id_column: int | None = None
+        self._bad: set[int] = set()
+        """Numbers of rows that are left out, from 0."""
+        self._lines = array("q")
+        """Line of each row that becomes an item."""
+
+    def inspect(self, source: Source) -> None:
+        """Find names and kinds, and the rows that cannot become items."""
+        rows = self._rows()
+        self._names = self._read_header(next(rows, None))
+        wishes = self._wishes
+        found = [ColumnKind() for _ in self._names]
+        self._id_column = self._find_id()
+        width = len(self._names)
+        wanted = [wishes.kinds.get(name) for name in self._names]
+        lines: list[int] = []
+        for number, (line, row) in enumerate(rows):
+            message = None
+            if len(row) != width:
+                message = (
+                    f"{len(row)} cells, and the header has {width}; quote a cell that has "
+                    f"{_shown_delimiter(self._delimiter)} or a line break in it"
+                )
+            elif self._id_column is not None and not row[self._id_column].strip():
+                message = f"{self._names[self._id_column]} is empty, and it is to be the id"
+            else:
+                for cell, column, kind in zip(row, found, wanted, strict=True):
+                    column.add(cell)
+                    text = cell.strip()
+                    if kind is not None and text and not CHECKS[kind](text):
+                        message = f"{shown(text)!r} is no {kind}"
+            if message is None:
+                lines.append(line)
+            else:
+                self._bad.add(number)
+                source.note_bad(f"line {line}", message)
+        self._lines = array("q", lines)
+        for name, column, kind in zip(self._names, found, wanted, strict=True):
+            self._kinds.append(kind or ("list" if name in wishes.separators else column.kind))
+        if self._id_column is not None and not found[self._id_column].can_be_id:
+            self._kinds[self._id_column] = "text"
+        source.columns = [
+            Column(
+                "id" if i == self._id_column and name.lower() == "id" else name,
+                f"{kind}, the id" if i == self._id_column else kind,
+                column.num_filled,
+                shown(column.example),
+            )
+            for i, (name, kind, column) in enumerate(
+                zip(self._names, self._kinds, found, strict=True)
+            )
+        ]
+        source.num_items = len(self._lines)
+        source.place_of = self._place_of
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the items, one a line."""
+        rows = self._rows()
+        next(rows)
+        makers = []
+        for i, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
+            separator = self._wishes.separators.get(name)
+            is_id = i == self._id_column
+            names = ["id", *([name] if name.lower() != "id" else [])] if is_id else [name]
+            makers.append((i, names, CONVERTERS.get(kind), separator))
+        piece = bytearray()
+        for number, (_, row) in enumerate(rows):
+            if number in self._bad:
+                continue
+            item = {}
+            for i, names, convert, separator in makers:
+                cell = row[i]
+                if not cell or cell.isspace():
+                    continue
+                if separator is not None:
+                    value: object = [one.strip() for one in cell.split(separator) if one.strip()]
+                else:
+                    assert convert is not None
+                    value = convert(cell)
+                for name in names:
+                    item[name] = value
+            piece += orjson.dumps(item)
+            piece += b"\n"
+            if len(piece) >= PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
+        if piece:
+            yield bytes(piece)
+
+    def _place_of(self, number: int) -> str:
+        """Return the line of the file from which the n-th item (from 1) was made."""
+        if 1 <= number <= len(self._lines):
+            return f"line {self._lines[number - 1]}"
+        return f"item {number}"
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows that are not empty, each with the line on which it begins."""
+        stream = self._opened.open()
+        line = 1
+        try:
+            with io.TextIOWrapper(stream, encoding=self._encoding, newline="") as text:
+                reader = csv.reader(text, delimiter=self._delimiter, strict=True)
+                for row in reader:
+                    if row:
+                        yield line, row
+                    line = reader.line_num + 1
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{self._opened.name} is not {self._encoding} near line {line}; name its encoding, "
+                "for example --encoding latin-1"
+            ) from error
+        except csv.Error as error:
+            raise SourceError(f"{self._opened.name}, line {line}: {error}") from error
+        except BROKEN as error:
+            raise SourceError(f"{self._opened.name} is cut off or damaged: {error}") from error
+
+    def _read_header(self, row: tuple[int, list[str]] | None) -> list[str]:
+        """Return the names of the columns."""
+        if row is None:
+            raise SourceError(f"{self._opened.name} is empty; its first line must name the columns")
+        line, cells = row
+        names = [cell.strip() for cell in cells]
+        for i, name in enumerate(names, 1):
+            if not name:
+                raise SourceError(
+                    f"{self._opened.name}, line {line}: column {i} has no name; the first line "
+                    "must name the columns"
+                )
+            if names.count(name) > 1:
+                raise SourceError(
+                    f"{self._opened.name}, line {line}: two columns are called {name!r}; give "
+                    "each a name of its own"
+                )
+        for what, given in (
+            ("--type", self._wishes.kinds),
+            ("--split", self._wishes.separators),
+        ):
+            for name in given:
+                self._check_name(what, name, names)
+        for kind in self._wishes.kinds.values():
+            if kind not in KINDS:
+                raise SourceError(f"--type: {kind!r} is none of {', '.join(KINDS)}")
+        if self._wishes.id_field is not None:
+            self._check_name("--id-field", self._wishes.id_field, names)
+        return names
+
+    def _check_name(self, option: str, name: str, names: list[str]) -> None:
+        if name not in names:
+            raise SourceError(
+                f"{option}: {self._opened.name} has no column {name!r}; its columns are "
+                f"{', '.join(names)}"
+            )
+
+    def _find_id(self) -> int | None:
+        """Return the column whose cells are the items' ids."""
+        if self._wishes.id_field is not None:
+            return self._names.index(self._wishes.id_field)
+        named = [i for i, name in enumerate(self._names) if name.lower() == "id"]
+        return named[0] if len(named) == 1 else None
+
+    def _find_delimiter(self) -> str:
+        """Return the delimiter that divides the first rows most alike."""
+        if self._opened.file_name.lower().endswith((".tsv", ".tab")):
+            return "\t"
+        with self._opened.open() as stream:
+            start = stream.read(PEEK_BYTES)
+        text = start.decode(self._encoding, "replace")
+        best, best_score = ",", 0.0
+        for delimiter in DELIMITERS:
+            try:
+                rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+            except csv.Error:
+                continue
+            rows = rows[:-1] if len(start) == PEEK_BYTES and len(rows) > 1 else rows
+            if not rows or len(rows[0]) < 2:
+                continue
+            width = len(rows[0])
+            score = sum(len(row) == width for row in rows) / len(rows) * min(width, 20)
+            if score > best_score:
+                best, best_score = delimiter, score
+        return best
+
+
+def _encoding(opened: Opened) -> str:
+    """Return the encoding that a byte order mark says, or UTF-8."""
+    with opened.open() as stream:
+        start = stream.read(4)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    return "utf-8-sig" if start.startswith(b"\xef\xbb\xbf") else "utf-8"
+
+
+def _shown_delimiter(delimiter: str) -> str:
+    return "a tab" if delimiter == "\t" else f"a {delimiter!r}"

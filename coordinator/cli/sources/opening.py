@@ -1,0 +1,243 @@
+"""Opening what is named: a file, an address, stdin; decompressed by what its first bytes say.
+
+    -                          stdin
+    https://host/books.csv.gz  fetched
+    books.json.zst             read
+
+Formats that are read twice (to find the types first) are opened twice; what can be read only once
+waits in a temporary file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+import weakref
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO, Final, cast
+from urllib.parse import unquote, urlsplit
+
+import brotli
+import zstandard
+
+from coordinator.cli.sources.source import SourceError
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
+_SUFFIXES: Final = (".gz", ".zst", ".zstd", ".br")
+PEEK_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 256 * 1024
+URL_SECONDS: Final = 60.0
+BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, brotli.error)
+"""What reading compressed bytes raises when they are cut off or no such stream."""
+
+
+class Opened:
+    """Something that can be read from its beginning, more than once.
+
+    Attributes:
+        name: as the user gave it; "stdin" for -.
+        file_name: without folders and without the suffix of a compression.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = "stdin" if name == "-" else name
+        self._is_stdin = name == "-"
+        path = unquote(urlsplit(name).path) if is_url(name) else name
+        self.file_name = PurePosixPath(path).name if name != "-" else ""
+        for suffix in _SUFFIXES:
+            self.file_name = self.file_name.removesuffix(suffix)
+        self._is_brotli = path.endswith(".br")
+        self._temporary: IO[bytes] | None = None
+
+    def open(self) -> BinaryIO:
+        """Return the decompressed bytes, from the beginning.
+
+        Raises:
+            SourceError: it is not there, or cannot be fetched.
+        """
+        if self._temporary is not None:
+            self._temporary.seek(0)
+            return self._decompressed(cast(BinaryIO, self._temporary))
+        if self._is_stdin:
+            return self._decompressed(self._keep(sys.stdin.buffer))
+        if is_url(self.name):
+            return self._decompressed(self._keep(_fetch(self.name)))
+        try:
+            return self._decompressed(Path(self.name).open("rb"))
+        except OSError as error:
+            raise SourceError(f"cannot read {self.name}: {error.strerror}") from error
+
+    def open_once(self) -> BinaryIO:
+        """Return the decompressed bytes, which need no second reading."""
+        if self._temporary is None and self._is_stdin:
+            return self._decompressed(sys.stdin.buffer)
+        if self._temporary is None and is_url(self.name):
+            return self._decompressed(_fetch(self.name))
+        return self.open()
+
+    def plain_path(self) -> Path:
+        """Return a file with the decompressed bytes, for libraries that read files."""
+        with self.open() as stream:
+            is_file = isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO)
+            return (
+                Path(self.name) if is_file and self._temporary is None else self._unpacked(stream)
+            )
+
+    def _unpacked(self, stream: BinaryIO) -> Path:
+        """Copy to a named temporary file, which goes with this process."""
+        unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - lives as we do
+        weakref.finalize(self, unpacked.close)
+        shutil.copyfileobj(stream, unpacked, READ_BYTES)
+        unpacked.flush()
+        return Path(unpacked.name)
+
+    def _keep(self, stream: BinaryIO) -> BinaryIO:
+        """Keep what can be read only once, and return it."""
+        self._temporary = tempfile.TemporaryFile()  # noqa: SIM115 - lives as we do
+        weakref.finalize(self, self._temporary.close)
+        shutil.copyfileobj(stream, self._temporary, READ_BYTES)
+        self._temporary.seek(0)
+        return cast(BinaryIO, self._temporary)
+
+    def _decompressed(self, stream: BinaryIO) -> BinaryIO:
+        """Return what a stream holds once it is decompressed."""
+        buffered = _unclosed(stream) if stream is self._temporary else stream
+        if not isinstance(buffered, io.BufferedReader):
+            buffered = io.BufferedReader(cast(io.RawIOBase, buffered), PEEK_BYTES)
+        start = buffered.peek(4)[:4]
+        raw: Any
+        if start[:2] == _GZIP:
+            raw = gzip.GzipFile(fileobj=buffered)
+        elif start == _ZSTANDARD:
+            raw = _Zstandard(buffered)
+        elif self._is_brotli:
+            raw = _Brotli(buffered)
+        else:
+            return buffered
+        return _Decompressed(raw, buffered)
+
+
+class _Decompressed(io.BufferedReader):
+    """Decompressed bytes; closes what they come from as well."""
+
+    def __init__(self, raw: Any, compressed: BinaryIO) -> None:
+        super().__init__(raw, PEEK_BYTES)
+        self._compressed = compressed
+
+    def close(self) -> None:
+        super().close()
+        self._compressed.close()
+
+
+class _Unclosed(io.RawIOBase):
+    """A stream that stays open when its reader is closed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._stream.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _unclosed(stream: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, _Unclosed(stream))
+
+
+class _Inflated(io.RawIOBase):
+    """A compressed stream, piece by piece; its end must be where the format says.
+
+    The reader of `zstandard` itself takes a file that is cut off for a shorter one.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            piece = self._stream.read(READ_BYTES)
+            if not piece:
+                if not self.is_complete():
+                    raise EOFError("the compressed stream ends too early")
+                return 0
+            self._ready = self.inflate(piece)
+        taken = self._ready[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._ready = self._ready[len(taken) :]
+        return len(taken)
+
+    def inflate(self, piece: bytes) -> bytes:
+        """Decompress the next bytes."""
+        raise NotImplementedError
+
+    def is_complete(self) -> bool:
+        """Return whether the stream may end here."""
+        raise NotImplementedError
+
+
+class _Brotli(_Inflated):
+    """A brotli stream."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(stream)
+        self._decompressor = brotli.Decompressor()
+
+    def inflate(self, piece: bytes) -> bytes:
+        return bytes(self._decompressor.process(piece))
+
+    def is_complete(self) -> bool:
+        return bool(self._decompressor.is_finished())
+
+
+class _Zstandard(_Inflated):
+    """Zstandard frames, one after the other."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(stream)
+        self._frame: Any = None
+
+    def inflate(self, piece: bytes) -> bytes:
+        found = []
+        while piece:
+            if self._frame is None:
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            found.append(self._frame.decompress(piece))
+            piece = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = None
+        return b"".join(found)
+
+    def is_complete(self) -> bool:
+        return self._frame is None
+
+
+def is_url(name: str) -> bool:
+    """Return whether a name is an address to be fetched."""
+    return name.startswith(("http://", "https://"))
+
+
+def _fetch(url: str) -> BinaryIO:
+    """Begin to fetch an address."""
+    request = urllib.request.Request(url, headers={"User-Agent": "facetd"})
+    try:
+        return cast(BinaryIO, urllib.request.urlopen(request, timeout=URL_SECONDS))
+    except urllib.error.HTTPError as error:
+        raise SourceError(f"{url} answers {error.code} {error.reason}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise SourceError(f"cannot fetch {url}: {reason}") from error

@@ -1,0 +1,57 @@
+"""Parquet: the types stand in the file. Needs the extra `facetd[parquet]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from coordinator.cli.sources.opening import Opened
+from coordinator.cli.sources.rows import id_name, to_items
+from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, shown
+
+ROWS_AT_ONCE: Final = 4_096
+
+
+def read(opened: Opened, wishes: Wishes) -> Source:
+    """Open a Parquet file.
+
+    Raises:
+        SourceError: the library is not there, or the file is none.
+    """
+    try:
+        from pyarrow import ArrowInvalid
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise SourceError(
+            "Parquet needs a library that is not installed: pip install 'facetd[parquet]'"
+        ) from error
+    path = opened.plain_path()
+    try:
+        file = ParquetFile(path)
+    except (ArrowInvalid, OSError) as error:
+        raise SourceError(f"{opened.name} is no Parquet file: {error}") from error
+    schema = file.schema_arrow
+    names = list(schema.names)
+    id_column = id_name(names, wishes.id_field, opened.name)
+
+    def rows(opened: Opened = opened) -> Iterator[dict[str, Any]]:  # its file lives as it does
+        for batch in file.iter_batches(ROWS_AT_ONCE):
+            yield from batch.to_pylist()
+
+    first = next(rows(), {})
+    columns = [
+        Column(
+            name,
+            f"{schema.field(name).type}{', the id' if name == id_column else ''}",
+            file.metadata.num_rows,
+            shown(first.get(name, "")),
+        )
+        for name in names
+    ]
+    return Source(
+        opened.name,
+        lambda: to_items(rows(), id_column),
+        columns,
+        num_items=file.metadata.num_rows,
+        place_of=lambda number: f"row {number}",
+    )

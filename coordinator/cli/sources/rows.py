@@ -1,0 +1,84 @@
+"""Rows of typed values (Parquet, databases) as items.
+
+What JSON has no form for becomes the nearest one: dates as ISO texts, decimals as numbers, UUIDs as
+texts. Nulls, numbers that are not finite, and bytes are left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from coordinator.cli.sources.source import SourceError
+
+PIECE_BYTES: Final = 256 * 1024
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it; None for what is left out."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        if not value.is_finite():
+            return None
+        return plain(int(value)) if value == value.to_integral_value() else float(value)
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        members = {str(name): plain(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in members.items() if inner is not None}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [inner for inner in map(plain, value) if inner is not None]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return None
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    return str(value)
+
+
+def id_name(names: Sequence[str], wanted: str | None, what: str) -> str | None:
+    """Return the column whose values are the ids.
+
+    Raises:
+        SourceError: there is no column of the wanted name.
+    """
+    if wanted is not None:
+        if wanted not in names:
+            raise SourceError(
+                f"--id-field: {what} has no column {wanted!r}; its columns are {', '.join(names)}"
+            )
+        return wanted
+    named = [name for name in names if name.lower() == "id"]
+    return named[0] if len(named) == 1 else None
+
+
+def to_items(rows: Iterable[Mapping[str, Any]], id_column: str | None) -> Iterator[bytes]:
+    """Yield rows as items, one a line, in pieces."""
+    piece = bytearray()
+    for row in rows:
+        item = plain(row)
+        if id_column is not None and id_column in item:
+            value = item[id_column]
+            is_id = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+            item["id"] = value if is_id or isinstance(value, str) else str(value)
+            if id_column.lower() == "id" and id_column != "id":
+                del item[id_column]
+        piece += orjson.dumps(item)
+        piece += b"\n"
+        if len(piece) >= PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)

@@ -1,0 +1,303 @@
+"""A configuration proposed from the items of an index: what would make a good facet (pure).
+
+    sample of items ─▶ per field: kinds, share, values, examples ─▶ role ─▶ configuration, ranges
+
+    facet   few values that come again and again: a category, a brand, tags, yes or no
+    range   numbers or dates of many values: counted by intervals
+    title   what an item is called: searched with a higher weight
+    text    other texts: searched
+    key     different in every item: ids, codes
+    link    addresses of pages and images: neither searched nor counted
+
+Values with no hits are hidden, lists are conjunctive (hits have every chosen value), single values
+disjunctive (any of them). Figures are those of the sample; nothing is decided by them alone that a
+person could not change afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, log10
+from typing import Any, Final
+
+FACETS_MAX: Final = 12
+"""Facets proposed, the best first; more are a wall to who looks at them."""
+
+VALUE_CHARS_MAX: Final = 60
+"""A longer value is a text to be read, not one to be chosen."""
+
+REPEATED_MIN: Final = 2.0
+"""How often a value must come on average to be worth choosing."""
+
+FIELDS_MAX: Final = 200
+"""Fields looked at; items of more have names that are data."""
+
+NAME_BYTES_MAX: Final = 128
+"""A longer path cannot be shown, and may be longer than a configuration takes."""
+
+SEARCHED_MAX: Final = 30
+"""Fields proposed to be searched."""
+
+NUMBERS_AS_VALUES_MAX: Final = 12
+"""Up to so many, numbers are listed one by one (stars, doors); beyond, by intervals."""
+
+INTERVALS: Final = 10
+_STEP_MIN: Final = 1e-9
+_STEP_MAX: Final = 1e15
+_TITLES: Final = ("title", "name", "label", "headline", "subject", "product", "question")
+_DATE: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?", re.ASCII)
+_LINK: Final = re.compile(r"(https?|ftp)://|data:|[\w./-]+\.(jpe?g|png|gif|webp|svg|html?)$", re.I)
+_KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|slug|hash|url)$")
+_NEVER_DESCENDED: Final = 4
+"""Depth of nested objects that is looked at."""
+
+
+@dataclass(slots=True)
+class _Field:
+    """What a sample says about one field."""
+
+    num_items: int = 0
+    num_values: int = 0
+    num_lists: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    values: Counter[Any] = field(default_factory=Counter)
+    num_dates: int = 0
+    num_links: int = 0
+    num_chars: int = 0
+    longest: int = 0
+    least: float | None = None
+    greatest: float | None = None
+
+    def add(self, value: Any) -> None:
+        """Count one scalar value."""
+        kind = _kind(value)
+        self.kinds[kind] += 1
+        self.num_values += 1
+        self.values[value if kind != "boolean" else str(value).lower()] += 1
+        if kind == "text":
+            self.num_chars += len(value)
+            self.longest = max(self.longest, len(value))
+            self.num_dates += _DATE.fullmatch(value) is not None
+            self.num_links += _LINK.match(value) is not None
+        elif kind == "number":
+            self.least = value if self.least is None else min(self.least, value)
+            self.greatest = value if self.greatest is None else max(self.greatest, value)
+
+    @property
+    def kind(self) -> str:
+        """The kind of most values; a date is a text that is written like one."""
+        kind = self.kinds.most_common(1)[0][0]
+        return "date" if kind == "text" and self.num_dates > 0.9 * self.num_values else kind
+
+    @property
+    def repeats(self) -> float:
+        """How often a value comes on average."""
+        return self.num_values / len(self.values)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, (int, float)) else "text"
+
+
+def propose(
+    items: Sequence[Mapping[str, Any]],
+    num_items: int,
+    configuration: Mapping[str, Any],
+    cardinalities: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """Return what is proposed for an index.
+
+    Args:
+        items: a sample of it, parsed.
+        num_items: in the index.
+        configuration: its document as it is; what it names is not proposed again.
+        cardinalities: exact numbers of values, of fields for which they are known.
+
+    Returns:
+        `fields` (each with kind, figures, role), the `configuration` to be merged, `ranges` for the
+        parameter `facet_ranges`, and how large the sample was.
+    """
+    fields: dict[str, _Field] = {}
+    for item in items:
+        for path in _collect(fields, item, "", 0):
+            fields[path].num_items += 1
+    roles = {path: _role(path, one, len(items)) for path, one in fields.items()}
+    title = _title(fields, roles)
+    if title is not None:
+        roles[title] = "title"
+    proposed = _configuration(fields, roles, configuration)
+    ranges = {
+        path: _range(one)
+        for path, one in fields.items()
+        if roles[path] == "range" and (one.kind == "date" or _STEP_MIN < _step(one) < _STEP_MAX)
+    }
+    ranges = dict(sorted(ranges.items(), key=lambda one: -fields[one[0]].num_items)[:FACETS_MAX])
+    known = cardinalities or {}
+    return {
+        "items": num_items,
+        "sampled": len(items),
+        "fields": [
+            {
+                "name": path,
+                "kind": one.kind,
+                "role": roles[path],
+                "share": round(one.num_items / len(items), 4),
+                "values": known.get(path, len(one.values)),
+                "is_list": one.num_lists > 0,
+                "examples": [value for value, _ in one.values.most_common(3)],
+                **(
+                    {"min": one.least, "max": one.greatest}
+                    if one.kind == "number" and one.least is not None
+                    else {}
+                ),
+            }
+            for path, one in sorted(fields.items())
+            if one.num_values
+        ],
+        "configuration": proposed,
+        "ranges": ranges,
+    }
+
+
+def _collect(
+    fields: dict[str, _Field], item: Mapping[str, Any], prefix: str, depth: int
+) -> Iterator[str]:
+    """Count the values of an item; yields the paths that it has."""
+    for name, value in item.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            if depth < _NEVER_DESCENDED:
+                yield from _collect(fields, value, f"{path}.", depth + 1)
+            continue
+        values = value if isinstance(value, list) else [value]
+        scalars = [one for one in values if one is not None and not isinstance(one, (dict, list))]
+        scalars = [one for one in scalars if one != ""]
+        if not scalars:
+            continue
+        if path not in fields:
+            if len(fields) >= FIELDS_MAX or len(path.encode()) > NAME_BYTES_MAX:
+                continue
+            fields[path] = _Field()
+        one = fields[path]
+        one.num_lists += isinstance(value, list)
+        for scalar in scalars:
+            one.add(scalar)
+        yield path
+
+
+def _role(path: str, one: _Field, num_items: int) -> str:
+    """Return what a field is good for."""
+    kind = one.kind
+    if path == "id" or (_KEY_NAME.search(path) and one.repeats < REPEATED_MIN):
+        return "key"
+    if kind == "boolean":
+        return "facet"
+    if kind in ("number", "date"):
+        if kind == "number" and len(one.values) <= NUMBERS_AS_VALUES_MAX and one.repeats > 1.5:
+            return "facet"
+        return "range"
+    if one.num_links > 0.5 * one.num_values:
+        return "link"
+    is_short = one.longest <= 2 * VALUE_CHARS_MAX
+    is_short = is_short and one.num_chars <= VALUE_CHARS_MAX * one.num_values
+    if is_short and one.repeats >= REPEATED_MIN and (len(one.values) > 1 or one.num_lists):
+        return "facet"
+    if is_short and len(one.values) == 1 < num_items:
+        return "key"  # the same everywhere: it divides nothing
+    return "text"
+
+
+def _title(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None:
+    """Return the field that says what an item is called."""
+    texts = [path for path, role in roles.items() if role == "text" and not fields[path].num_lists]
+    for name in _TITLES:
+        for path in texts:
+            if path.lower() == name:
+                return path
+    named = [path for path in texts if any(name in path.lower() for name in _TITLES)]
+    return named[0] if named else None
+
+
+def _configuration(
+    fields: Mapping[str, _Field], roles: Mapping[str, str], document: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings to be merged into a configuration."""
+    proposed: dict[str, Any] = {}
+    known = document.get("aggregations") or {}
+    choosable = [
+        path
+        for path, role in roles.items()
+        if role == "facet" or (role == "range" and _step(fields[path]) > 0)
+    ]
+    choosable.sort(key=lambda path: -_worth(fields[path], roles[path]))
+    facets = {
+        path: _facet(fields[path], roles[path])
+        for path in choosable[:FACETS_MAX]
+        if path not in known
+    }
+    if facets:
+        proposed["aggregations"] = facets
+    texts = [
+        path
+        for path, role in roles.items()
+        if role in ("text", "facet") and _has_text(fields[path])
+    ]
+    titles = [path for path, role in roles.items() if role == "title"]
+    is_named = {"searchable_fields", "searchableFields"} & document.keys()
+    if titles and not is_named and all("^" not in path for path in (*titles, *texts)):
+        proposed["searchable_fields"] = [*(f"{path}^3" for path in titles), *texts][:SEARCHED_MAX]
+    return proposed
+
+
+def _has_text(one: _Field) -> bool:
+    return one.kind == "text"
+
+
+def _worth(one: _Field, role: str) -> float:
+    """Return how good a facet a field makes: it divides all items, into neither 1 nor 1,000."""
+    num_values = len(one.values)
+    size = 1.0 if 2 <= num_values <= 200 else 0.5
+    return one.num_items * size * (0.7 if role == "range" else 1.0)
+
+
+def _facet(one: _Field, role: str) -> dict[str, Any]:
+    """Return the settings of a facet."""
+    settings: dict[str, Any] = {"conjunction": one.num_lists > 0, "hide_zero_doc_count": True}
+    if one.kind == "number":
+        settings["show_facet_stats"] = True
+        if role == "facet":
+            settings["sort"] = "key"
+    return settings
+
+
+def _step(one: _Field) -> float:
+    """Return the width of a tenth of what a field's numbers cover."""
+    if one.least is None or one.greatest is None:
+        return 0.0
+    return one.greatest / INTERVALS - one.least / INTERVALS
+
+
+def _range(one: _Field) -> dict[str, Any]:
+    """Return intervals that divide a field into about ten parts, as people write them."""
+    if one.kind == "date":
+        years = {str(value)[:4] for value in one.values}
+        return {"calendar": "year" if len(years) > 2 else "month"}
+    step = _step(one)
+    unit = 10.0 ** floor(log10(step))
+    interval = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= step)
+    if isinstance(one.least, int) and isinstance(one.greatest, int):
+        interval = max(1, round(interval))
+    return {"interval": int(interval) if interval >= 1 else interval}
+
+
+def spread_pages(num_items: int, per_page: int, pages_max: int) -> Iterable[int]:
+    """Return the numbers of pages (from 1) that are spread evenly over an index."""
+    num_pages = -(-num_items // per_page)
+    if num_pages <= pages_max:
+        return range(1, num_pages + 1)
+    return sorted({1 + num_pages * i // pages_max for i in range(pages_max)})

@@ -1,0 +1,71 @@
+"""The proposal of a configuration: what the items of an index would be good for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from coordinator.http.responses import Response, json_answer
+from coordinator.http.routing import Route
+from coordinator.http.security import Action
+from coordinator.parameters.parse import parse_search
+from coordinator.parameters.raw import query_parameters
+from coordinator.read.proposal import propose, spread_pages
+from coordinator.routes.items import refuse_unknown
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+    from coordinator.read.results import SearchResult
+
+SAMPLE_ITEMS: Final = 2_000
+SAMPLE_BYTES: Final = 8 * 1024 * 1024
+SAMPLE_PAGES: Final = 20
+PAGE_BYTES: Final = 1024 * 1024
+
+
+async def proposal(services: Services, request: Request) -> Response:
+    """Answer `GET /{index}/proposal`: looks at a sample, spread over the whole index."""
+    refuse_unknown(query_parameters(request.query_string), ())
+    index = request.index
+    limits = services.settings.limits
+
+    async def page(number: int, per_page: int) -> SearchResult:
+        raw: dict[str, Any] = {"page": number, "per_page": per_page, "facet_fields": []}
+        parameters = parse_search(raw, index.configuration, limits)
+        return await services.search.search(index, parameters)
+
+    first = await page(1, 10)
+    items = list(first.items)
+    # As many on a page as fit, by the size of the first ones.
+    mean = sum(map(len, items)) // max(len(items), 1) + 1
+    per_page = max(1, min(PAGE_BYTES // mean, SAMPLE_ITEMS // SAMPLE_PAGES, limits.per_page_max))
+    num_bytes = 0
+    if first.total > len(items):
+        items = []
+        for number in spread_pages(first.total, per_page, SAMPLE_PAGES):
+            if num_bytes > SAMPLE_BYTES:
+                break
+            found = (await page(number, per_page)).items
+            items += found
+            num_bytes += sum(map(len, found))
+    document = await asyncio.to_thread(
+        lambda: propose([orjson.loads(item) for item in items], first.total, index.document)
+    )
+    return json_answer(document)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/{index}/proposal",
+        proposal,
+        "A configuration proposed from the items: kinds of fields, and what makes a good facet.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+)

@@ -1,0 +1,324 @@
+"""What a source reads: each format, compressed or not, from a file, an address or a database."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import functools
+import gzip
+import http.server
+import io
+import json
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import brotli
+import pytest
+import zstandard
+
+from coordinator.cli.sources import databases, formats
+from coordinator.cli.sources.cells import ColumnKind
+from coordinator.cli.sources.rows import plain
+from coordinator.cli.sources.source import Source, SourceError, Wishes
+
+BOOKS = "id,title,year,price,new,zip,misc\n"
+BOOKS += '1,"Sea, the\nsea",1978,9.5,true,01234,"[1,2]"\n'
+BOOKS += "2,Dune,1965,7,False,90210,\n"
+ITEMS = [
+    {"id": 1, "title": "Sea, the\nsea", "year": 1978, "price": 9.5, "new": True, "zip": "01234",
+     "misc": [1, 2]},
+    {"id": 2, "title": "Dune", "year": 1965, "price": 7.0, "new": False, "zip": "90210"},
+]  # fmt: skip
+
+
+def items_of(source: Source) -> list[Any]:
+    content = b"".join(source.pieces())
+    if content.lstrip()[:1] == b"[":
+        return list(json.loads(content))
+    return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+
+def write(path: Path, content: str | bytes) -> str:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def read(tmp_path: Path, content: str | bytes, name: str = "a.csv", **wishes: Any) -> Source:
+    return formats.read(write(tmp_path / name, content), Wishes(**wishes))
+
+
+class TestCsv:
+    def test_kinds_are_found_over_the_whole_file(self, tmp_path: Path) -> None:
+        source = read(tmp_path, BOOKS)
+        assert items_of(source) == ITEMS
+        kinds = {column.name: column.kind for column in source.columns}
+        assert kinds == {
+            "id": "integer, the id",
+            "title": "text",
+            "year": "integer",
+            "price": "number",
+            "new": "boolean",
+            "zip": "text",
+            "misc": "json",
+        }
+        assert source.num_items == 2
+
+    @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+    def test_delimiters_are_found(self, tmp_path: Path, delimiter: str) -> None:
+        content = "a,b,c\n1,x y,2\n3,z,4\n".replace(",", delimiter)
+        assert items_of(read(tmp_path, content))[0] == {"a": 1, "b": "x y", "c": 2}
+
+    def test_tsv_and_a_delimiter_by_option(self, tmp_path: Path) -> None:
+        assert items_of(read(tmp_path, "a\tb,c\n1\t2\n", "x.tsv")) == [{"a": 1, "b,c": 2}]
+        assert items_of(read(tmp_path, "a:b\n1:2\n", delimiter=":")) == [{"a": 1, "b": 2}]
+
+    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+    def test_byte_order_marks(self, tmp_path: Path, encoding: str) -> None:
+        assert items_of(read(tmp_path, "é,b\nü,2\n".encode(encoding))) == [{"é": "ü", "b": 2}]
+
+    def test_other_encodings_are_named(self, tmp_path: Path) -> None:
+        content = "a,b\né,2\n".encode("latin-1")
+        with pytest.raises(SourceError, match="name its encoding, for example --encoding latin-1"):
+            read(tmp_path, content)
+        assert items_of(read(tmp_path, content, encoding="latin-1")) == [{"a": "é", "b": 2}]
+
+    def test_ids_of_another_column(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "isbn,t\n0123,a\n9,b\n", id_field="isbn")
+        assert items_of(source) == [
+            {"id": "0123", "isbn": "0123", "t": "a"},
+            {"id": "9", "isbn": "9", "t": "b"},
+        ]
+        assert items_of(read(tmp_path, "ID,t\n-1,a\n"))[0] == {"id": "-1", "t": "a"}
+
+    def test_kinds_and_lists_by_option(self, tmp_path: Path) -> None:
+        source = read(tmp_path, "a,b\n1,x | y|\n2,\n", kinds={"a": "text"}, separators={"b": "|"})
+        assert items_of(source) == [{"a": "1", "b": ["x", "y"]}, {"a": "2"}]
+
+    def test_bad_rows_are_named_by_their_lines(self, tmp_path: Path) -> None:
+        content = 'id,a\n1,"x\ny"\n2\n\n3,4,5\n,6\n7,8\n'
+        source = read(tmp_path, content)
+        assert [(row.place, row.message.split(";")[0]) for row in source.bad_rows] == [
+            ("line 4", "1 cells, and the header has 2"),
+            ("line 6", "3 cells, and the header has 2"),
+            ("line 7", "id is empty, and it is to be the id"),
+        ]
+        assert items_of(source) == [{"id": 1, "a": "x\ny"}, {"id": 7, "a": "8"}]
+        assert [source.place_of(1), source.place_of(2)] == ["line 2", "line 8"]
+
+    @pytest.mark.parametrize(
+        ("content", "wishes", "message"),
+        [
+            ("", {}, "is empty"),
+            ("a,,b\n", {}, "column 2 has no name"),
+            ("a,a\n", {}, "two columns are called 'a'"),
+            ("a,b\n", {"id_field": "c"}, "no column 'c'; its columns are a, b"),
+            ("a,b\n", {"kinds": {"c": "text"}}, "--type: .* no column 'c'"),
+            ("a,b\n", {"kinds": {"a": "date"}}, "'date' is none of text, integer"),
+            ('a,b\n1,"x\n', {}, "line 2"),
+        ],
+    )
+    def test_mistakes_say_what_would_be_valid(
+        self, tmp_path: Path, content: str, wishes: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(SourceError, match=message):
+            items_of(read(tmp_path, content, **wishes))
+
+    @pytest.mark.parametrize(
+        ("cells", "kind"),
+        [
+            (["1", " 2 ", ""], "integer"),
+            (["1", "2.5"], "number"),
+            (["1", "true"], "text"),
+            (["007"], "text"),
+            (["18446744073709551615", "-9223372036854775808"], "integer"),
+            (["18446744073709551616"], "number"),
+            (["1e400"], "text"),
+            (["TRUE", "false"], "boolean"),
+            (["[1]", '{"a":2}'], "json"),
+            (["[1"], "text"),
+            (["١"], "text"),
+            ([], "text"),
+            (["nan"], "text"),
+        ],
+    )
+    def test_a_column_is_what_all_its_cells_are(self, cells: list[str], kind: str) -> None:
+        column = ColumnKind()
+        for cell in cells:
+            column.add(cell)
+        assert column.kind == kind
+
+
+class TestJson:
+    @pytest.mark.parametrize("content", ['[{"id":1},\n {"id":2}]', '{"id":1}\n{"id":2}\n'])
+    @pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a"])
+    def test_it_is_sent_as_it_stands(self, tmp_path: Path, content: str, name: str) -> None:
+        assert b"".join(read(tmp_path, content, name).pieces()) == content.encode()
+
+    @pytest.mark.parametrize("content", ['[{"k":1},\n {"k":"x"}]', '{"k":1}\n\n{"k":"x"}'])
+    def test_ids_of_another_field(self, tmp_path: Path, content: str) -> None:
+        source = read(tmp_path, content, "a.json", id_field="k")
+        assert items_of(source) == [{"id": 1, "k": 1}, {"id": "x", "k": "x"}]
+        with pytest.raises(SourceError, match="'j' must hold an integer or a text"):
+            items_of(read(tmp_path, content, "a.json", id_field="j"))
+
+
+class TestCompression:
+    @pytest.mark.parametrize(
+        ("suffix", "compress"),
+        [
+            (".gz", gzip.compress),
+            (".zst", zstandard.ZstdCompressor().compress),
+            (".br", brotli.compress),
+        ],
+    )
+    def test_both_kinds_of_files(self, tmp_path: Path, suffix: str, compress: Any) -> None:
+        content = compress(BOOKS.encode())
+        assert items_of(read(tmp_path, content, f"a.csv{suffix}")) == ITEMS
+        lines = b"".join(json.dumps(item).encode() + b"\n" for item in ITEMS * 2000)
+        assert len(items_of(read(tmp_path, compress(lines), f"a.ndjson{suffix}"))) == 4000
+        for name in ("a.csv", "a.ndjson"):
+            more = compress(lines) * (suffix != ".br")  # several members, several frames
+            assert (
+                len(items_of(read(tmp_path, compress(lines) + more, f"n.ndjson{suffix}"))) >= 4000
+            )
+            with pytest.raises(SourceError, match="cut off or damaged"):
+                items_of(read(tmp_path, compress(lines)[:-20], f"{name}{suffix}"))
+
+    def test_the_name_need_not_tell(self, tmp_path: Path) -> None:
+        assert items_of(read(tmp_path, gzip.compress(BOOKS.encode()), "books")) == ITEMS
+
+
+class TestStdinAndAddresses:
+    def test_stdin_is_read_once_and_inspected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Stdin:
+            buffer = io.BytesIO(gzip.compress(BOOKS.encode()))
+
+        monkeypatch.setattr("sys.stdin", Stdin)
+        assert items_of(formats.read("-", Wishes())) == ITEMS
+
+    def test_an_address_is_fetched(self, tmp_path: Path) -> None:
+        write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
+        write(tmp_path / "books.json", json.dumps(ITEMS))
+        handler = functools.partial(_Quiet, directory=str(tmp_path))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            url = f"http://127.0.0.1:{server.server_address[1]}"
+            assert items_of(formats.read(f"{url}/books.csv.gz?x=1", Wishes())) == ITEMS
+            assert items_of(formats.read(f"{url}/books.json", Wishes())) == ITEMS
+            with pytest.raises(SourceError, match="answers 404"):
+                formats.read(f"{url}/none.csv", Wishes())
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class TestParquet:
+    def test_types_stand_in_the_file(self, tmp_path: Path) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        day = datetime.date(2026, 1, 2)
+        table = arrow.table({"ID": [1, 2], "day": [day, None], "tags": [["a"], []]})
+        path = tmp_path / "x.parquet"
+        parquet.write_table(table, path)
+        expected = [{"id": 1, "day": "2026-01-02", "tags": ["a"]}, {"id": 2, "tags": []}]
+        source = formats.read(str(path), Wishes())
+        assert items_of(source) == expected
+        assert source.num_items == 2
+        packed = write(tmp_path / "y.parquet.gz", gzip.compress(path.read_bytes()))
+        assert items_of(formats.read(packed, Wishes())) == expected
+        assert items_of(formats.read(str(path), Wishes(id_field="day")))[0]["id"] == "2026-01-02"
+        with pytest.raises(SourceError, match="is no Parquet file"):
+            read(tmp_path, "no", "z.parquet")
+
+
+class TestDatabases:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Iterator[Path]:
+        path = tmp_path / "shop.db"
+        connection = sqlite3.connect(path)
+        connection.execute("CREATE TABLE product (id INTEGER, name TEXT, price REAL, photo BLOB)")
+        connection.execute("INSERT INTO product VALUES (1, 'sea', 2.5, x'00'), (2, NULL, 3, NULL)")
+        connection.commit()
+        yield path
+        connection.close()
+
+    def test_sqlite(self, path: Path) -> None:
+        expected = [{"id": 1, "name": "sea", "price": 2.5}, {"id": 2, "price": 3.0}]
+        assert items_of(formats.read(str(path), Wishes())) == expected
+        assert items_of(formats.read(f"sqlite://{path}", Wishes(table="product"))) == expected
+        found = formats.read(str(path), Wishes(query="SELECT name AS n FROM product WHERE id=1"))
+        assert items_of(found) == [{"n": "sea"}]
+
+    @pytest.mark.parametrize(
+        ("wishes", "message"),
+        [
+            ({"query": "SELEKT"}, "syntax error"),
+            ({"table": "none"}, "no such table"),
+            ({"query": "SELECT 1 AS a, 2 AS a"}, "two columns are called 'a'"),
+            ({"id_field": "x"}, "no column 'x'; its columns are id, name"),
+        ],
+    )
+    def test_mistakes(self, path: Path, wishes: dict[str, Any], message: str) -> None:
+        with pytest.raises(SourceError, match=message):
+            items_of(formats.read(str(path), Wishes(**wishes)))
+
+    def test_several_tables_are_named(self, path: Path) -> None:
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE shop (id INTEGER)")
+        connection.close()
+        with pytest.raises(SourceError, match="its tables are product, shop"):
+            formats.read(str(path), Wishes())
+
+    @pytest.mark.parametrize(
+        "url", ["postgres://a:secret@127.0.0.1:1/x", "mysql://a:secret@127.0.0.1:1/x"]
+    )
+    def test_a_server_that_is_not_there(self, url: str) -> None:
+        with pytest.raises(SourceError, match=r"name a --table .*:…@"):
+            formats.read(url, Wishes())
+        with pytest.raises(SourceError) as raised:
+            formats.read(url, Wishes(table="t"))
+        assert "secret" not in str(raised.value)
+
+    def test_values_without_a_form_in_json(self) -> None:
+        number = decimal.Decimal
+        assert plain({"a": number("1.50"), "b": number("7"), "c": number("NaN"), "d": b"x"}) == {
+            "a": 1.5,
+            "b": 7,
+        }
+        assert plain([float("inf"), 2**70, {1}]) == [str(2**70), [1]]
+        moment = datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.UTC)
+        assert plain((moment, datetime.timedelta(minutes=2))) == [
+            "2026-01-02T03:04:00+00:00",
+            120.0,
+        ]
+        assert plain(uuid.UUID(int=1)) == "00000000-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgres://a:b%40c@h/x", "postgres://a:…@h/x"),
+        ("postgres://a@h/x", "postgres://a@h/x"),
+    ],
+)
+def test_passwords_are_not_shown(url: str, shown: str) -> None:
+    assert databases.without_password(url) == shown
+
+
+def test_options_that_do_not_fit_the_format(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="--query and --table are for databases"):
+        read(tmp_path, BOOKS, query="SELECT 1")
+    with pytest.raises(SourceError, match="--type and --split are for CSV"):
+        read(tmp_path, "[]", "a.json", kinds={"a": "text"})
+    with pytest.raises(SourceError, match="No such file"):
+        formats.read(str(tmp_path / "none.csv"), Wishes())

@@ -1,0 +1,245 @@
+"""`facetd load` as a newcomer uses it: tables, refusals, the proposal, and the bar."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from coordinator.cli import loading
+from coordinator.cli.commands import main
+from coordinator.clients.http_client import Client
+from tests.service import ROOT, Service
+
+BOOKS = "id,title,genre\n" + "".join(f"{i},Book {i},{'ab'[i % 2]}\n" for i in range(1, 21))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("loading") / "data", 2) as service:
+        yield service
+
+
+@pytest.fixture
+def client(service: Service) -> Client:
+    return Client(f"http://127.0.0.1:{service.port}")
+
+
+def _run(service: Service, *arguments: str, text: str | bytes | None = None) -> Result:
+    url = f"http://127.0.0.1:{service.port}"
+    return CliRunner().invoke(main, [*arguments, "--url", url], input=text)
+
+
+def _indexes(client: Client) -> list[str]:
+    return [index["name"] for index in client.request("GET", "/_indexes")["indexes"]]
+
+
+def test_a_table_becomes_an_index_of_its_name(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "My books (new).csv"
+    file.write_text(BOOKS)
+    result = _run(service, "load", str(file))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["created"] == 20
+    assert "20 rows, 3 columns" in result.stderr
+    assert "integer, the id" in result.stderr
+    assert "facet   genre  (2 values" in result.stderr
+    assert "--configure auto" in result.stderr
+    assert client.request("GET", "/my-books-new/items/3") == {
+        "id": 3, "title": "Book 3", "genre": "b",
+    }  # fmt: skip
+    assert client.request("GET", "/my-books-new/configuration") == {}, "nobody said yes"
+
+
+def test_the_proposal_is_applied_by_option_and_by_a_key(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "auto.csv"
+    file.write_text(BOOKS)
+    assert _run(service, "load", str(file), "--configure", "auto").exit_code == 0
+    applied = client.request("GET", "/auto/configuration")
+    assert list(applied["aggregations"]) == ["genre"]
+    assert applied["searchable_fields"][0] == "title^3"
+    assert _run(service, "load", str(file), "--index", "kept", "--configure", "none").exit_code == 0
+    keys = iter("n\r")
+    for expected in ({}, applied):
+        loading.offer_configuration(client, "kept", "ask", read_key=lambda: next(keys))
+        assert client.request("GET", "/kept/configuration") == expected
+
+
+def test_an_index_that_exists_keeps_its_configuration(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    client.configure("mine", {"match": "any"})
+    file = tmp_path / "mine.csv"
+    file.write_text(BOOKS)
+    assert "proposed" not in _run(service, "load", str(file), "--configure", "auto").stderr
+    assert client.request("GET", "/mine/configuration") == {"match": "any"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "messages"),
+    [
+        ("rows.csv", "id,a\n1,2\n2\n", ["line 3: 1 cells, and the header has 2", "--skip-bad"]),
+        ("ids.ndjson", '{"id":1}\n{"id":-1}\n', ["line 2, byte 7: an id must be"]),
+        ("text.json", "id,a\n1,2\n", ["line 1, byte 1", "facetd load also reads CSV"]),
+        ("none.csv", "", ["is empty; its first line must name the columns"]),
+    ],
+)
+def test_a_refused_load_leaves_no_index_and_is_told_once(
+    service: Service, client: Client, tmp_path: Path, name: str, content: str, messages: list[str]
+) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    before = _indexes(client)
+    result = _run(service, "load", str(file), "--index", "refused")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    for message in messages:
+        assert result.stderr.count(message) == 1, result.stderr
+    assert _indexes(client) == before
+
+
+def test_a_refusal_of_the_service_names_the_line_of_the_table(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    long = "x" * 300
+    file = tmp_path / "long.csv"
+    file.write_text(f'id,a\n1,"two\nlines"\n{long},2\n')
+    result = _run(service, "load", str(file))
+    assert result.exit_code == 1
+    assert "line 4: an id must be" in result.stderr
+    skipped = _run(service, "load", str(file), "--skip-bad")
+    answer = json.loads(skipped.stdout)
+    assert (answer["created"], answer["rejected"]) == (1, 1)
+    assert answer["errors"][0]["place"] == "line 4"
+
+
+def test_bad_rows_are_left_out_on_request_and_counted(
+    service: Service, client: Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "some.csv"
+    file.write_text("id,a\n1,2\n2\n3,4\n")
+    result = _run(service, "load", str(file), "--skip-bad")
+    answer = json.loads(result.stdout)
+    assert (answer["created"], answer["rejected"]) == (2, 1)
+    assert "line 3" in result.stderr
+
+
+def test_a_dry_run_needs_no_service(tmp_path: Path) -> None:
+    file = tmp_path / "books.csv"
+    file.write_text(BOOKS)
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run", "--port", "1"])
+    assert result.exit_code == 0
+    assert "20 rows, 3 columns" in result.stderr
+
+
+def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE product (id INTEGER, name TEXT)")
+    connection.executemany("INSERT INTO product VALUES (?, ?)", [(i, f"n{i}") for i in range(50)])
+    connection.commit()
+    connection.close()
+    query = "SELECT name AS sku, id AS n FROM product WHERE id < 7"
+    arguments = ("--index", "shop", "--query", query, "--id-field", "sku")
+    assert json.loads(_run(service, "load", str(path), *arguments).stdout)["created"] == 7
+    assert client.request("GET", "/shop/items/n3") == {"sku": "n3", "n": 3, "id": "n3"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-"], "name the --index to load into"),
+        (["x.csv", "--type", "a"], "'a' is not FIELD=KIND"),
+        (["x.csv", "--delimiter", "ab"], "one character"),
+        (["x.csv", "--format", "xls"], "'csv', 'tsv'"),
+    ],
+)
+def test_wrong_use(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(main, ["load", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_the_bar_is_over_what_is_durable(
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While items are sent nothing is stored, and the bar is empty."""
+    seen: list[dict[str, Any]] = []
+
+    def pieces() -> Iterator[bytes]:
+        for start in range(0, 400, 100):
+            yield b"".join(b'{"id":%d}\n' % i for i in range(start, start + 100)) + b" " * 2**20
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                loads = client.request("GET", "/_loads")["loads"]
+                if loads and loads[0]["items_read"] >= start:
+                    seen.extend(loads)
+                    break
+
+    client.configure("bar", {})
+    client.load("bar", pieces(), request_id="load-x")
+    assert {one["id"] for one in seen} == {"load-x"}
+    assert all(one["state"] == "receiving" and one["items_stored"] == 0 for one in seen)
+    received = [one["bytes_received"] for one in seen]
+    assert received == sorted(received)
+    assert client.request("GET", "/_loads") == {"loads": []}
+
+
+def test_on_a_terminal_one_key_configures(service: Service, client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "terminal.csv"
+    file.write_text(BOOKS)
+    main_end, other_end = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "coordinator", "load", str(file)),
+            *("--url", f"http://127.0.0.1:{service.port}"),
+        ],
+        cwd=ROOT,
+        stdin=other_end,
+        stdout=other_end,
+        stderr=other_end,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        close_fds=True,
+    )
+    os.close(other_end)
+    shown = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([main_end], [], [], 0.5)
+        if not ready:
+            if b"[Y/n]" in shown:  # what is typed before the terminal is raw is thrown away
+                os.write(main_end, b"y")
+            continue
+        try:
+            piece = os.read(main_end, 65_536)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(main_end)
+    try:
+        assert process.wait(30) == 0, shown
+    finally:
+        process.kill()
+        process.wait()
+    text = click.unstyle(shown.decode())
+    assert "terminal: 20 created" in text
+    assert "20/20" in text
+    assert "stored" in text
+    assert "genre" in client.request("GET", "/terminal/configuration")["aggregations"]

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.configuration import parse_configuration
+from common.limits import DEFAULT_LIMITS
+from coordinator.parameters.parse import parse_search
+from coordinator.read.proposal import propose, spread_pages
+
+GENRES = ["Drama", "Comedy", "Crime"]
+
+
+def films(number: int = 60) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": i,
+            "title": f"Film number {i}",
+            "genre": GENRES[i % 3],
+            "tags": [f"tag{i % 5}", f"tag{i % 7}"],
+            "year": 1960 + i,
+            "rating": 5 + i / 20,
+            "stars": i % 5,
+            "is_new": i % 2 == 0,
+            "released": f"{1960 + i}-05-01",
+            "poster": f"https://example.org/{i}.jpg",
+            "plot": f"A long text about film {i}, in which many words stand that nobody chooses.",
+            "studio": {"country": ["FR", "US"][i % 2]},
+            "same": "everywhere",
+        }
+        for i in range(number)
+    ]
+
+
+def test_roles_follow_from_the_values() -> None:
+    found = propose(films(), 60, {})
+    assert {one["name"]: one["role"] for one in found["fields"]} == {
+        "id": "key",
+        "title": "title",
+        "genre": "facet",
+        "tags": "facet",
+        "year": "range",
+        "rating": "range",
+        "stars": "facet",
+        "is_new": "facet",
+        "released": "range",
+        "poster": "link",
+        "plot": "text",
+        "studio.country": "facet",
+        "same": "key",
+    }
+    kinds = {one["name"]: one["kind"] for one in found["fields"]}
+    assert kinds["released"] == "date"
+    assert kinds["is_new"] == "boolean"
+    assert found["ranges"] == {
+        "year": {"interval": 10},
+        "rating": {"interval": 0.5},
+        "released": {"calendar": "year"},
+    }
+
+
+def test_what_is_proposed_is_a_valid_configuration_and_search() -> None:
+    found = propose(films(), 60, {})
+    configuration, warnings = parse_configuration(found["configuration"], DEFAULT_LIMITS)
+    assert warnings == []
+    facets = configuration.facets
+    assert set(facets) == {
+        *("genre", "tags", "stars", "is_new", "studio.country", "year", "rating")
+    }
+    assert all(facet.hide_zero for facet in facets.values())
+    assert facets["tags"].conjunction
+    assert not facets["genre"].conjunction
+    assert facets["rating"].show_facet_stats
+    assert found["configuration"]["searchable_fields"][0] == "title^3"
+    assert "poster" not in found["configuration"]["searchable_fields"]
+    parse_search({"facet_ranges": found["ranges"]}, configuration, DEFAULT_LIMITS)
+
+
+def test_what_is_configured_is_not_proposed_again() -> None:
+    document = propose(films(), 60, {})["configuration"]
+    assert propose(films(), 60, document)["configuration"] == {}
+
+
+def test_nothing_is_proposed_for_nothing() -> None:
+    found = propose([], 0, {})
+    assert (found["fields"], found["configuration"], found["ranges"]) == ([], {}, {})
+
+
+_VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**64 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=8),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(min_size=1, max_size=4), _VALUES, max_size=4), max_size=12))
+def test_any_items_give_a_valid_proposal(items: list[dict[str, Any]]) -> None:
+    found = propose(items, len(items), {})
+    names = [one["name"] for one in found["fields"]]
+    configuration, _ = parse_configuration(found["configuration"], DEFAULT_LIMITS)
+    assert set(configuration.facets) <= set(names)
+    parse_search({"facet_ranges": found["ranges"]}, configuration, DEFAULT_LIMITS)
+
+
+def test_pages_are_spread_over_the_whole() -> None:
+    assert list(spread_pages(45, 10, 20)) == [1, 2, 3, 4, 5]
+    pages = list(spread_pages(1_000_000, 100, 20))
+    assert len(pages) == 20
+    assert pages[0] == 1
+    assert 9_000 < pages[-1] <= 10_000
