@@ -75,7 +75,7 @@ def test_the_proposal_is_applied_by_option_and_by_a_key(
     assert applied["searchable_fields"][0] == "title^3"
     assert _run(service, "load", str(file), "--index", "kept", "--configure", "none").exit_code == 0
     keys = iter("n\r")
-    for expected in ({}, applied):
+    for expected in (dict[str, Any](), applied):
         loading.offer_configuration(client, "kept", "ask", read_key=lambda: next(keys))
         assert client.request("GET", "/kept/configuration") == expected
 
