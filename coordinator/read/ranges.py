@@ -41,7 +41,8 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
             )
         ]
     if request.zoom is not None:
-        return [(_cell(key), count) for key, count in sorted(counts.items(), key=_by_cell)]
+        zoom = request.zoom
+        return [(_cell(zoom, number), count) for number, count in sorted(counts.items())]
     if request.rings:
         ends = [*request.rings[1:], None]
         return [
@@ -69,16 +70,12 @@ def _ring(low: float, high: float | None) -> dict[str, Any]:
     return {"key": f"{low:.15g}-{high:.15g}", "from": low, "to": high}
 
 
-def _by_cell(cell: tuple[str, int]) -> list[int]:
-    return [int(number) for number in cell[0].split("/")]
-
-
-def _cell(key: str) -> dict[str, Any]:
+def _cell(zoom: int, number: int) -> dict[str, Any]:
     """Return the bucket of a cell of the grid: its name "zoom/column/row", and where it lies."""
-    zoom, column, row = map(int, key.split("/"))
+    row, column = divmod(number, 1 << zoom)
     width, height = 360.0 / (1 << zoom), 180.0 / (1 << zoom)
     return {
-        "key": key,
+        "key": f"{zoom}/{column}/{row}",
         "top_right": {"lat": 90.0 - row * height, "lng": (column + 1) * width - 180.0},
         "bottom_left": {"lat": 90.0 - (row + 1) * height, "lng": column * width - 180.0},
     }

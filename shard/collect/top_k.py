@@ -535,6 +535,12 @@ class _Order:
         count = matches.count
         if matches.scores is not None or not request.sort or count < _WALK_MATCHES_MIN:
             return matches, False
+        first_key = request.sort[0]
+        nearby = self._columns.get((0, ordinal))
+        if isinstance(nearby, DistanceColumn):
+            if first_key.is_descending or first_key.is_missing_first:
+                return matches, False
+            return Matches(matches.view, docs=nearby.closest(matches.docs, k)), False
         if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
             return matches, False
         key = request.sort[0]

@@ -41,6 +41,10 @@ class DistanceColumn(SortColumn):
         """Return the distances of some documents in metres, None where there is no point."""
         return [None if one != one else one for one in self._distances(docs).tolist()]
 
+    def closest(self, docs: NDArray[np.uint32], k: int) -> NDArray[np.uint32]:
+        """Return those of some documents, ascending, that can be among the k closest."""
+        return docs if self._column is None else self._column.closest(docs, *self._point, k)
+
     def permutation(self) -> Permutation | None:
         """Return nothing: no order from a point is asked for often enough."""
         return None

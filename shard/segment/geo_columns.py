@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 EARTH_RADIUS_METRES: Final = 6_371_008.8
 """Mean radius of the earth."""
 _RADIANS: Final = math.pi / 180.0
+_CHORD_MARGIN: Final = np.float32(1e-5)
+"""Far above what rounding to single precision does to a squared chord."""
+_CLOSEST_SHARE: Final = 16
+"""Documents up to one of so many are measured at once: all others would be compared as well."""
 _SLACK_DEGREES: Final = 1e-6
 """How much wider the box around a circle is than calculated: 11 cm, far beyond any rounding."""
 
@@ -245,7 +249,7 @@ class GeoColumn:
         is_one_each: whether point d is that of document d.
     """
 
-    __slots__ = ("_starts", "docs", "is_one_each", "lats", "lngs", "num_docs")
+    __slots__ = ("_starts", "_vectors", "docs", "is_one_each", "lats", "lngs", "num_docs")
 
     def __init__(self, segment: Segment, field: int) -> None:
         self.lats: NDArray[np.float64] = segment[f"geo.{field}.lats"]
@@ -257,6 +261,7 @@ class GeoColumn:
         )
         self.num_docs = segment.num_docs
         self._starts: NDArray[np.int64] | None = None
+        self._vectors: NDArray[np.float32] | None = None
 
     def points_within(self, area: Area) -> NDArray[np.uint32]:
         """Return the points that lie in an area, its border included, ascending."""
@@ -269,7 +274,7 @@ class GeoColumn:
                 count = _pick_near(self.lats, self.lngs, around, lat, lng, metres, picked)
             case GeoPolygon(corners=corners):
                 lats, lngs = np.array(corners, np.float64).T.copy()
-                around = self._in_box(lats.min(), lats.max(), -180.0, 180.0)
+                around = self._in_box(lats.min(), lats.max(), *_within_turn(lngs))
                 picked = np.empty_like(around)
                 count = _pick_inside(self.lats, self.lngs, around, lats, lngs, picked)
         return picked[:count]
@@ -314,6 +319,34 @@ class GeoColumn:
             nearest[rows] = np.minimum.reduceat(distances, row_starts)
         return nearest
 
+    def closest(
+        self, docs: NDArray[np.uint32], lat: float, lng: float, k: int
+    ) -> NDArray[np.uint32]:
+        """Return those of some documents that can be among the k closest to a point.
+
+        By chords through the earth, in single precision: 3 ns a point instead of 60, and a margin
+        that is wider than their rounding.
+        """
+        if len(docs) <= max(k, self.num_docs // _CLOSEST_SHARE):
+            return docs
+        if self._vectors is None:
+            self._vectors = _unit_vectors(self.lats, self.lngs)
+        x, y, z = _unit_vectors(np.array([lat]), np.array([lng]))[:, 0]
+        chords = (self._vectors[0] - x) ** 2
+        chords += (self._vectors[1] - y) ** 2
+        chords += (self._vectors[2] - z) ** 2
+        if self.is_one_each:
+            of_docs = chords[docs]
+        else:
+            starts = self._doc_starts()
+            of_all = np.full(self.num_docs, np.inf, np.float32)
+            has_points = np.flatnonzero(np.diff(starts))
+            of_all[has_points] = np.minimum.reduceat(chords, starts[has_points])
+            of_docs = of_all[docs]
+        threshold = np.partition(of_docs, k - 1)[k - 1] + _CHORD_MARGIN
+        closest: NDArray[np.uint32] = docs[of_docs <= threshold]
+        return closest
+
     def _doc_starts(self) -> NDArray[np.int64]:
         """Return where the points of each document begin; made on first use."""
         if self._starts is None:
@@ -321,6 +354,16 @@ class GeoColumn:
             np.cumsum(np.bincount(self.docs, minlength=self.num_docs), out=starts[1:])
             self._starts = starts
         return self._starts
+
+
+def _unit_vectors(lats: NDArray[np.float64], lngs: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return x, y and z of points on a sphere of radius 1; 12 bytes a point."""
+    cosines = np.cos(lats * _RADIANS)
+    vectors = np.empty((3, len(lats)), np.float32)
+    vectors[0] = cosines * np.cos(lngs * _RADIANS)
+    vectors[1] = cosines * np.sin(lngs * _RADIANS)
+    vectors[2] = np.sin(lats * _RADIANS)
+    return vectors
 
 
 def _box_around(lat: float, lng: float, metres: float) -> tuple[float, float, float, float]:
@@ -341,6 +384,14 @@ def _box_around(lat: float, lng: float, metres: float) -> tuple[float, float, fl
         left + 360.0 if left < -180.0 else left,
         right - 360.0 if right > 180.0 else right,
     )
+
+
+def _within_turn(lngs: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the left and right side of what lies between longitudes, which may go beyond 180°."""
+    left, right = float(lngs.min()) - _SLACK_DEGREES, float(lngs.max()) + _SLACK_DEGREES
+    if right - left >= 360.0:
+        return -180.0, 180.0
+    return (left + 180.0) % 360.0 - 180.0, (right + 180.0) % 360.0 - 180.0
 
 
 def geo_column(segment: Segment, field: int) -> GeoColumn | None:

@@ -169,3 +169,33 @@ def test_fields_are_read_from_the_configuration(key: str) -> None:
     configuration, warnings = parse_configuration({key: ["a", "b.c", "a"]})
     assert getattr(configuration, key) == ("a", "b.c")
     assert warnings == []
+
+
+@pytest.mark.parametrize("each", [1, 3])
+def test_the_closest_documents_are_among_those_that_chords_choose(each: int) -> None:
+    """Whatever single precision does; ties and poles included."""
+    random = np.random.default_rng(each)
+    batch = [
+        {
+            "id": i,
+            "_geo": [
+                {"lat": float(lat), "lng": float(lng)}
+                for lat, lng in zip(
+                    random.choice([-90, 0, 48.2, 48.20001, 89.99999], each),
+                    random.choice([-180, -179.99999, 0, 16.4, 16.40001], each),
+                    strict=True,
+                )
+            ],
+        }
+        for i in range(400)
+    ]
+    builder = Builder(IndexConfiguration())
+    column = geo_column(builder.build(batch), builder.registry.number("_geo") or 0)
+    assert column is not None
+    docs = np.arange(400, dtype=np.uint32)
+    for lat, lng in ((48.2, 16.4), (90.0, 0.0), (0.0, 180.0), (-48.2, -163.6)):
+        distances = column.nearest(docs, lat, lng)
+        for k in (1, 10, 399):
+            chosen = column.closest(docs, lat, lng, k)
+            threshold = np.partition(distances, k - 1)[k - 1]
+            assert set(np.flatnonzero(distances <= threshold)) <= set(chosen.tolist())
