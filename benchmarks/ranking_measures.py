@@ -88,9 +88,12 @@ MEASURES: Mapping[str, Callable[[Sequence[str], Grades], float]] = MappingProxyT
 def evaluate(
     runs: Mapping[str, Sequence[str]], judgments: Mapping[str, Grades]
 ) -> dict[str, float]:
-    """Return the mean of every measure over the judged queries."""
-    judged = [query for query, grades in judgments.items() if _num_relevant(grades)]
+    """Return the mean of every measure over all judged queries.
+
+    A query for which no item was judged relevant counts as 0, as a query without results does:
+    published figures are means over all queries.
+    """
     return {
-        name: fmean(measure(runs.get(query, ()), judgments[query]) for query in judged)
+        name: fmean(measure(runs.get(query, ()), grades) for query, grades in judgments.items())
         for name, measure in MEASURES.items()
     }

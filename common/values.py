@@ -22,6 +22,10 @@ WHOLE_FLOAT_MAX: Final = 1e21
 """Whole doubles below this are written without exponent, as JavaScript does; clients compare such
 texts."""
 
+INTEGER_MIN: Final = -(2**63)
+INTEGER_MAX: Final = 2**64 - 1
+"""Integers between these are exact everywhere; what lies beyond them is read as a double."""
+
 
 class ValueKind(IntEnum):
     """What stands at a place of an item that holds no further value."""

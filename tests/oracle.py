@@ -172,6 +172,11 @@ class Clause:
 def word_matches(word: str, is_prefix: bool, typos: int, term: str) -> bool:
     if is_run(word) or is_run(term):
         return is_run(word) and word in term
+    if typos:
+        # Typos never fall on digits, of which the word has none.
+        digit = next((i for i, c in enumerate(term) if c.isdigit()), None)
+        if digit is not None:
+            return is_prefix and min(distances(word, term[:digit])) <= typos
     found = distances(word, term)
     return min(found) <= typos if is_prefix else found[-1] <= typos
 

@@ -80,6 +80,8 @@ class Client:
     def __init__(self, port: int, timeout: float = 30.0) -> None:
         self.port = port
         self.timeout = timeout
+        self.headers: dict[str, str] = {}
+        """Sent with every request, such as an API key."""
         self._connection: http.client.HTTPConnection | None = None
 
     def request(
@@ -99,7 +101,9 @@ class Client:
                 "127.0.0.1", self.port, timeout=self.timeout
             )
         try:
-            self._connection.request(method, path, body=body, headers=headers or {})
+            self._connection.request(
+                method, path, body=body, headers={**self.headers, **(headers or {})}
+            )
             answer = self._connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException):

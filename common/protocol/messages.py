@@ -118,6 +118,8 @@ class StatisticsRequest(Message, frozen=True, array_like=True):
     horizon: int
     revision: int
     words: tuple[Word, ...]
+    filters: tuple[Filter, ...] = ()
+    """Documents that do not pass them all count as if they were not there."""
 
 
 class FieldStatistics(Message, frozen=True, array_like=True):
@@ -141,6 +143,8 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     """
     scalar_fields: tuple[str, ...]
     """Paths of fields that have, or had, scalar values: what may be sorted and filtered."""
+    scalar_kinds: tuple[int, ...] = ()
+    """Of each of these: bit set of the `ValueKind` of its values."""
 
 
 class FieldWeight(Message, frozen=True, array_like=True):
@@ -210,8 +214,9 @@ class RangeRequest(Message, frozen=True, array_like=True):
 
     field: str
     bounds: tuple[tuple[float | int | str | None, float | int | str | None], ...] = ()
-    interval: float | None = None
-    """Histogram: bucket number floor(value / interval)."""
+    interval: float | int | None = None
+    """Histogram: bucket number floor(value / interval); an integer if it is whole and below 2^53,
+    which then counts integers exactly."""
     calendar: str | None = None
     """year, month or day of ISO dates."""
     leaves_out_own: bool = True
@@ -345,6 +350,8 @@ class FetchRequest(Message, frozen=True, array_like=True):
     """uint64."""
     query: TextQuery | None = None
     highlight: HighlightRequest | None = None
+    sort: tuple[SortKey, ...] = ()
+    """Fields whose values are wanted instead of the documents."""
 
 
 class FetchResponse(Message, frozen=True, array_like=True):
@@ -353,6 +360,8 @@ class FetchResponse(Message, frozen=True, array_like=True):
     documents: tuple[bytes, ...]
     marks: tuple[dict[str, Any], ...]
     """Per document {"_highlight": …, "_snippet": …}; empty when none was asked for."""
+    sort_values: tuple[tuple[Any, ...], ...] = ()
+    """Per sort key (not per document): the value of each document, None where missing."""
 
 
 class GetRequest(Message, frozen=True, array_like=True):

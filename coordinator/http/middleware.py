@@ -158,6 +158,11 @@ class Middleware:
             self._guard.check_action(caller, route.action)
             if caller.filter is not None and not route.applies_filter:
                 raise Forbidden("the API key has a filter, which this page cannot apply")
+            if caller.indexes is not None and route.is_of_all_indexes:
+                raise Forbidden(
+                    "the API key is for some indexes only, and this is about all of them; "
+                    'use a key for indexes ["*"]'
+                )
         if request.arguments and "{index}" in route.path:
             self._find_index(route, request)
         num_taken = 0
@@ -205,22 +210,17 @@ class Middleware:
     def _find_index(self, route: Route, request: Request) -> None:
         """Look up the index that the path names, and whether the caller may use it."""
         name = request.arguments[0]
-        caller = request.caller
-        if not route.needs_index:
-            check_index_name(name, self._limits)
-            if caller is not ANYBODY and route.action is not None:
-                self._guard.check_index(caller, name)
+        caller = request.caller if route.action is not None else ANYBODY
+        if route.needs_index:
+            try:
+                request.index = self._guard.index(caller, name)
+            except (Forbidden, NotFound):
+                check_index_name(name, self._limits)
+                raise
             return
-        try:
-            index = self._catalog.index(name)
-        except NotFound:
-            check_index_name(name, self._limits)
-            if caller is not ANYBODY and route.action is not None:
-                self._guard.check_index(caller, name)  # who may not use it learns nothing of it
-            raise
-        if caller is not ANYBODY and route.action is not None and not caller.may_use(index.name):
+        check_index_name(name, self._limits)
+        if caller is not ANYBODY:
             self._guard.check_index(caller, name)
-        request.index = index
 
     # --- methods and origins that only browsers care about
 

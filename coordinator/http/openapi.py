@@ -268,7 +268,9 @@ SCHEMAS: Final[dict[str, Any]] = {
             },
         },
     ),
-    "SearchesAnswer": _object("results", results=_list(_ref("SearchAnswer"))),
+    "SearchesAnswer": _object(
+        "results", results=_list({"anyOf": [_ref("SearchAnswer"), _ref("Error")]})
+    ),
     "Item": {
         "type": "object",
         "properties": {"id": _ID},

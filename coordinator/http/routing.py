@@ -72,6 +72,8 @@ class Route:
     """Whether it changes something: then the origin is checked."""
     applies_filter: bool = False
     """Whether the handler narrows its answer by the filter of the caller's key."""
+    is_of_all_indexes: bool = False
+    """Whether it shows or touches every index: a key for some of them only is refused."""
     tag: str = ""
     """Section of the documentation."""
     parameters: tuple[Any, ...] = ()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from common.limits import Limits
-    from coordinator.cluster.catalog import Catalog, CatalogState
+    from coordinator.cluster.catalog import Catalog, CatalogState, Index
     from coordinator.settings import Settings
 
 SECTION: Final = "keys"
@@ -56,10 +56,15 @@ API_KEY_HEADER: Final = istr("X-API-Key")
 """An `istr` is looked up six times as fast as a text."""
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
+_EXPIRY_MAX: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+"""The last second that an ISO date can show."""
 
 TENANTS_REMEMBERED_MAX: Final = 4_096
 """Tenant tokens whose signature need not be checked again."""
 _TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
+_ANY_TEXT: Final = "\ud800"
+"""Stands for what a star of a pattern covers: no pattern has this character (it is no text), so
+only a star can match it."""
 _NO_SALT: Final = b"\0" * SALT_BYTES
 
 
@@ -108,6 +113,15 @@ class Caller(Struct, frozen=True):
     def may_use(self, index: str) -> bool:
         """Return whether an index is within reach."""
         return self.indexes is None or self.indexes.fullmatch(index) is not None
+
+    def covers(self, key: StoredKey) -> bool:
+        """Return whether every index that a key reaches is within reach.
+
+        Each of its patterns must lie within one of ours.
+        """
+        return self.indexes is None or all(
+            self.indexes.fullmatch(pattern.replace("*", _ANY_TEXT)) for pattern in key.indexes
+        )
 
 
 ANYBODY: Final = Caller(None, frozenset(Action), None)
@@ -249,6 +263,25 @@ class Guard:
         """
         if not caller.may_use(index):
             raise Forbidden(f"the API key is not for index {index!r}")
+
+    def index(self, caller: Caller, name: str) -> Index:
+        """Return the index of a name or alias that the caller may use.
+
+        A key reaches an index by each name that its patterns cover. Of other names it does not
+        learn whether they exist.
+
+        Raises:
+            Forbidden: the key is for other indexes.
+            NotFound: `index_not_found`.
+        """
+        try:
+            index = self._catalog.index(name)
+        except NotFound:
+            self.check_index(caller, name)
+            raise
+        if not caller.may_use(index.name):
+            self.check_index(caller, name)
+        return index
 
     # --- where from
 
@@ -413,11 +446,16 @@ def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey
         raise _wrong("actions", f"must list at least one of {', '.join(names)}")
     if is_first and Action.ADMIN not in actions:
         raise _wrong("actions", "of the first key must have admin: only that can make more keys")
+    indexes = _texts(document, "indexes", ["*"])
+    if is_first and "*" not in indexes:
+        raise _wrong("indexes", 'of the first key must be ["*"]: others could not be reached')
     condition = document.get("filter")
     if condition is not None:
         if not isinstance(condition, str) or not condition.strip():
             raise _wrong("filter", "must be a filter expression")
         parse_filter(condition)
+        if is_first:
+            raise _wrong("filter", "cannot be that of the first key: it could not make others")
     description = document.get("description", "")
     if not isinstance(description, str) or len(description) > 500:
         raise _wrong("description", "must be a text of up to 500 characters")
@@ -430,7 +468,7 @@ def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey
         salt=salt.hex(),
         hash=hash_secret(secret, salt),
         actions=tuple(Action(action) for action in dict.fromkeys(actions)),
-        indexes=tuple(_texts(document, "indexes", ["*"])),
+        indexes=tuple(indexes),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         expires=_expiry(document),
         filter=condition,
@@ -481,7 +519,15 @@ def _moment(moment: object) -> float:
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z") from None
     if seconds <= time.time():
         raise _wrong("expires_at", "must not be past")
+    if seconds > _EXPIRY_MAX:
+        raise _wrong("expires_at", f"must not be after {_shown_moment(_EXPIRY_MAX)}")
     return seconds
+
+
+def _shown_moment(seconds: float) -> str:
+    """Return seconds since 1970 as an ISO date; what is beyond the last one is shown as that."""
+    moment = datetime.fromtimestamp(min(seconds, _EXPIRY_MAX), UTC)
+    return moment.isoformat(timespec="seconds")
 
 
 def _wrong(name: str, message: str) -> InvalidRequest:
@@ -495,9 +541,7 @@ def shown_key(id_: str, key: StoredKey) -> dict[str, Any]:
         "actions": [action.value for action in key.actions],
         "indexes": list(key.indexes),
         "created_at": key.created,
-        "expires_at": None
-        if key.expires is None
-        else datetime.fromtimestamp(key.expires, UTC).isoformat(timespec="seconds"),
+        "expires_at": None if key.expires is None else _shown_moment(key.expires),
         "filter": key.filter,
         "description": key.description,
     }
@@ -509,7 +553,9 @@ def stored_keys(catalog: Catalog) -> dict[str, StoredKey]:
     return {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
 
 
-async def add_key(catalog: Catalog, document: object, limits: Limits) -> tuple[dict[str, Any], str]:
+async def add_key(
+    catalog: Catalog, document: object, limits: Limits, caller: Caller = ANYBODY
+) -> tuple[dict[str, Any], str]:
     """Make a key durably.
 
     Returns:
@@ -517,6 +563,7 @@ async def add_key(catalog: Catalog, document: object, limits: Limits) -> tuple[d
 
     Raises:
         InvalidRequest: as `create_key`; or there are too many.
+        Forbidden: it would reach an index that the caller does not.
     """
     made: list[tuple[str, str, StoredKey]] = []
 
@@ -528,6 +575,11 @@ async def add_key(catalog: Catalog, document: object, limits: Limits) -> tuple[d
             )
         made.append(create_key(document, is_first=not keys))
         id_, _, stored = made[0]
+        if not caller.covers(stored):
+            raise Forbidden(
+                "an API key can make keys for its own indexes only: each pattern in indexes must "
+                "lie within one of its own"
+            )
         return state.with_section(SECTION, {**keys, id_: msgspec.to_builtins(stored)})
 
     await catalog.change(change)
@@ -535,22 +587,33 @@ async def add_key(catalog: Catalog, document: object, limits: Limits) -> tuple[d
     return shown_key(id_, stored), token
 
 
-async def remove_key(catalog: Catalog, id_: str) -> None:
+async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
     """Delete a key durably.
 
     Raises:
-        NotFound: there is no such key.
+        NotFound: there is no such key, or it reaches an index that the caller does not.
         InvalidRequest: others would be left without one that may administer.
     """
 
     def change(state: CatalogState) -> CatalogState:
         keys = dict(state.sections.get(SECTION, {}))
-        if keys.pop(id_, None) is None:
+        removed = keys.pop(id_, None)
+        if removed is None or not caller.covers(msgspec.convert(removed, StoredKey)):
             raise NotFound(f"there is no key {id_[:40]!r}", code="key_not_found")
-        if keys and not any(Action.ADMIN in key["actions"] for key in keys.values()):
+        if keys and _administers_all(removed) and not any(map(_administers_all, keys.values())):
             raise InvalidRequest(
-                "the last key with admin can go only as the last of all keys", code="invalid_key"
+                "the last key with admin for all indexes can go only as the last of all keys",
+                code="invalid_key",
             )
         return state.with_section(SECTION, keys)
 
     await catalog.change(change)
+
+
+def _administers_all(stored: Mapping[str, Any]) -> bool:
+    """Return whether a key, as the catalog has it, may administer every index."""
+    return (
+        Action.ADMIN in stored["actions"]
+        and "*" in stored["indexes"]
+        and stored.get("filter") is None
+    )

@@ -157,7 +157,8 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
     if isinstance(value, dict) and set(value) == {"interval"}:
         interval = value["interval"]
         if type(interval) in (int, float) and 0 < interval < 1e300:
-            return {"interval": float(interval)}
+            is_whole = interval < 2**53 and interval == int(interval)
+            return {"interval": int(interval) if is_whole else float(interval)}
         raise Mistake("must be a number above 0", path=f"{path}.interval")
     if isinstance(value, dict) and set(value) == {"calendar"}:
         if isinstance(value["calendar"], str) and value["calendar"] in _CALENDARS:
@@ -176,4 +177,6 @@ def _range_bounds(value: Any, limits: Limits, path: str) -> tuple[Any, Any]:
         raise Mistake('must be an object with "from" (inclusive), "to" (exclusive)', path=path)
     low, high = value.get("from"), value.get("to")
     check_bounds(low, high, path, limits)
+    if low is not None and high is not None and low > high:
+        raise Mistake(f"is reversed: from {low!r} is above to {high!r}", path=path)
     return (low, high)

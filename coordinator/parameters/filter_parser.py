@@ -51,7 +51,7 @@ from common.query import (
     Same,
     StartsWith,
 )
-from common.values import facet_key
+from common.values import INTEGER_MAX, INTEGER_MIN, facet_key
 from coordinator.parameters.filter_objects import count_condition
 from coordinator.parameters.kinds import Mistake
 from coordinator.parameters.places import read_box, read_polygon, read_radius
@@ -64,7 +64,10 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
+_NUMBER = re.compile(
+    r"-?(?:0|[1-9][0-9]*)(?P<fraction>(?=[.eE])(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)?\Z"
+)
+_INTEGER_CHARS_MAX = len(str(INTEGER_MAX))
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
 _COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
@@ -297,9 +300,10 @@ class _ExpressionParser:
                 f"'{field} 1 TO 9' after '{field}', not {lower.shown}",
                 lower.position,
             )
-        low, high = _bound_of(lower), self._bound()
+        upper = self._value()
+        low, high = _bound_of(lower), _bound_of(upper)
         if isinstance(low, str) != isinstance(high, str):
-            low, high = lower.text, str(high)
+            low, high = lower.text, upper.text
         return Range(field, lower=low, upper=high)
 
     def _word_condition(self, field: str, token: _Token) -> Filter:
@@ -366,10 +370,16 @@ class _ExpressionParser:
 
 
 def _bound_of(token: _Token) -> int | float | str:
-    """The number that a bare word is, or the text."""
-    if token.kind == "word" and _NUMBER.match(token.text):
-        if token.text.lstrip("-").isdigit() and len(token.text) < 19:
-            return int(token.text)
+    """The number that a bare word is, or the text.
+
+    An integer stays one as far as items have integers (as the JSON decoder reads them); greater
+    ones are doubles, as they are in items.
+    """
+    if token.kind == "word" and (number_parts := _NUMBER.match(token.text)):
+        if number_parts["fraction"] is None and len(token.text) <= _INTEGER_CHARS_MAX:
+            integer = int(token.text)
+            if INTEGER_MIN <= integer <= INTEGER_MAX:
+                return integer
         number = float(token.text)
         if number in (float("inf"), float("-inf")):
             _fail("a number is too large", token.position)

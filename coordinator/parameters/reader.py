@@ -495,8 +495,8 @@ class ParameterReader:
                     self.filter_fields[name] = f"filters.{name}"
             elif keys:
                 self.selected[name] = self.selected.get(name, frozenset()).union(keys)
-            is_left_out = (facet is not None and is_any) or any(
-                name == field for field, _ in self.ranges
+            is_left_out = is_any and (
+                facet is not None or any(name == field for field, _ in self.ranges)
             )
             self.clauses.append(FilterClause(condition, name if is_left_out else None))
 

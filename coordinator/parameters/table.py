@@ -411,7 +411,10 @@ SEARCH_PARAMETERS: Final = (
         'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
         '{"price": {"interval": 10}}, {"date": {"calendar": "month"}}; of points: '
         '{"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}}, '
-        '{"_geo": {"grid": 6}} (cells: 2^6 columns and rows over the earth).',
+        '{"_geo": {"grid": 6}} (cells: 2^6 columns and rows over the earth). As with the values '
+        "of a facet, the counts leave out what `filters` says of their own field, so that other "
+        "intervals can be chosen; not for a conjunctive facet, nor with `facet_mode` strict. "
+        "Statistics of a facet are always of the hits.",
         is_json=True,
         stage=2,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from common.protocol.messages import (
     RangeRequest,
     SortKey,
 )
-from common.query import Same
+from common.query import Filter, Same
 from coordinator.parameters.raw import RawParameters
 
 
@@ -25,6 +26,9 @@ class BucketOrder(Struct, frozen=True):
     keys: tuple[tuple[str, bool], ...] = (("selected", True), ("count", True), ("key", False))
     """(selected | count | key, is_descending), most significant first."""
     hides_zero: bool = False
+    hides_chosen_zero: bool = False
+    """Whether selected values without hits are left out as well: that one is listed tells that some
+    item has it, which a key with a filter must not learn."""
 
     @property
     def is_by_count(self) -> bool:
@@ -61,6 +65,16 @@ def facet_wish(
     return FacetWish(configuration, order, key_query, offset)
 
 
+def without_zeros(wish: FacetWish) -> FacetWish:
+    """Return the wish for nothing but values with hits."""
+    return FacetWish(
+        dataclasses.replace(wish.configuration, hide_zero=True),
+        BucketOrder(wish.order.keys, hides_zero=True, hides_chosen_zero=True),
+        wish.key_query,
+        wish.offset,
+    )
+
+
 class SearchParameters(Struct, frozen=True, kw_only=True):
     """One search, valid but for what only the data knows (see `filter_fields`, `sort`)."""
 
@@ -79,9 +93,13 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     skip: int = 0
     """Hits to leave out before the first page."""
     filters: tuple[FilterClause, ...] = ()
-    """All restrictions, ANDed: of `filters`, `not_filters`, `filter` and the API key. A clause of a
-    field of `filters` that is a disjunctive facet, or that `ranges` names, carries that field in
-    `facet`. (A field that is no facet takes any of several values, as a disjunctive one.)"""
+    """All restrictions, ANDed: of `filters`, `not_filters`, `filter` and the API key. A clause of
+    `filters` on a disjunctive facet carries that field in `facet`, and so does one on a field that
+    is no facet (which takes any of several values, as a disjunctive one) if `ranges` names it."""
+    key_filter: Filter | None = None
+    """The filter of the caller's API key; it is one of `filters`, too. Then nothing in an answer
+    may depend on items that it hides: words are counted and weighed among the others, values
+    without hits are never listed, and a field that no item has is no mistake."""
     filter_fields: Mapping[str, str] = MappingProxyType({})
     """Fields that are restricted and no facets, to the parameter that names them ("filters.year",
     "filter"): a field that has no scalar values either is the client's mistake."""

@@ -1,26 +1,40 @@
-"""Cursors: where to go on behind the last hit of an answer, on the same state of the index.
+"""Cursors: where to go on after the last hit of an answer, on the same state of the index.
 
-    base64url( msgpack [version, revision, horizon, sort values…, score, place] )
+    base64url( msgpack [version, revision, horizon, search, shard, record, score, place, sort
+    values…] + tag )
 
 A cursor names the last hit by its sort values, score and place, so the next page costs what the
-first one did, however deep it is. The state stays readable as long as the shards keep it: each page
-renews that. A cursor is a client's text like any other: whatever is wrong with it is a 400.
+first one did, however deep it is. Where sort values are long texts they are left out, so that a
+cursor is never longer than a request may be; then the stored item (`record` of `shard`) is asked
+for them. The state stays readable as long as the shards keep it: each page renews that.
+
+`search` is a hash of what decides which hits there are and in which order, so a cursor cannot go on
+with another search. The tag is a keyed hash of all the rest with a key that only this process has:
+a cursor that names what its client never saw cannot be made up.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
+import secrets
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 
 from common.errors import InvalidRequest
+from coordinator.parameters.typed import SearchParameters
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 START: Final = "*"
-_SCALARS: Final = (type(None), bool, int, float, str)
+INLINE_CHARS_MAX: Final = 1_024
+"""Longer cursors leave out the sort values."""
+_TAG_BYTES: Final = 12
+_KEY: Final = secrets.token_bytes(32)
+"""The states that cursors go on with end with the process; so may the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +45,48 @@ class Cursor:
     """Of the configuration, which the order depends on."""
     horizon: int
     """-1: the newest state; the cursor is a wish to begin one."""
-    after: tuple[Any, ...]
-    """Sort values, score and place of the last hit seen."""
+    search: bytes = b""
+    """`search_hash` of the search that it goes on with."""
+    hit: tuple[int, int] = (0, 0)
+    """Shard and record of the last hit seen."""
+    place: tuple[float | None, int] = (None, 0)
+    """Score and place of that hit."""
+    sort_values: tuple[Any, ...] | None = None
+    """Of that hit; None if they are left out."""
 
     @property
     def is_start(self) -> bool:
         """Whether this asks for the first page."""
         return self.horizon < 0
 
+    @property
+    def has_hit(self) -> bool:
+        """Whether a hit was seen: then this is no first page."""
+        return bool(self.search)
+
+    @property
+    def after(self) -> tuple[Any, ...]:
+        """Sort values, score and place of the last hit seen; empty at the start."""
+        return () if self.sort_values is None else (*self.sort_values, *self.place)
+
     def encode(self) -> str:
         """Return the text that a client sends back."""
-        packed = msgspec.msgpack.encode((_VERSION, self.revision, self.horizon, *self.after))
-        return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+        text = self._encode(self.sort_values or ())
+        return text if len(text) <= INLINE_CHARS_MAX else self._encode(())
+
+    def _encode(self, sort_values: tuple[Any, ...]) -> str:
+        packed = msgspec.msgpack.encode(
+            (
+                _VERSION,
+                self.revision,
+                self.horizon,
+                self.search,
+                *self.hit,
+                *self.place,
+                *sort_values,
+            )
+        )
+        return base64.urlsafe_b64encode(packed + _tag(packed)).rstrip(b"=").decode()
 
     def under(self, revision: int) -> Cursor:
         """Return the same place under another configuration.
@@ -59,24 +103,75 @@ class Cursor:
             InvalidRequest: code invalid_cursor.
         """
         if text == START:
-            return cls(revision, -1, ())
+            return cls(revision, -1)
         try:
             padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-            parts = msgspec.msgpack.decode(base64.b64decode(padded, b"-_", validate=True))
-        except (UnicodeError, binascii.Error, msgspec.DecodeError, RecursionError):
-            raise _invalid("is none that an answer gave") from None
-        if (
-            not isinstance(parts, list)
-            or len(parts) != 5 + num_sort_keys
-            or parts[0] != _VERSION
-            or not all(type(part) in _SCALARS for part in parts)
-            or not all(type(part) is int and part >= 0 for part in (parts[1], parts[2], parts[-1]))
-            or type(parts[-2]) not in (float, type(None))
-        ):
-            raise _invalid("is none that an answer to the same search gave")
-        if parts[1] != revision:
+            content = base64.b64decode(padded, b"-_", validate=True)
+        except (UnicodeError, binascii.Error):
+            content = b""
+        packed, tag = content[:-_TAG_BYTES], content[-_TAG_BYTES:]
+        if not hmac.compare_digest(tag, _tag(packed)):
+            raise _invalid("is none that an answer gave since the service started")
+        version, of_revision, horizon, search, shard, record, score, place, *values = (
+            msgspec.msgpack.decode(packed)
+        )
+        assert version == _VERSION, "a tag of this process under another version"
+        if of_revision != revision:
             raise _invalid("is of an earlier configuration of the index")
-        return cls(revision, parts[2], tuple(parts[3:]))
+        if values and len(values) != num_sort_keys:
+            raise _invalid(_OTHER_SEARCH)
+        sort_values = None if num_sort_keys and not values else tuple(values)
+        return cls(revision, horizon, search, (shard, record), (score, place), sort_values)
+
+    def check(self, search: bytes) -> None:
+        """Refuse to go on with another search.
+
+        Args:
+            search: its `search_hash`.
+
+        Raises:
+            InvalidRequest: code invalid_cursor.
+        """
+        if self.search != search:
+            raise _invalid(_OTHER_SEARCH)
+
+
+_OTHER_SEARCH: Final = (
+    "is of another search: index, query, filters, order and distinct must be those of its first "
+    "page"
+)
+
+
+def search_hash(index: int, parameters: SearchParameters) -> bytes:
+    """Return a hash of all that decides which hits a search has, and in which order.
+
+    Args:
+        index: number of the index.
+        parameters: of the search.
+    """
+    text = (
+        parameters.query,
+        parameters.match,
+        parameters.prefix,
+        parameters.typo,
+        parameters.search_fields,
+    )
+    encode = msgspec.msgpack.encode
+    packed = encode(
+        (
+            index,
+            text if parameters.query else None,
+            sorted(encode(clause.filter) for clause in parameters.filters),
+            parameters.sort,
+            parameters.is_place_descending,
+            parameters.distinct,
+        )
+    )
+    return hashlib.blake2b(packed, digest_size=8).digest()
+
+
+def _tag(packed: bytes) -> bytes:
+    return hashlib.blake2b(packed, digest_size=_TAG_BYTES, key=_KEY).digest()
 
 
 def _invalid(problem: str) -> InvalidRequest:

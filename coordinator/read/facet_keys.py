@@ -126,6 +126,8 @@ def _prefix_distance(word: str, candidate: str, limit: int) -> int:
     row = list(range(len(word) + 1))
     best = row[-1]
     for i, letter in enumerate(candidate[: len(word) + limit], 1):
+        if letter.isdigit():
+            break  # typos never fall on digits, and the word has none
         two_above, above, row = above, row, [i]
         for j, wanted in enumerate(word, 1):
             cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (letter != wanted))

@@ -384,6 +384,10 @@ class MergedCounts:
             return False  # became known after these counts were made
         return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.mask[number]))
 
+    def has_hits(self, number: int) -> bool:
+        """Return whether any counted document has the value."""
+        return number < len(self.counts) and bool(self.counts[number] > 0)
+
     def kept(self) -> MergedCounts:
         """Return the same counts in an array of their own."""
         alive = self.alive
@@ -478,7 +482,7 @@ def page_of_buckets(
     Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
     """
     counts = _accepted(merged.counts, accepts)
-    chosen = _chosen(values, merged, selected, accepts) if selected else _NONE_CHOSEN
+    chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN
     numbering = _numbered_by_count if order.is_by_count else _numbered_by_keys
     rows = numbering(values, merged, counts, accepts, chosen, order, offset + limit)
     texts = values.values
@@ -498,7 +502,7 @@ def num_buckets(
 
     Exact when `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
     """
-    chosen = _chosen(values, merged, selected, accepts)
+    chosen = _chosen(values, merged, selected, order, accepts)
     counts = _accepted(merged.counts, accepts)
     return int(np.count_nonzero(_listed(merged, counts, accepts, chosen, order)))
 
@@ -511,14 +515,16 @@ def _chosen(
     values: FacetValues,
     merged: MergedCounts,
     selected: frozenset[str],
+    order: BucketOrder,
     accepts: NDArray[np.bool_] | None,
 ) -> frozenset[int]:
     """Return the numbers of the selected keys that are buckets."""
+    exists = merged.has_hits if order.hides_chosen_zero else merged.exists
     return frozenset(
         number
         for key in selected
         if (number := values.number(key)) is not None
-        and merged.exists(number)
+        and exists(number)
         and (accepts is None or accepts[number])
     )
 

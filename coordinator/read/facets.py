@@ -8,8 +8,9 @@ which are kept for as long as the horizon stays, as the shards keep theirs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from math import fsum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct, field
@@ -23,6 +24,7 @@ from common.protocol.messages import (
     FacetValuesRequest,
     FacetValuesResponse,
 )
+from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
@@ -40,6 +42,9 @@ from coordinator.read.facet_values import (
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult, FacetStats
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 ALWAYS: Final = 1 << 31
 """A `num_alive_wanted` that no number of values reaches."""
 PAGES_REMEMBERED_MAX: Final = 64
@@ -47,6 +52,8 @@ PAGES_REMEMBERED_MAX: Final = 64
 _SUMMABLE_END: Final = 2.0**900
 """Of smaller numbers, all that there may be can be added up; greater ones are scaled before."""
 _SCALE: Final = 2.0**-124
+_DOUBLES_EXACT_END: Final = 2.0**53
+"""Below it, doubles tell all integers apart."""
 NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
@@ -296,9 +303,33 @@ def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
     scale = 1.0 if np.abs(numbers).max() < _SUMMABLE_END else _SCALE
     total = fsum((numbers * scale * counts).tolist())
     return FacetStats(
-        min=float(numbers.min()),
-        max=float(numbers.max()),
+        min=_exact_extreme(min, values, present, numbers, float(numbers.min())),
+        max=_exact_extreme(max, values, present, numbers, float(numbers.max())),
         avg=finite(total / count / scale),
         sum=finite(total / scale),
         count=count,
     )
+
+
+def _exact_extreme(
+    choose: Callable[[Iterable[int | float]], int | float],
+    values: FacetValues,
+    present: NDArray[np.int64],
+    numbers: NDArray[np.float64],
+    nearest: float,
+) -> int | float:
+    """Return the least or greatest number: an integer, where doubles cannot tell them apart.
+
+    Args:
+        choose: `min` or `max`.
+        values: the numbering.
+        present: the numbers of the values among which to choose.
+        numbers: the double of each.
+        nearest: the least or greatest of these.
+    """
+    if abs(nearest) < _DOUBLES_EXACT_END:
+        return nearest
+    texts = [values.values[number] for number in present[numbers == nearest].tolist()]
+    integers = [int(text) for text in texts if text.lstrip("-").isdecimal()]
+    exact = [integer for integer in integers if INTEGER_MIN <= integer <= INTEGER_MAX]
+    return choose(exact) if exact else nearest

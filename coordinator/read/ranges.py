@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages import RangeRequest, SearchResponse
+from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.read.results import RangeResult
 
 
@@ -36,7 +37,7 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
         return [
             ({"key": low, "from": low, "to": high}, count)
             for low, high, count in (
-                (finite(key * step), finite((key + 1) * step), count)
+                (_edge(key, step), _edge(key + 1, step), count)
                 for key, count in sorted(counts.items())
             )
         ]
@@ -79,6 +80,17 @@ def _cell(zoom: int, number: int) -> dict[str, Any]:
         "top_right": {"lat": 90.0 - row * height, "lng": (column + 1) * width - 180.0},
         "bottom_left": {"lat": 90.0 - (row + 1) * height, "lng": column * width - 180.0},
     }
+
+
+def _edge(bucket: int | float, step: int | float) -> int | float:
+    """Return where a bucket of a histogram begins.
+
+    A double, or an integer of 64 bits where only that is exact.
+    """
+    edge = bucket * step
+    if isinstance(edge, int) and abs(edge) > 2**53 and INTEGER_MIN <= edge <= INTEGER_MAX:
+        return edge
+    return finite(float(edge))
 
 
 def finite(number: float) -> float:

@@ -16,8 +16,9 @@ from coordinator.read.facet_values import Bucket
 class FacetStats(Struct, frozen=True):
     """Summary of a facet's numeric values within the hits; one weight per document and value."""
 
-    min: float | None
-    max: float | None
+    min: int | float | None
+    """An integer from 2^53 on (also negative), where doubles do not tell all of them apart."""
+    max: int | float | None
     avg: float | None
     sum: float
     count: int

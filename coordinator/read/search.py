@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -33,16 +34,18 @@ from common.limits import Limits
 from common.protocol.messages import (
     FetchRequest,
     FetchResponse,
+    RangeRequest,
     SearchRequest,
     SearchResponse,
 )
+from common.query import Filter
+from common.values import ValueKind
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.fan_out import gather, gather_each
+from coordinator.cluster.fan_out import call_all, gather, gather_each
 from coordinator.cluster.leases import Leases
 from coordinator.parameters.parse import FacetParameters, SearchParameters
-from coordinator.parameters.typed import BucketOrder
-from coordinator.read.cursor import Cursor
+from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_keys import accepted_keys
 from coordinator.read.facet_values import CountsReader, num_buckets, page_of_buckets
 from coordinator.read.facets import (
@@ -59,9 +62,15 @@ from coordinator.read.rendering import dress_items
 from coordinator.read.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
 from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, StatisticsMemory, score_query
 
+KEY_FILTERS_REMEMBERED_MAX: Final = 32
+"""Filters of API keys whose statistics are kept, per index."""
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents with the keys: reading some in vain costs less than a
 second round trip."""
+
+
+_TEXTS: Final = 1 << ValueKind.STRING
+_NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 
 
 class _IndexMemory(Struct, frozen=True):
@@ -72,6 +81,20 @@ class _IndexMemory(Struct, frozen=True):
     vocabulary: QueryDictionary
     statistics: StatisticsMemory
     facets: FacetMemory
+    narrowed: dict[Filter, StatisticsMemory]
+    """Statistics by the filter of an API key, the latest used last."""
+
+    def statistics_under(self, cluster: Cluster, key_filter: Filter | None) -> StatisticsMemory:
+        """Return the statistics of the items that pass the filter of an API key."""
+        if key_filter is None:
+            return self.statistics
+        narrowed = self.narrowed.pop(key_filter, None)
+        if narrowed is None:
+            narrowed = StatisticsMemory(cluster, key_filter)
+            if len(self.narrowed) >= KEY_FILTERS_REMEMBERED_MAX:
+                del self.narrowed[next(iter(self.narrowed))]
+        self.narrowed[key_filter] = narrowed
+        return narrowed
 
     def knows_field(self, name: str) -> bool:
         """Return whether some document had a value to filter and sort by in a field.
@@ -131,6 +154,8 @@ class Search:
             cursor = self._cursor(index, parameters, parameters.cursor, held)
         with self._cluster.reading(index.number) as newest:
             horizon = newest if cursor is None else cursor.horizon
+            if cursor is not None:
+                cursor = await self._with_sort_values(index, parameters, cursor, deadline)
             outcome, hits = await self._find(index, parameters, horizon, cursor, deadline)
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
         answers = outcome.answers
@@ -145,7 +170,7 @@ class Search:
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=_timings(started, answers),
-            cursor=_next_cursor(cursor, parameters, hits),
+            cursor=_next_cursor(index, cursor, parameters, hits),
         )
 
     async def facet(self, index: Index, parameters: FacetParameters) -> FacetPage:
@@ -163,7 +188,8 @@ class Search:
             )
         values = outcome.memory.facets.values(facet.field)
         selected = search.selected.get(facet.field, NONE_SELECTED)
-        order = BucketOrder(facet.sort, facet.hide_zero)
+        (wish,) = search.facets
+        order = wish.order
         accepts = accepted_keys(
             values, self._analyzer, parameters.key_pattern, parameters.key_query
         )
@@ -227,7 +253,12 @@ class Search:
         scored = UNRESTRICTED
         if parameters.query:
             scored = await self._scored_query(index, memory, parameters, horizon, deadline)
-        if parameters.filter_fields or parameters.sort:
+        if (
+            parameters.filter_fields
+            or parameters.sort
+            or parameters.ranges
+            or parameters.distinct is not None
+        ):
             await self._check_fields(index, memory, parameters, horizon, deadline)
         plan = plan_facets(
             parameters,
@@ -287,7 +318,8 @@ class Search:
                 self._limits.query_words_max,
             )
 
-        return await score_query(index, parse, parameters, memory.statistics, horizon, deadline)
+        statistics = memory.statistics_under(self._cluster, parameters.key_filter)
+        return await score_query(index, parse, parameters, statistics, horizon, deadline)
 
     async def _check_fields(
         self,
@@ -297,15 +329,23 @@ class Search:
         horizon: int,
         deadline: Deadline,
     ) -> None:
-        """Refuse filters and orders on fields that no document ever had a scalar value in.
+        """Refuse filters, orders and so on of fields that no document ever had a scalar value in.
 
-        An index without documents refuses nothing: nobody can tell yet.
+        An index without documents refuses nothing: nobody can tell yet. Nor is anything refused
+        where an API key hides items: it would tell which fields these have.
         """
+        if parameters.key_filter is not None:
+            return
         knows = memory.knows_field
         named = [
             key.field for key in parameters.sort if key.field is not None and key.point is None
         ]
-        if all(map(knows, parameters.filter_fields)) and all(map(knows, named)):
+        distinct = [] if parameters.distinct is None else [parameters.distinct.field]
+        counted = memory.statistics.scalar_fields
+        ranges = [one for one in parameters.ranges if one.origin is None and one.zoom is None]
+        if all(map(knows, (*parameters.filter_fields, *named, *distinct))) and all(
+            counted.get(one.field, 0) & _kinds_of(one) for one in ranges
+        ):
             return
         statistics = await memory.statistics.of_words(
             index, (), horizon, deadline, is_partial=parameters.allows_partial
@@ -329,6 +369,24 @@ class Search:
                     f"fields with values are {_listed(known)}",
                     code="unknown_sort_field",
                     param=parameters.sort_param,
+                )
+        for name in distinct:
+            if not knows(name):
+                raise InvalidRequest(
+                    f"no item has a value to tell items apart by in {name!r}; "
+                    f"fields with values are {_listed(known)}",
+                    code="invalid_distinct",
+                    param="distinct",
+                )
+        for one in ranges:
+            if not counted.get(one.field, 0) & _kinds_of(one):
+                wanted = "text" if _kinds_of(one) == _TEXTS else "number"
+                with_any = [name for name in known if counted[name] & _kinds_of(one)]
+                raise InvalidRequest(
+                    f"no item has a {wanted} to count by in {one.field!r}; "
+                    f"fields with {wanted}s are {_listed(with_any)}",
+                    code="invalid_facet_ranges",
+                    param=f"facet_ranges.{one.field}",
                 )
 
     # --- steps 6-8
@@ -402,11 +460,34 @@ class Search:
         """Return the cursor of a request; its state is kept for a while."""
         cursor = Cursor.decode(text, index.revision, len(parameters.sort))
         if held is not None:
-            return Cursor(index.revision, held, cursor.after)
+            return replace(cursor, horizon=held)
         if cursor.is_start:
-            return Cursor(index.revision, self._leases.begin(index.number), ())
+            return replace(cursor, horizon=self._leases.begin(index.number))
+        cursor.check(search_hash(index.number, parameters))
         self._leases.go_on(index.number, cursor.horizon)
         return cursor
+
+    async def _with_sort_values(
+        self, index: Index, parameters: SearchParameters, cursor: Cursor, deadline: Deadline
+    ) -> Cursor:
+        """Return a cursor with the sort values of its hit, which are asked for if left out."""
+        if cursor.sort_values is not None or not cursor.has_hit:
+            return cursor
+        shard, record = cursor.hit
+        request = FetchRequest(
+            index.number,
+            cursor.horizon,
+            index.revision,
+            np.array([record], np.uint64).tobytes(),
+            sort=parameters.sort,
+        )
+        (response,) = await call_all(
+            self._cluster, "fetch", [(shard, request)], FetchResponse, deadline.remaining_ms
+        )
+        return replace(
+            cursor,
+            sort_values=tuple(column[0] if column else None for column in response.sort_values),
+        )
 
     def _memory(self, index: Index) -> _IndexMemory:
         """Return what is remembered of an index under its present configuration."""
@@ -418,6 +499,7 @@ class Search:
                 QueryDictionary(index.configuration, self._analyzer),
                 StatisticsMemory(self._cluster),
                 FacetMemory(self._cluster),
+                {},
             )
             self._memories[index.number] = memory
         return memory
@@ -427,6 +509,14 @@ class Search:
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
             del self._memories[number]
+
+
+def _kinds_of(request: RangeRequest) -> int:
+    """Return the kinds of values that a range is about, as a bit set."""
+    if request.calendar is not None:
+        return _TEXTS
+    is_text = any(isinstance(bound, str) for bounds in request.bounds for bound in bounds)
+    return _TEXTS if is_text else _NUMBERS
 
 
 def _listed(names: object) -> str:
@@ -443,11 +533,17 @@ def _timings(started: float, answers: Sequence[tuple[int, SearchResponse]]) -> T
 
 
 def _next_cursor(
-    cursor: Cursor | None, parameters: SearchParameters, hits: Sequence[Hit]
+    index: Index, cursor: Cursor | None, parameters: SearchParameters, hits: Sequence[Hit]
 ) -> str | None:
     """Return where to go on: behind the last hit of a full page of a cursor's search."""
     if cursor is None or not hits or len(hits) < parameters.per_page:
         return None
     last = hits[-1]
-    after = (*last.sort_values, last.score, last.place)
-    return Cursor(cursor.revision, cursor.horizon, after).encode()
+    return Cursor(
+        cursor.revision,
+        cursor.horizon,
+        search_hash(index.number, parameters),
+        (last.shard, last.record),
+        (last.score, last.place),
+        last.sort_values,
+    ).encode()

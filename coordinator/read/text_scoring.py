@@ -23,7 +23,7 @@ from common.protocol.messages import (
     StatisticsResponse,
     TextQuery,
 )
-from common.query import Phrase, Word
+from common.query import Filter, Phrase, Word
 from common.scoring import clause_weights, weigh_fields
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
@@ -95,14 +95,21 @@ UNRESTRICTED: Final = ScoredQuery(None, [])
 class StatisticsMemory:
     """The statistics of one index; what is not known yet is asked of the shards.
 
+    Args:
+        cluster: whom to ask.
+        key_filter: of the API key that searches: only the items that pass it are counted, so that
+            no answer tells which words the others have.
+
     Attributes:
-        scalar_fields: fields that have, or had, scalar values; the set only grows.
+        scalar_fields: fields that have, or had, scalar values (of any item), each with the bit set
+            of their `ValueKind`; they only grow.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, key_filter: Filter | None = None) -> None:
         self._cluster = cluster
+        self._filters = () if key_filter is None else (key_filter,)
         self._newest = Statistics(-1)
-        self.scalar_fields: set[str] = set()
+        self.scalar_fields: dict[str, int] = {}
 
     def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
         """Return a query that was scored already as of this horizon."""
@@ -139,7 +146,8 @@ class StatisticsMemory:
             statistics, unknown = Statistics(horizon), list(words)
             parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
         for part in parts:
-            self.scalar_fields.update(part.scalar_fields)
+            for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
+                self.scalar_fields[name] = self.scalar_fields.get(name, 0) | kinds
         statistics.add_up(unknown, parts)
         return statistics
 
@@ -156,7 +164,7 @@ class StatisticsMemory:
         answers = await gather(
             self._cluster,
             "statistics",
-            StatisticsRequest(index.number, horizon, index.revision, tuple(words)),
+            StatisticsRequest(index.number, horizon, index.revision, tuple(words), self._filters),
             StatisticsResponse,
             deadline,
             is_partial=is_partial,

@@ -22,8 +22,11 @@ from coordinator.parameters.raw import decode_json, decode_object, query_paramet
 from coordinator.routes.items import refuse_unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coordinator.cluster.catalog import CatalogState, Index
     from coordinator.http.request import Request
+    from coordinator.http.security import Caller
     from coordinator.http.services import Services
 
 
@@ -235,14 +238,24 @@ async def list_indexes(services: Services, request: Request) -> Response:
 
 
 async def list_aliases(services: Services, request: Request) -> Response:
-    """Answer `GET /_aliases`."""
-    return json_answer({"aliases": dict(sorted(services.catalog.aliases.items()))})
+    """Answer `GET /_aliases`: those that the caller may use, or whose indexes."""
+    return json_answer({"aliases": _shown_aliases(services.catalog.aliases, request.caller)})
+
+
+def _shown_aliases(aliases: Mapping[str, str], caller: Caller) -> dict[str, str]:
+    """Return the indexes by alias, as far as a caller reaches the one or the other."""
+    return {
+        alias: target
+        for alias, target in sorted(aliases.items())
+        if caller.may_use(alias) or caller.may_use(target)
+    }
 
 
 async def change_aliases(services: Services, request: Request) -> Response:
     """Answer `POST /_aliases`: all changes at once, or none.
 
-    {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes.
+    {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes. A key for some
+    indexes only may neither change an alias nor name an index that its patterns do not cover.
     """
     limits = services.settings.limits
     raw = decode_object(request.body, limits)
@@ -260,6 +273,9 @@ async def change_aliases(services: Services, request: Request) -> Response:
         names = {index.name for index in state.indexes}
         for alias, target in changes.items():
             check_index_name(alias, limits)
+            for name in (alias, target):
+                if isinstance(name, str):
+                    services.guard.check_index(request.caller, name)
             if alias in names:
                 raise InvalidRequest(
                     f"{alias!r} is an index; an alias needs a name of its own",
@@ -286,7 +302,7 @@ async def change_aliases(services: Services, request: Request) -> Response:
 
     state = await services.catalog.change(change)
     return json_answer(
-        {"status": "aliases changed", "aliases": dict(sorted(state.aliases.items()))}
+        {"status": "aliases changed", "aliases": _shown_aliases(state.aliases, request.caller)}
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
-from common.errors import Conflict, InvalidRequest, Unavailable
+from common.errors import Conflict, Forbidden, InvalidRequest, Unavailable
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.http import openapi
@@ -186,14 +186,20 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
         raise InvalidRequest(
             "rename names an index that indexes does not", code="invalid_body", param="rename"
         )
+    caller = request.caller
+    if caller.indexes is not None:
+        if wanted is None:
+            raise Forbidden(
+                "the API key is for some indexes only; name those to restore in indexes"
+            )
+        for used in (*wanted, *renamed.values()):
+            services.guard.check_index(caller, used)
     folder = services.settings.snapshot_folder / name
     num_shards = services.cluster.num_shards
     plan = await asyncio.to_thread(snapshots.plan_restore, folder, renamed, wanted, num_shards)
     for one in plan:
         check_index_name(one.name, limits)
-        for used in (one.name, one.former_name):
-            if not request.caller.may_use(used):
-                services.guard.check_index(request.caller, used)
+        services.guard.check_index(caller, one.name)
     if len({one.name for one in plan}) < len(plan):
         raise InvalidRequest(
             "two indexes would get the same name", code="invalid_body", param="rename"
@@ -247,9 +253,10 @@ def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
 
 
 async def list_keys(services: Services, request: Request) -> Response:
-    """Answer `GET /_keys`: everything but the secrets."""
+    """Answer `GET /_keys`: everything but the secrets, of keys within the caller's indexes."""
     keys = stored_keys(services.catalog)
-    return json_answer({"keys": [shown_key(id_, key) for id_, key in sorted(keys.items())]})
+    shown = [shown_key(id_, key) for id_, key in sorted(keys.items()) if request.caller.covers(key)]
+    return json_answer({"keys": shown})
 
 
 async def create_key(services: Services, request: Request) -> Response:
@@ -258,6 +265,7 @@ async def create_key(services: Services, request: Request) -> Response:
         services.catalog,
         decode_object(request.body, services.settings.limits),
         services.settings.limits,
+        request.caller,
     )
     return json_answer({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
 
@@ -273,7 +281,7 @@ async def delete_key(services: Services, request: Request) -> Response:
             "127.0.0.1 or start with --insecure first",
             code="invalid_key",
         )
-    await remove_key(services.catalog, id_)
+    await remove_key(services.catalog, id_, request.caller)
     return json_answer({"status": "deleted", "id": id_})
 
 
@@ -336,6 +344,7 @@ ROUTES: Final = (
         metrics,
         "Numbers for Prometheus.",
         Action.ADMIN,
+        is_of_all_indexes=True,
         is_admitted=False,
         tag="operations",
         document={"answer": "Text"},
@@ -346,6 +355,7 @@ ROUTES: Final = (
         statistics,
         "Requests, shards, segments, slow searches.",
         Action.ADMIN,
+        is_of_all_indexes=True,
         is_admitted=False,
         tag="operations",
         document={"answer": "Document"},
@@ -356,6 +366,7 @@ ROUTES: Final = (
         list_snapshots,
         "All snapshots that are complete.",
         Action.ADMIN,
+        is_of_all_indexes=True,
         tag="operations",
         document={"answer": "Document"},
     ),
@@ -365,6 +376,7 @@ ROUTES: Final = (
         create_snapshot,
         "Copy all indexes as of this moment into the folder of snapshots; writes go on.",
         Action.ADMIN,
+        is_of_all_indexes=True,
         body=Body.JSON,
         is_change=True,
         tag="operations",
@@ -387,6 +399,7 @@ ROUTES: Final = (
         delete_snapshot,
         "Remove a snapshot.",
         Action.ADMIN,
+        is_of_all_indexes=True,
         is_change=True,
         tag="operations",
         document={"answer": "Document"},

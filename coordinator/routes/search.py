@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from common.errors import DeadlineExceeded, InvalidRequest, ServiceError
+from common.errors import DeadlineExceeded, ServiceError, Switched
 from common.protocol.messages import FilterClause
 from coordinator.http.responses import (
     Response,
+    error_body,
     facet_body,
     search_body,
     server_timing,
@@ -27,15 +27,15 @@ from coordinator.parameters.parse import (
 )
 from coordinator.parameters.raw import decode_object, query_parameters
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.parameters.typed import facet_wish
+from coordinator.parameters.typed import without_zeros
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 
 if TYPE_CHECKING:
     from common.limits import Limits
-    from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
+    from coordinator.parameters.typed import NamedSearch
 
 P = TypeVar("P")
 
@@ -67,7 +67,8 @@ def raw_parameters(request: Request, limits: Limits) -> dict[str, Any]:
 def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
     """Return a search with the filter of the caller's key, and with the time that is left for it.
 
-    With a filter, values without hits are not listed: they would tell what is outside of it.
+    With a filter, the answer depends on the items that pass it and on no other: values without hits
+    are not listed, and words are counted and weighed among these items (`key_filter`).
 
     Raises:
         DeadlineExceeded: no time is left.
@@ -85,10 +86,8 @@ def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
     return msgspec.structs.replace(
         search,
         filters=(*search.filters, FilterClause(condition)),
-        facets=tuple(
-            facet_wish(replace(wish.configuration, hide_zero=True), wish.key_query, wish.offset)
-            for wish in search.facets
-        ),
+        key_filter=condition,
+        facets=tuple(map(without_zeros, search.facets)),
     )
 
 
@@ -135,10 +134,6 @@ async def facet(services: Services, request: Request) -> Response:
         raw_parameters(request, limits), request.index.configuration, limits
     )
     parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, request))
-    if request.caller.filter is not None:
-        parameters = msgspec.structs.replace(
-            parameters, facet=replace(parameters.facet, hide_zero=True)
-        )
     page = await services.search.facet(request.index, parameters)
     total_us = request.micros
     return Response(
@@ -148,30 +143,37 @@ async def facet(services: Services, request: Request) -> Response:
 
 
 async def searches(services: Services, request: Request) -> Response:
-    """Answer `POST /_search`: all searches, or the first error, named by its position."""
+    """Answer `POST /_search`: each search by its result, or by its error.
+
+    Where none succeeds, the whole request fails as its first search does.
+    """
     limits = services.settings.limits
-    prepared: list[tuple[Index, SearchParameters]] = []
-    for i, named in enumerate(parse_searches(decode_object(request.body, limits), limits)):
-        try:
-            index = services.catalog.index(named.index)
-            if not request.caller.may_use(index.name):
-                services.guard.check_index(request.caller, named.index)
-            parameters = parse_search(named.raw, index.configuration, limits)
-        except ServiceError as error:
-            raise _placed(error, i) from None
-        prepared.append((index, narrowed(parameters, request)))
+    named = parse_searches(decode_object(request.body, limits), limits)
     results = await asyncio.gather(
-        *(services.search.search(index, parameters) for index, parameters in prepared),
-        return_exceptions=True,
+        *(_one_of_several(services, request, one) for one in named), return_exceptions=True
     )
     bodies = []
-    for i, (result, (_, parameters)) in enumerate(zip(results, prepared, strict=True)):
+    for i, result in enumerate(results):
+        if isinstance(result, Switched) or not isinstance(result, bytes | ServiceError):
+            assert isinstance(result, BaseException)
+            raise result  # all of them anew, or a fault of ours
         if isinstance(result, ServiceError):
-            raise _placed(result, i)
-        if isinstance(result, BaseException):
-            raise result
-        bodies.append(_result_body(services, request, result, parameters))
+            result = error_body(_placed(result, i), request.request_id)
+        bodies.append(result)
+    if isinstance(results[0], ServiceError) and all(
+        isinstance(result, ServiceError) for result in results
+    ):
+        raise _placed(results[0], 0)
     return Response(b'{"results":[%b]}' % b",".join(bodies))
+
+
+async def _one_of_several(services: Services, request: Request, named: NamedSearch) -> bytes:
+    """Return the JSON of the result of one of several searches."""
+    index = services.guard.index(request.caller, named.index)
+    parameters = parse_search(named.raw, index.configuration, services.settings.limits)
+    parameters = narrowed(parameters, request)
+    result = await services.search.search(index, parameters)
+    return _result_body(services, request, result, parameters)
 
 
 def _result_body(
@@ -186,8 +188,7 @@ def _result_body(
 def _placed(error: ServiceError, position: int) -> ServiceError:
     """Return an error that says which of several searches it is about."""
     param = f"searches[{position}]" + (f".{error.param}" if error.param else "")
-    kind = type(error) if not isinstance(error, InvalidRequest) else InvalidRequest
-    return kind(error.message, code=error.code, param=param, details=error.details)
+    return type(error)(error.message, code=error.code, param=param, details=error.details)
 
 
 ROUTES: Final = (

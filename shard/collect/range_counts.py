@@ -4,7 +4,8 @@
                                     numbers beyond 2^53, texts, several values, overlaps; a filter
                                     that was resolved before costs 2 µs
     interval   histogram            bucket number floor(value / interval), counted by one sort of
-                                    the matches' buckets
+                                    the matches' buckets; by long doubles (64 bits of mantissa)
+                                    where numbers beyond 2^53 meet a whole interval
     rings      distances            from a point, of every point that a document has
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
     calendar   year, month, day     the beginning of ISO dates: each distinct text is looked at
@@ -42,8 +43,9 @@ _Counts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
 _COUNTED_PER_POINT: Final = 8
 """Cells up to this share of the points are counted in one array, not sorted."""
+_EXACT_END: Final = 2.0**53
 _INTEGER_END: Final = 2.0**63
-"""Bucket numbers from here on travel as floats, which they are exactly."""
+"""Bucket numbers from twice this on (or below minus this) travel as floats."""
 _CALENDAR: Final = {
     "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
     "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
@@ -141,29 +143,48 @@ def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Count
     column = number_column(part.view.segment, field)
     if column is None:
         return {}
-    if column.is_dense:
+    if column.is_dense and column.residuals is None:
         values = column.values[part.docs]
         if values.dtype.kind == "f":
             values = values[~np.isnan(values)]
         else:
             values = values[values != np.iinfo(values.dtype).min]
-        buckets = _buckets(values.astype(np.float64), request)
+        buckets = _buckets(values, None, request)
     else:
-        docs, values, _ = column.pairs()
+        docs, doubles, residuals = column.pairs()
         is_match = _among(part, docs)
-        buckets = _buckets(values[is_match], request)
-        buckets = _distinct_pairs(docs[is_match], buckets)
+        buckets = _buckets(
+            doubles[is_match], None if residuals is None else residuals[is_match], request
+        )
+        if not column.is_dense:
+            buckets = _distinct_pairs(docs[is_match], buckets)
     keys, counts = np.unique(buckets, return_counts=True)
     return {
-        int(key) if abs(key) < _INTEGER_END else key: count
+        int(key) if -_INTEGER_END <= key < 2 * _INTEGER_END else float(key): count
         for key, count in zip(keys.tolist(), counts.tolist(), strict=True)
     }
 
 
-def _buckets(values: NDArray[Any], request: RangeRequest) -> NDArray[np.float64]:
-    """Return the number of each value's bucket."""
+def _buckets(
+    values: NDArray[Any], residuals: NDArray[np.int16] | None, request: RangeRequest
+) -> NDArray[np.floating[Any]]:
+    """Return the number of each value's bucket.
+
+    Args:
+        values: integers, or doubles.
+        residuals: what each number exceeds its double by, if any does.
+        request: with an interval.
+    """
+    is_long = (
+        isinstance(request.interval, int)
+        and values.dtype.itemsize == 8
+        and np.abs(values).max(initial=0) >= _EXACT_END
+    )
+    values = values.astype(np.longdouble if is_long else np.float64)
+    if is_long and residuals is not None:
+        values += residuals
     with np.errstate(over="ignore"):
-        buckets: NDArray[np.float64] = np.floor(values / request.interval)
+        buckets: NDArray[np.floating[Any]] = np.floor(values / request.interval)
     if not np.isfinite(buckets).all():
         raise InvalidRequest(
             f"the interval {request.interval:g} is too small for the values of {request.field!r}",

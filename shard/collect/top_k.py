@@ -34,6 +34,7 @@ from shard.collect.elements import element_order
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
 from shard.segment.distance_columns import DistanceColumn
+from shard.segment.number_columns import split_number
 from shard.segment.sort_columns import (
     MISSING_KEY,
     Permutation,
@@ -468,7 +469,12 @@ class _Order:
         self._columns: dict[tuple[int, int], SortColumn] = {}
         self._has_minors: list[bool] = []
         for k, key in enumerate(request.sort):
-            has_minors = False
+            # A cursor's value may have one where no document of this shard has.
+            has_minors = (
+                request.after is not None
+                and type(request.after[k]) is int
+                and split_number(request.after[k])[1] != 0
+            )
             field = None if key.field is None else snapshot.registry.number(key.field)
             for i, part in enumerate(matches):
                 if field is not None and part.count:

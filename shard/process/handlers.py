@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from common.errors import Switched
 from common.process.faults import fault
@@ -51,6 +52,8 @@ from shard.partition.indexes import Indexes
 from shard.read import searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import refusal_told
+
+T = TypeVar("T")
 
 READERS = 2
 """Threads for slow searches."""
@@ -101,9 +104,17 @@ class Handlers:
         """Build a configuration behind the running one."""
         await self._indexes.prepare(request.entry)
 
-    def statistics(self, request: StatisticsRequest) -> StatisticsResponse:
-        """Answer what scoring needs to know of all live documents."""
-        return searcher.statistics(self._snapshot(request), request)
+    def statistics(
+        self, request: StatisticsRequest
+    ) -> StatisticsResponse | Coroutine[None, None, StatisticsResponse]:
+        """Answer what scoring needs to know of all live documents, or of those that pass filters.
+
+        The latter have to be counted, which can take long.
+        """
+        snapshot = self._snapshot(request)
+        if request.filters:
+            return self._read_slowly(partial(searcher.statistics, snapshot, request))
+        return searcher.statistics(snapshot, request)
 
     def search(
         self, request: SearchRequest
@@ -111,15 +122,15 @@ class Handlers:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
         if searcher.is_slow(snapshot, request):
-            return self._search_slowly(snapshot, request)
+            return self._read_slowly(partial(searcher.search, snapshot, request))
         response = searcher.search(snapshot, request)
         self._grant_wishes()
         return response
 
-    async def _search_slowly(self, snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
+    async def _read_slowly(self, read: Callable[[], T]) -> T:
+        """Read on a thread, so that other requests need not wait."""
         loop = asyncio.get_running_loop()
-        search = carried(partial(searcher.search, snapshot, request))
-        response = await loop.run_in_executor(self._readers, search)
+        response = await loop.run_in_executor(self._readers, carried(read))
         self._grant_wishes()
         return response
 
@@ -128,8 +139,11 @@ class Handlers:
         if BACKGROUND_TASKS and (self._granting is None or self._granting.done()):
             self._granting = self._deriver.submit(BACKGROUND_TASKS.grant_all)
 
-    def fetch(self, request: FetchRequest) -> FetchResponse:
+    def fetch(self, request: FetchRequest) -> FetchResponse | Coroutine[None, None, FetchResponse]:
         """Return stored documents; marks are of one configuration, the documents of none."""
+        if request.sort:  # a column may have to be made first
+            snapshot = self._indexes.snapshot(request.index, request.horizon)
+            return self._read_slowly(partial(searcher.fetch, snapshot, request))
         if request.highlight is not None:
             return searcher.fetch(self._snapshot(request), request)
         return searcher.fetch(self._indexes.snapshot(request.index, request.horizon), request)

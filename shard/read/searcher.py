@@ -22,12 +22,13 @@ The groups of facets whose counts nobody asked for are common clauses like any o
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from common.analysis.languages import Languages
+from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.messages import (
     FacetRequest,
@@ -59,6 +60,7 @@ from shard.query.matches import Matches, both, leave_out_each
 from shard.query.prepared import PreparedQuery
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
+from shard.query.visible import visible_doc_freqs, visible_docs, visible_field_statistics
 from shard.read.highlight import mark_documents
 from shard.segment.external_ids import find_live, is_item_of
 from shard.segment.presence import Aspect, presence_of
@@ -300,12 +302,38 @@ def _languages(snapshot: Snapshot) -> Languages:
 
 
 def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
-    """Return stored documents by record, with marks if they are wanted."""
+    """Return stored documents by record, with marks if they are wanted; or their sort values."""
+    if request.sort:
+        return FetchResponse((), (), _sort_values_of(snapshot, request))
     documents = snapshot.read_documents(np.frombuffer(request.records, np.uint64))
     marks: tuple[dict[str, Any], ...] = ()
     if request.highlight is not None:
         marks = mark_documents(snapshot, documents, request.query, request.highlight)
     return FetchResponse(tuple(documents), marks)
+
+
+def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[Any, ...], ...]:
+    """Return by sort key the value of each record."""
+    records = np.frombuffer(request.records, np.uint64)
+    views, docs, places = [], [], []
+    for record in records:
+        for position, view in enumerate(snapshot.views):
+            found = np.flatnonzero(view.segment["docs.record"] == record)
+            if len(found):
+                views.append(position)
+                docs.append(found[0])
+                places.append(view.segment["docs.place"][found[0]])
+                break
+        else:
+            raise InternalError(f"record {record} is in no segment")
+    hits = Hits(
+        np.array(views, np.int64),
+        np.array(docs, np.uint32),
+        np.array(places, np.uint64),
+        records,
+        None,
+    )
+    return tuple(sort_values(snapshot, hits, key) for key in request.sort)
 
 
 def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
@@ -329,50 +357,63 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
 def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
     """Return what scoring needs to know of the live documents."""
     languages = _languages(snapshot)
+    visible = []
+    if request.filters:
+        visible = [visible_docs(snapshot, view, request.filters) for view in snapshot.views]
     freqs = []
     for word in request.words:
         sums = np.zeros(NUM_MATCH_KINDS, np.int64)
-        for view in snapshot.views:
-            sums += doc_freqs(view, word, languages)
+        if request.filters:
+            for part in visible:
+                sums += visible_doc_freqs(part, word, languages)
+        else:
+            for view in snapshot.views:
+                sums += doc_freqs(view, word, languages)
         freqs.append(tuple(sums.tolist()))
-    return StatisticsResponse(
-        snapshot.num_docs, _text_fields(snapshot), tuple(freqs), _scalar_fields(snapshot)
-    )
+    fields: tuple[FieldStatistics, ...] | None
+    if request.filters:
+        num_docs = sum(len(part.docs) for part in visible)
+        fields = _text_fields(snapshot, map(visible_field_statistics, visible))
+    else:
+        num_docs = snapshot.num_docs
+        fields = snapshot.caches.get("text fields")
+        if fields is None:
+            fields = _text_fields(snapshot, map(field_statistics, snapshot.views))
+            snapshot.caches["text fields"] = fields
+    scalar = _scalar_fields(snapshot)
+    return StatisticsResponse(num_docs, fields, tuple(freqs), tuple(scalar), tuple(scalar.values()))
 
 
-def _text_fields(snapshot: Snapshot) -> tuple[FieldStatistics, ...]:
-    """Return lengths of all text fields, by path; made once per snapshot."""
-    fields: tuple[FieldStatistics, ...] | None = snapshot.caches.get("text fields")
+def _text_fields(
+    snapshot: Snapshot, parts: Iterable[Mapping[int, tuple[int, int]]]
+) -> tuple[FieldStatistics, ...]:
+    """Return lengths of all text fields, by path: those of all segments together."""
+    sums: dict[int, tuple[int, int]] = {}
+    for part in parts:
+        for field, (num_docs, length) in part.items():
+            before = sums.get(field, (0, 0))
+            sums[field] = (before[0] + num_docs, before[1] + length)
+    paths = snapshot.registry.paths
+    found = (FieldStatistics(paths[field], *pair) for field, pair in sums.items() if pair[0])
+    return tuple(sorted(found, key=lambda one: one.path))
+
+
+def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
+    """Return the kinds of values by path that has, or had, any to sort or filter by.
+
+    In the order of the paths; made once per snapshot.
+    """
+    fields: dict[str, int] | None = snapshot.caches.get("scalar fields")
     if fields is None:
-        sums: dict[int, tuple[int, int]] = {}
+        kinds: dict[str, int] = {}
         for view in snapshot.views:
-            for field, (num_docs, length) in field_statistics(view).items():
-                before = sums.get(field, (0, 0))
-                sums[field] = (before[0] + num_docs, before[1] + length)
-        paths = snapshot.registry.paths
-        fields = tuple(
-            sorted(
-                (FieldStatistics(paths[field], *pair) for field, pair in sums.items() if pair[0]),
-                key=lambda one: one.path,
-            )
-        )
-        snapshot.caches["text fields"] = fields
+            presence = presence_of(view.segment)
+            for field in presence.fields:
+                path = snapshot.registry.paths[field]
+                kinds[path] = kinds.get(path, 0) | presence.kinds(field)
+        fields = {path: kinds[path] for path in sorted(kinds) if kinds[path]}
+        snapshot.caches["scalar fields"] = fields
     return fields
-
-
-def _scalar_fields(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the paths that have, or had, values to sort or filter by; made once per snapshot."""
-    paths: tuple[str, ...] | None = snapshot.caches.get("scalar fields")
-    if paths is None:
-        numbers = {
-            field
-            for view in snapshot.views
-            for field in presence_of(view.segment).fields
-            if presence_of(view.segment).kinds(field)
-        }
-        paths = tuple(sorted(snapshot.registry.paths[field] for field in numbers))
-        snapshot.caches["scalar fields"] = paths
-    return paths
 
 
 def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:

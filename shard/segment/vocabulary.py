@@ -20,6 +20,9 @@ follow and begin with the same letters are then passed over.
 Edit distance is optimal string alignment (OSA): insertion, deletion, substitution and the
 transposition of neighbours cost 1 each; no substring is edited twice.
 
+No edit may fall on a digit: iphones is not iphone8, but iphnoe begins iphone8. Words with digits
+are never looked for with typos, so a term can be near only before its first digit.
+
 Prefix with typos ("shewsh" for shawshank): some beginning of the term is within k edits. Only as
 many letters may be missing from the mask as there are edits.
 
@@ -246,7 +249,8 @@ def _distance(
     three rows (a transposition looks two rows back). With `is_prefix` the distance to the nearest
     beginning of the term.
 
-    Where no term with the same first n bytes can be near either, the result is -n.
+    Where no term with the same first n bytes can be near either, the result is -n. The word has no
+    digits, so from the first digit of the term on, nothing is near.
     """
     over = edits_max + 1
     width = 2 * edits_max + 1
@@ -260,6 +264,8 @@ def _distance(
     previous = -1
     while at < end:
         point, at = _next_character(term_bytes, at)
+        if 0x30 <= point <= 0x39:  # folding makes these of the digits of every script
+            return best if best <= edits_max else start - at
         row += 1
         current = row % 3
         above = (row + 2) % 3
@@ -298,7 +304,7 @@ def find_similar(word: Any, edits_max: Any, is_prefix: Any, terms: Terms) -> Any
     """Find the terms within `edits_max` edits of a word; exhaustive.
 
     Args:
-        word: its code points.
+        word: its code points; no digits among them.
         edits_max: 1 or 2.
         is_prefix: whether a term's beginning may be compared instead of the whole term.
         terms: the vocabulary.

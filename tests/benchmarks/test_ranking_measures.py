@@ -47,9 +47,10 @@ def test_recall_is_of_all_relevant_items() -> None:
     assert recall_at_1(["a", "b"], GRADES) == pytest.approx(1 / 3)
 
 
-def test_queries_without_results_count_as_zero_and_unjudged_ones_not_at_all() -> None:
-    judgments = {"1": {"a": 1}, "2": {"a": 1}, "3": {"a": 0}}
-    assert evaluate({"1": ["a"], "3": ["a"], "4": ["a"]}, judgments)["map"] == 0.5
+def test_queries_without_results_or_relevant_items_count_as_zero() -> None:
+    judgments: dict[str, dict[str, int]] = {"1": {"a": 1}, "2": {"a": 1}, "3": {"a": 0}, "4": {}}
+    measures = evaluate({"1": ["a"], "3": ["a"], "4": ["a"], "5": ["a"]}, judgments)
+    assert measures["map"] == measures["ndcg@10"] == measures["recall@1"] == 0.25
 
 
 def test_agrees_with_trec_eval() -> None:

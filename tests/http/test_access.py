@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.protocol.messages import FilterClause
-from coordinator.http.security import UnsafeAddress
+from coordinator.http.security import Action, StoredKey, UnsafeAddress, shown_key
 from coordinator.parameters.filter_parser import parse_filter
 from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
@@ -65,8 +65,126 @@ async def test_key_reaches_its_actions_and_indexes_only(web: Web) -> None:
     assert await status(web, "POST", "/films/items", reader, b"[]") == 403
     assert await status(web, "DELETE", "/films", reader) == 403
     assert await status(web, "GET", "/_stats", reader) == 403
-    searches = b'{"searches":[{"index":"films"},{"index":"books"}]}'
-    assert await status(web, "POST", "/_search", reader, searches) == 403
+
+
+@pytest.mark.parametrize("kind", ["foreign", "unknown"])
+async def test_other_indexes_look_like_none(web: Web, kind: str) -> None:
+    admin = await make_key(web, actions=["admin"])
+    if kind == "foreign":
+        maker = await make_key(web, admin, actions=["configure"])
+        body = request("POST", "/books/configuration", b"{}", f"X-API-Key: {maker}")
+        assert (await web.send(body)).status == 200
+        aliases = b'{"aliases":{"library":"books","top":"films"}}'
+        assert await status(web, "POST", "/_aliases", admin, aliases) == 200
+    else:
+        assert await status(web, "POST", "/_aliases", admin, b'{"aliases":{"top":"films"}}') == 200
+    reader = await make_key(web, admin, actions=["search"], indexes=["films*"])
+    key = f"X-API-Key: {reader}"
+
+    for name in ("books", "library"):
+        for target in (f"/{name}/search", f"/{name}/facet?name=x", f"/{name}/status"):
+            reply = await web.send(request("GET", target, None, key))
+            assert (reply.status, reply.code) == (403, "forbidden"), target
+            assert reply.json["error"]["message"] == f"the API key is not for index '{name}'"
+        searches = b'{"searches":[{"index":"films"},{"index":"%b"}]}' % name.encode()
+        reply = await web.send(request("POST", "/_search", searches, key))
+        assert reply.status == 200
+        good, bad = reply.json["results"]
+        assert "data" in good
+        assert bad["error"]["code"] == "forbidden"
+        assert bad["error"]["message"] == f"the API key is not for index '{name}'"
+        assert bad["error"]["param"] == "searches[1]"
+        searches = b'{"searches":[{"index":"%b"}]}' % name.encode()
+        assert await status(web, "POST", "/_search", reader, searches) == 403
+    listed = await web.send(request("GET", "/_aliases", None, key))
+    assert listed.json == {"aliases": {"top": "films"}}
+
+
+async def test_one_bad_search_of_many_fails_alone(web: Web) -> None:
+    searches: list[dict[str, Any]] = [
+        {"index": "films", "page": 0},
+        {"index": "films"},
+        {"index": "nope"},
+    ]
+
+    reply = await web.post("/_search", {"searches": searches})
+
+    assert reply.status == 200
+    wrong, right, missing = reply.json["results"]
+    assert wrong["error"]["status"] == 400
+    assert wrong["error"]["param"] == "searches[0].page"
+    assert right["data"]["items"]
+    assert (missing["error"]["status"], missing["error"]["code"]) == (404, "index_not_found")
+    reply = await web.post("/_search", {"searches": [searches[2], searches[0]]})
+    assert (reply.status, reply.code) == (404, "index_not_found")
+
+
+async def test_admin_of_some_indexes_is_held_to_them(web: Web) -> None:
+    root = await make_key(web, actions=["admin", "configure"])
+    for name in ("pub-a", "secret"):
+        made = request("POST", f"/{name}/configuration", b"{}", f"X-API-Key: {root}")
+        assert (await web.send(made)).status == 200
+    foreign = await make_key(web, root, actions=["search"], indexes=["secret"])
+    admin = await make_key(web, root, actions=["admin"], indexes=["pub*", "top"])
+    key = f"X-API-Key: {admin}"
+
+    for wanted in (["*"], ["pub*", "secret"], ["p*"], ["*pub"], ["pu*b"], [], None):
+        document: dict[str, Any] = {"actions": ["search"]}
+        if wanted is not None:
+            document["indexes"] = wanted
+        reply = await web.post("/_keys", document, key)
+        assert reply.status == (400 if wanted == [] else 403), wanted
+    for wanted in (["pub*"], ["pub-*", "pub-a"], ["pub*x*"], ["top"]):
+        token = await make_key(web, admin, actions=["search", "admin"], indexes=wanted)
+        assert await status(web, "DELETE", f"/_keys/{token.split('_')[1]}", admin) == 200
+
+    listed = await web.send(request("GET", "/_keys", None, key))
+    assert [one["id"] for one in listed.json["keys"]] == [admin.split("_")[1]]
+    for other in (foreign, root):
+        reply = await web.send(request("DELETE", f"/_keys/{other.split('_')[1]}", None, key))
+        assert (reply.status, reply.code) == (404, "key_not_found")
+
+    for changes in ({"pub-x": "secret"}, {"pub-x": "nope"}, {"secret-x": "pub-a"}, {"other": None}):
+        reply = await web.post("/_aliases", {"aliases": changes}, key)
+        assert (reply.status, reply.code) == (403, "forbidden"), changes
+    assert (await web.post("/_aliases", {"aliases": {"top": "pub-a"}}, key)).status == 200
+
+    for method, target, body in (
+        ("GET", "/_stats", None),
+        ("GET", "/_metrics", None),
+        ("GET", "/_snapshots", None),
+        ("POST", "/_snapshots", b'{"name":"mine"}'),
+        ("DELETE", "/_snapshots/mine", None),
+        ("POST", "/_snapshots/mine/restore", b"{}"),
+        ("POST", "/_snapshots/mine/restore", b'{"indexes":["secret"]}'),
+        ("POST", "/_snapshots/mine/restore", b'{"indexes":["pub-a"],"rename":{"pub-a":"x"}}'),
+    ):
+        assert await status(web, method, target, admin, body) == 403, target
+    body = b'{"indexes":["pub-a"],"rename":{"pub-a":"pub-b"}}'
+    assert await status(web, "POST", "/_snapshots/mine/restore", admin, body) == 404
+
+
+async def test_expiry_that_no_date_shows_is_refused(web: Web) -> None:
+    admin = await make_key(web, actions=["admin"])
+    for moment in ("9999-12-31T23:59:59.999999", "9999-12-31T23:59:59.5+00:00"):
+        reply = await web.post(
+            "/_keys", {"actions": ["search"], "expires_at": moment}, f"X-API-Key: {admin}"
+        )
+        assert (reply.status, reply.code) == (400, "invalid_key")
+        assert "9999-12-31T23:59:59+00:00" in reply.json["error"]["message"]
+    await make_key(web, admin, actions=["search"], expires_at="9999-12-31T23:59:59Z")
+
+    listed = await web.send(request("GET", "/_keys", None, f"X-API-Key: {admin}"))
+
+    expiries = {one["expires_at"] for one in listed.json["keys"]}
+    assert expiries == {None, "9999-12-31T23:59:59+00:00"}
+
+
+@pytest.mark.parametrize("expires", [253402300799.999999, 1e12, 1e300])
+def test_stored_expiry_beyond_all_dates_is_shown(expires: float) -> None:
+    stored = StoredKey("", "", (Action.SEARCH,), ("*",), "2026-01-01", expires)
+
+    assert shown_key("0", stored)["expires_at"] == "9999-12-31T23:59:59+00:00"
 
 
 async def test_filter_of_a_key_narrows_every_search(web: Web) -> None:

@@ -358,7 +358,7 @@ async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: 
     async def search(index: Any, parameters: Any, held: int) -> Any:
         if parameters.cursor != "*":
             raise Switched("the index is being switched")
-        cursor = Cursor(index.revision, held, (1.0, 5)).encode()
+        cursor = Cursor(index.revision, held, b"search", (0, 1), (1.0, 5), ()).encode()
         return msgspec.structs.replace(await answer(index, parameters), cursor=cursor)
 
     web.search.search = search  # type: ignore[method-assign,assignment]

@@ -179,6 +179,11 @@ class TestFilters:
         assert found.ranges == (RangeRequest("price", interval=10.0, leaves_out_own=True),)
         assert not strict.ranges[0].leaves_out_own
 
+    @pytest.mark.parametrize("bounds", [{"from": 2000, "to": 1990}, {"from": "b", "to": "a"}])
+    def test_reversed_range_is_refused(self, bounds: dict[str, Any]) -> None:
+        with pytest.raises(InvalidRequest, match="is reversed"):
+            search(facet_ranges={"price": [{"to": 1}, bounds]})
+
     def test_not_filters_exclude_any_value(self) -> None:
         found = search(not_filters={"country": ["a", "b"], "nope": []})
 

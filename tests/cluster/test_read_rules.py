@@ -1,0 +1,157 @@
+"""Rules of reading that hold across shards: cursors, ranges, typos, distinct."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Index, error_of
+
+
+def pages(index: Index, **parameters: Any) -> list[Any]:
+    """Return the ids of all pages of a search with a cursor."""
+    found: list[Any] = []
+    cursor: str | None = "*"
+    while cursor is not None:
+        answer = index.search(cursor=cursor, **parameters)
+        found += [item["id"] for item in answer["data"]["items"]]
+        cursor = answer["pagination"].get("cursor")
+        assert cursor is None or len(cursor) <= 1_024
+    return found
+
+
+class TestCursors:
+    @pytest.fixture(autouse=True)
+    def films(self, index: Index) -> None:
+        index.configure({"aggregations": {"tags": {}}})
+        index.put(
+            [
+                {
+                    "id": i,
+                    "year": 1990 + i % 7,
+                    "title": f"the {'harry' if i % 2 else 'sea'} {i}",
+                    "tags": ["a", "b"][: i % 3],
+                    "long": "é" * 4_500 + str(i % 5),
+                }
+                for i in range(20)
+            ]
+        )
+
+    def test_of_another_search_is_refused(self, index: Index) -> None:
+        first: dict[str, Any] = {"query": "the", "sort": "year:desc", "per_page": 3}
+        cursor = index.search(**first, cursor="*")["pagination"]["cursor"]
+
+        for changed in (
+            {"query": "harry"},
+            {"sort": "title:asc"},
+            {"sort": "year:asc"},
+            {"sort": ["year:desc", "title"]},
+            {"filters": {"tags": ["a"]}},
+            {"filter": "year > 1992"},
+            {"match": "any"},
+            {"search_fields": ["title"]},
+            {"distinct": "year"},
+        ):
+            error = error_of(index.post("search", {**first, "cursor": cursor, **changed}))
+            assert (error["status"], error["code"]) == (400, "invalid_cursor"), changed
+            assert "another search" in error["message"]
+        unchanged: list[dict[str, Any]] = [
+            {},
+            {"per_page": 5},
+            {"fields": ["id"]},
+            {"facet_fields": []},
+        ]
+        for same in unchanged:
+            assert index.post("search", {**first, "cursor": cursor, **same}).status == 200
+
+    def test_of_another_index_is_refused(self, index: Index) -> None:
+        cursor = index.search(per_page=3, cursor="*")["pagination"]["cursor"]
+        other = Index(index.client, f"{index.name}-other")
+        other.configure({})
+        other.put([{"id": 1}])
+
+        error = error_of(other.post("search", {"per_page": 3, "cursor": cursor}))
+
+        assert error["code"] == "invalid_cursor"
+
+    @pytest.mark.parametrize("query", ["", "the"])
+    @pytest.mark.parametrize("sort", ["long", "long:desc", ["long", "year:desc"], ["year", "long"]])
+    def test_is_short_however_long_the_values_are(
+        self, index: Index, query: str, sort: str | list[str]
+    ) -> None:
+        whole = index.ids(query=query, sort=sort, per_page=100)
+
+        assert len(whole) == 20
+        assert pages(index, query=query, sort=sort, per_page=3) == whole
+
+
+class TestRanges:
+    @pytest.fixture(autouse=True)
+    def films(self, index: Index) -> None:
+        settings = {"conjunction": False, "show_facet_stats": True}
+        index.configure({"aggregations": {"any": settings, "all": {"show_facet_stats": True}}})
+        index.put([{"id": i, "any": i, "all": i, "plain": i, "text": f"t{i}"} for i in range(10)])
+
+    @pytest.mark.parametrize(("field", "counted"), [("any", 10), ("plain", 10), ("all", 4)])
+    def test_leave_out_the_filter_on_their_own_field(
+        self, index: Index, field: str, counted: int
+    ) -> None:
+        answer = index.search(
+            filters={field: {"gte": 6}}, facet_ranges={field: [{"to": 5}, {"from": 5}]}
+        )["data"]
+
+        counts = [bucket["doc_count"] for bucket in answer["ranges"][field]]
+        assert (len(answer["items"]), sum(counts)) == (4, counted)
+        if field != "plain":
+            facet = answer["aggregations"][field]
+            assert sum(bucket["doc_count"] for bucket in facet["buckets"]) == counted
+            assert facet["facet_stats"]["min"] == 6
+
+    @pytest.mark.parametrize(
+        ("field", "ranges"),
+        [
+            ("text", {"interval": 2}),
+            ("text", [{"from": 1}]),
+            ("any", {"calendar": "year"}),
+            ("any", [{"to": "b"}]),
+            ("nope", {"interval": 2}),
+            ("any", [{"from": 3, "to": 2}]),
+        ],
+    )
+    def test_of_no_such_values_are_refused(self, index: Index, field: str, ranges: Any) -> None:
+        error = error_of(index.post("search", {"facet_ranges": {field: ranges}}))
+
+        assert (error["status"], error["code"]) == (400, "invalid_facet_ranges")
+        assert error["param"].startswith(f"facet_ranges.{field}")
+
+    def test_of_an_empty_index_are_empty(self, client: Any, index: Index) -> None:
+        empty = Index(client, f"{index.name}-empty")
+        empty.configure({})
+
+        assert empty.search(facet_ranges={"nope": {"interval": 2}})["data"]["ranges"] == {
+            "nope": []
+        }
+
+
+class TestTypos:
+    def test_never_fall_on_digits(self, index: Index) -> None:
+        index.configure({})
+        names = ["iphone8 case", "iphone case", "mode2 case", "mode case"]
+        index.put([{"id": i, "t": name} for i, name in enumerate(names)])
+
+        assert sorted(index.ids(query="iphones", prefix="none")) == [1]
+        assert sorted(index.ids(query="model", prefix="none")) == [3]
+        assert sorted(index.ids(query="iphnoe")) == [0, 1]  # a typo, then what is not typed yet
+        assert index.ids(query="iphone9", typo=2) == []
+
+
+class TestDistinct:
+    def test_unknown_field_is_refused(self, index: Index) -> None:
+        index.configure({})
+        index.put([{"id": 1, "brand": "a"}])
+
+        error = error_of(index.post("search", {"distinct": "brandd"}))
+
+        assert (error["status"], error["code"]) == (400, "invalid_distinct")
+        assert "brand" in error["message"]
