@@ -14,7 +14,8 @@ meaning.
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto",
-     "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2}}
+     "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
+     "display": {"title": "name", "image": "cover", "fields": ["price", "year"]}}   for pages
 
 The forms of itemsjs are accepted where they differ: `searchableFields`, `sortings` (without
 effect), `sort` and `order` of an aggregation as text or lists. An unknown key is no mistake: it is
@@ -154,6 +155,8 @@ class IndexConfiguration:
     """BM25F: how much long texts are held against their words (0 to 1)."""
     proximity: float = PROXIMITY_DEFAULT
     """Greatest relative bonus of query words that stand together; 0 switches it off."""
+    display: Mapping[str, Any] = field(default_factory=_empty_mapping)
+    """How a page shows an item: `title` and `image` name fields, `fields` those to show first."""
 
 
 class Problems:
@@ -597,6 +600,24 @@ class _ConfigurationParser:
         if not isinstance(value, dict):
             self.problems.add("algolia", "must be an object of settings of Algolia's protocol")
 
+    def read_display(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("display", "must be an object with title, image and fields")
+            return
+        display: dict[str, Any] = {}
+        for key in ("title", "image"):
+            if value.get(key) is not None and self.is_field_name(f"display.{key}", value[key]):
+                display[key] = value[key]
+        if value.get("fields") is not None:
+            fields = self.read_texts(
+                "display.fields", value["fields"], "searchable_fields_max", "fields"
+            )
+            display["fields"] = tuple(fields)
+        for key in value:
+            if key not in ("title", "image", "fields"):
+                self.problems.warn(f"display.{key}")
+        self.values["display"] = MappingProxyType(display)
+
     def read_ranking(self, value: object) -> None:
         if not isinstance(value, dict):
             self.problems.add("ranking", "must be an object with k1, b and proximity")
@@ -644,6 +665,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "typo": _ConfigurationParser.read_typo,
     "ranking": _ConfigurationParser.read_ranking,
     "algolia": _ConfigurationParser.read_algolia,
+    "display": _ConfigurationParser.read_display,
 }
 CONFIGURATION_KEYS: Final = tuple(_READERS)
 
@@ -708,6 +730,10 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         },
         "stop_words": configuration.stop_words_language or sorted(configuration.stop_words),
         "synonyms": {word: list(others) for word, others in configuration.synonyms.items()},
+        "display": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in configuration.display.items()
+        },
         "match": configuration.match,
         "prefix": configuration.prefix,
         "typo": configuration.typo,

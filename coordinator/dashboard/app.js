@@ -99,7 +99,13 @@ function drawHeader() {
       gem(),
       h("span", {}, "facetd"),
     ),
-    h("nav", { "aria-label": "Main" }, link(HOME, "Indexes"), link(HEALTH, "Health")),
+    h(
+      "nav",
+      { "aria-label": "Main" },
+      link(HOME, "Indexes"),
+      link(HEALTH, "Health"),
+      h("a", { href: "/_docs" }, "API"),
+    ),
     button("Keyboard shortcuts", {
       iconName: "keyboard",
       isIconOnly: true,

@@ -29,14 +29,16 @@ export async function loadSchema(index, signal) {
     )
     .sort((one, other) => one.position - other.position || one.title.localeCompare(other.title));
   const textFields = searchableFields(configuration, kinds);
+  const display = configuration.display ?? {};
   return {
+    display,
     items: stats.items,
     facets,
     textFields,
     sortFields: [...kinds.keys()].filter((field) =>
       items.every((item) => !Array.isArray(valueAt(item, field))),
     ),
-    titleField: titleField(textFields, kinds, items),
+    titleField: display.title ?? titleField(configuration, textFields, kinds, items),
   };
 }
 
@@ -59,22 +61,37 @@ function facetOf(field, options, { kinds, items: itemCount }, items) {
 }
 
 function searchableFields(configuration, kinds) {
-  const named = (configuration.searchable_fields ?? []).map((field) => String(field).split("^")[0]);
+  const named = weightedFields(configuration).map(({ field }) => field);
   if (named.length > 0 && !named.includes("*")) return named;
   return [...kinds]
     .filter(([, fieldKinds]) => fieldKinds.includes("string"))
     .map(([field]) => field);
 }
 
-/** What to head an item with: a field named like a title, else a short text, else the id. */
-function titleField(textFields, kinds, items) {
+/** The searchable fields that the configuration names, with their weights. */
+function weightedFields(configuration) {
+  return (configuration.searchable_fields ?? []).map((entry) => {
+    const [field, weight] = String(entry).split("^");
+    return { field, weight: Number(weight ?? 1) };
+  });
+}
+
+/**
+ * What to head an item with: the heaviest searchable field if it is a short text, else a field
+ * named like a title, else any short text, else the id.
+ */
+function titleField(configuration, textFields, kinds, items) {
   const isShort = (field) =>
     items.every(
       (item) => typeof item[field] !== "string" || item[field].length <= TITLE_LENGTH_MAX,
     );
   const isPlain = (field) =>
     items.some((item) => typeof item[field] === "string") && isShort(field);
+  const weighted = weightedFields(configuration);
+  const most = Math.max(...weighted.map(({ weight }) => weight));
+  const heaviest = weighted.filter(({ weight, field }) => weight === most && isPlain(field));
   return (
+    (most > 1 ? heaviest[0]?.field : undefined) ??
     TITLE_FIELDS.find((field) => kinds.get(field)?.includes("string")) ??
     textFields.find((field) => field !== "id" && isPlain(field)) ??
     "id"

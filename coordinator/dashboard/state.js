@@ -2,7 +2,7 @@
  * What the search page shows, as one plain value: read from the URL, written to the URL, and
  * turned into a request. All functions are pure.
  *
- *     ?q=…&sort=year:desc&page=2&per_page=20&view=json&explain=1&partial=1
+ *     ?q=…&sort=year:desc&page=2&per_page=20&view=json|table&explain=1&partial=1
  *     &is.F=value      selected value of field F (repeated)
  *     &not.F=value     excluded value
  *     &range.F=a..b    from a inclusive to b exclusive; either may be absent
@@ -11,6 +11,7 @@
  *     &find.F=text     search within the facet's values
  */
 
+export const VIEWS = ["cards", "table", "json"];
 export const PER_PAGE = 20;
 export const PER_PAGE_CHOICES = [10, 20, 50, 100];
 export const HIGHLIGHT_OPEN = "\uE000";
@@ -120,7 +121,7 @@ export function readState(search) {
     query: parameters.get("q") ?? "",
     sort: parameters.get("sort") ?? "",
     perPage: Math.min(positive("per_page", PER_PAGE), 1000),
-    view: parameters.get("view") === "json" ? "json" : "cards",
+    view: VIEWS.includes(parameters.get("view")) ? parameters.get("view") : "cards",
     explains: parameters.has("explain"),
     allowsPartial: parameters.has("partial"),
   };
@@ -258,6 +259,7 @@ export function facetRequest(state, facet) {
   };
   if (!isAny) request.facet_mode = "strict";
   if (choice.find) request.facet_query = choice.find;
+  request.hide_zero = true;
   return request;
 }
 

@@ -15,6 +15,8 @@ are one to nine ASCII digits.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest, NotFound
 from common.limits import Limits
@@ -81,12 +83,13 @@ def parse_facet(
             param="name",
         )
     page, per_page = values.pop("page", 1), values.pop("per_page", 10)
+    hide_zero = values.pop("hide_zero", facet.hide_zero)
     pattern, key_query = values.pop("key_pattern", None), values.pop("key_query", None)
     reader.facet_fields = [name]
     values["per_page"] = 0
     return FacetParameters(
         search=reader.search_parameters(),
-        facet=facet,
+        facet=facet if facet.hide_zero == hide_zero else replace(facet, hide_zero=hide_zero),
         page=page,
         per_page=per_page,
         key_pattern=pattern,

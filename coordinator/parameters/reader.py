@@ -462,6 +462,12 @@ class ParameterReader:
             raise Mistake('must be "auto" or "strict"')
         self.values["is_strict"] = value == "strict"
 
+    def read_hide_zero(self, value: Any) -> None:
+        """Read `hide_zero`."""
+        if value not in (True, False, "true", "false"):
+            raise Mistake("must be true or false")
+        self.values["hide_zero"] = value in (True, "true")
+
     def read_facets(self, value: Any) -> None:
         """Read `facets`."""
         if value and isinstance(value, (str, list)):

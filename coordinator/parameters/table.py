@@ -480,6 +480,12 @@ FACET_PARAMETERS: Final = (
         _QUERY,
         "The start of any word of the key, typos forgiven.",
     ),
+    _parameter(
+        "hide_zero",
+        ParameterReader.read_hide_zero,
+        {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]},
+        "Leave out values without a hit, unless selected; pagination.total does not count them.",
+    ),
     *_TEXT_MODES,
     _FACET_MODE,
     *_CONDUCT,

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 PAGE_HEADERS: Final = (
-    b"Content-Security-Policy: default-src 'self'; img-src 'self' data:; object-src 'none'; "
-    b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
+    b"Content-Security-Policy: default-src 'self'; img-src 'self' data: https: http:; "
+    b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
     b"Referrer-Policy: same-origin\r\nX-Frame-Options: DENY\r\nCache-Control: no-cache\r\n"
 )
-"""Only our own files run, and no page of others may frame ours; `no-cache` means: ask with ETag."""
+"""Only our own files run, and no page of others may frame ours; `no-cache` means: ask with ETag.
+
+Pictures may come from elsewhere: items show those that the configuration names (`display.image`).
+"""
 
 
 def _tag(content: bytes) -> str:

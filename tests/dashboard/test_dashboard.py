@@ -744,3 +744,49 @@ def test_axe_finds_no_violation_in_dialogs(
         page.locator(".item-actions button").first.click()
         expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_enabled()
         assert violations(page, axe) == []
+
+
+# --- how items are shown
+
+
+def test_items_are_shown_as_the_configuration_says(
+    page: Any, service: Service, expect: Any
+) -> None:
+    picture = service.url + "/dashboard/assets/icon.svg"
+    things = [
+        {"id": n, "code": f"code {n}", "label": f"Thing {n}", "cover": picture, "price": n}
+        for n in range(3)
+    ]
+    configuration = {"display": {"title": "label", "image": "cover", "fields": ["price"]}}
+    service.make_index("things", configuration, things)
+    page.goto("/dashboard/things")
+
+    expect(page.locator(".item h2").first).to_have_text("Thing 0")
+    expect(page.get_by_role("img", name="Picture of Thing 0")).to_be_visible()
+    expect(page.locator(".item").first.locator("dt").first).to_have_text("Price")
+
+    page.get_by_role("button", name="Table").click()
+    headings = page.locator(".items-table thead th")
+    expect(headings).to_have_text(["Label", "Price"])
+    expect(page.locator(".items-table tbody tr").nth(2)).to_contain_text("Thing 2")
+    assert state_of(page)["view"] == ["table"]
+
+
+def test_the_heaviest_searchable_field_heads_an_item(
+    page: Any, service: Service, expect: Any
+) -> None:
+    things = [{"id": 1, "name": "80", "model": "LaserJet 4100"}]
+    service.make_index("printers", {"searchable_fields": ["name", "model^3"]}, things)
+    page.goto("/dashboard/printers")
+
+    expect(page.locator(".item h2").first).to_have_text("LaserJet 4100")
+
+
+def test_pages_of_a_facet_leave_out_values_without_a_hit(
+    page: Any, service: Service, expect: Any
+) -> None:
+    things = [{"id": n, "kind": "a" if n < 20 else "b", "tag": f"t{n:02}"} for n in range(40)]
+    service.make_index("many", {"aggregations": {"tag": {}, "kind": {}}}, things)
+    page.goto("/dashboard/many?is.kind=a&at.tag=2")
+
+    expect(facet(page, "Tag").locator(".facet-pages")).to_contain_text("11–20 of 20")

@@ -31,14 +31,10 @@ const ENTITIES = {
 export function createItem(item, page) {
   const stored = storedFields(item);
   const marks = item._highlight ?? {};
-  const { titleField } = page.schema;
+  const { titleField, display } = page.schema;
   const hasId = stored.id !== undefined && stored.id !== null;
-  const title = textOf(stored[titleField]) || (hasId ? String(stored.id) : "Item without id");
-  const heading = h(
-    "h2",
-    { dir: "auto" },
-    marks[titleField] ? marked(firstText(marks[titleField]), Infinity) : cut(title, EXCERPT_LENGTH),
-  );
+  const title = plainTitle(stored, titleField);
+  const heading = h("h2", { dir: "auto" }, titleOf(item, page.schema));
   return h(
     "article",
     { class: "item", tabindex: "-1", "aria-label": cut(title, TEXT_LENGTH) },
@@ -55,23 +51,57 @@ export function createItem(item, page) {
           { class: "code", tabindex: "0", "aria-label": `${cut(title, TEXT_LENGTH)} as JSON` },
           toJson(stored, 2),
         )
-      : card(stored, marks, titleField),
+      : h(
+          "div",
+          { class: "item-body" },
+          picture(stored[display.image], title),
+          h("div", { class: "item-fields" }, card(stored, marks, titleField, display)),
+        ),
     item._score_details && explanation(item, page.scoreMax),
   );
 }
 
+/** What heads an item, with its marks: nodes. */
+export function titleOf(item, { titleField }) {
+  const mark = item._highlight?.[titleField];
+  if (mark) return marked(firstText(mark), Infinity);
+  return cut(plainTitle(item, titleField), EXCERPT_LENGTH);
+}
+
+function plainTitle(item, titleField) {
+  const hasId = item.id !== undefined && item.id !== null;
+  return textOf(item[titleField]) || (hasId ? String(item.id) : "Item without id");
+}
+
+/** The picture that the configuration names (`display.image`), if it is an address of one. */
+function picture(value, title) {
+  const address = Array.isArray(value) ? value[0] : value;
+  if (typeof address !== "string" || !/^(https?:)?\//.test(address)) return null;
+  return h("img", {
+    class: "item-image",
+    src: address,
+    alt: `Picture of ${cut(title, TEXT_LENGTH)}`,
+    loading: "lazy",
+    referrerpolicy: "no-referrer",
+  });
+}
+
 /** The item without what the search added to it. */
-function storedFields(item) {
+export function storedFields(item) {
   return Object.fromEntries(Object.entries(item).filter(([field]) => !ADDED_FIELDS.has(field)));
 }
 
 // --- card ----------------------------------------------------------------------------------------
 
-function card(stored, marks, titleField) {
+function card(stored, marks, titleField, display) {
+  const headed = new Set(["id", titleField, display.image]);
   const entries = Object.entries(stored).filter(
-    ([field, value]) =>
-      field !== "id" && field !== titleField && value !== null && textOf(value) !== "",
+    ([field, value]) => !headed.has(field) && value !== null && textOf(value) !== "",
   );
+  if (display.fields) {
+    const place = (field) => (display.fields.indexOf(field) + 1 || Infinity);
+    entries.sort(([one], [other]) => place(one) - place(other) || 0);
+  }
   const isText = ([, value]) => typeof value === "string" && value.length > TEXT_LENGTH;
   const markedFirst = [
     ...entries.filter(([field]) => hasMark(marks[field])),
@@ -105,7 +135,7 @@ function fieldList(entries, marks) {
   );
 }
 
-function valueNodes(value, mark) {
+export function valueNodes(value, mark) {
   if (Array.isArray(value)) {
     const texts = value.map(textOf).slice(0, LIST_LENGTH);
     const nodes = texts.map((text, place) =>

@@ -9,6 +9,8 @@ import { button, fill, h, icon } from "./dom.js";
 import { loadDialog } from "./loader.js";
 import { toast } from "./notice.js";
 
+const VIEW_TITLES = { table: "Table", json: "JSON" };
+
 /** Sort, page size, view, explanation, and the menu of the index. */
 export function createSearchControls({ index, schema, apply, getShown, reopen }) {
   const option = (value, text) => h("option", { value }, text);
@@ -44,10 +46,13 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     },
     states.PER_PAGE_CHOICES.map((size) => option(String(size), `${size} a page`)),
   );
-  const json = button("JSON", {
-    "aria-pressed": "false",
-    onclick: () => apply((state) => ({ ...state, view: state.view === "json" ? "cards" : "json" })),
-  });
+  const views = ["table", "json"].map((view) => ({
+    view,
+    control: button(VIEW_TITLES[view], {
+      "aria-pressed": "false",
+      onclick: () => apply((state) => ({ ...state, view: state.view === view ? "cards" : view })),
+    }),
+  }));
   const explain = button("Explain", {
     "aria-pressed": "false",
     title: "Show how the score of each item comes about",
@@ -86,7 +91,8 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     if (!states.PER_PAGE_CHOICES.includes(state.perPage))
       perPage.append(option(String(state.perPage), `${state.perPage} a page`));
     perPage.value = String(state.perPage);
-    json.setAttribute("aria-pressed", String(state.view === "json"));
+    for (const { view, control } of views)
+      control.setAttribute("aria-pressed", String(state.view === view));
     explain.setAttribute("aria-pressed", String(state.explains));
   }
 
@@ -95,7 +101,7 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     { class: "controls" },
     h("div", { class: "joined" }, sort, direction),
     perPage,
-    json,
+    views.map(({ control }) => control),
     explain,
     curl,
   );

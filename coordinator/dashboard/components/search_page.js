@@ -7,6 +7,7 @@ import { configureDialog } from "./configuration.js";
 import { button, fill, h, icon } from "./dom.js";
 import { createFacet } from "./facet.js";
 import { createItem } from "./item.js";
+import { createTable } from "./table.js";
 import { loadDialog } from "./loader.js";
 import { emptyState, errorNotice, remark } from "./notice.js";
 import { pager } from "./pager.js";
@@ -162,7 +163,9 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     if (items.length > 0)
       fill(
         results,
-        items.map((item) => createItem(item, context)),
+        state.view === "table"
+          ? createTable(items, context)
+          : items.map((item) => createItem(item, context)),
       );
     else fill(results, nothingFound(state, answer.pagination.total));
     results.classList.toggle("is-json", state.view === "json");
