@@ -157,12 +157,27 @@ def start_explained(data: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "make room on its disk" if error.errno in _NO_ROOM else "look after its disk"
-        what = error.strerror or str(error)
-        raise DataDirectoryError(
-            f"{error.filename or data} cannot be written: {what}; {remedy} and start again, or "
-            "name another directory with --data-dir"
-        ) from error
+        raise refusal_explained(data, error) from error
+
+
+_REMEDIES: Final = {
+    errno.EACCES: "let the user of the service read and write it",
+    errno.EPERM: "let the user of the service read and write it",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+    errno.ENFILE: "allow more open files",
+    errno.ENOMEM: "allow more memory and address space (ulimit -v)",
+    **dict.fromkeys(_NO_ROOM, "make room on its disk"),
+}
+
+
+def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
+    """Return what the system refused at a start as one line that says what to do."""
+    remedy = _REMEDIES.get(error.errno or 0, "look after its disk")
+    what = error.strerror or str(error)
+    return DataDirectoryError(
+        f"{error.filename or data} cannot be used: {what}; {remedy} and start again, or name "
+        "another directory with --data-dir"
+    )
 
 
 def sync_file(path: Path) -> None:

@@ -10,11 +10,12 @@
     │   ├── Conflict         409
     │   ├── PayloadTooLarge  413
     │   └── UnsupportedMediaType 415
-    ├── Unavailable          503  shard_unavailable, overloaded, starting: send again later
+    ├── Unavailable          503  shard_unavailable, overloaded, starting, stopping: send it later
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
     ├── Switched         503  the configuration that the request was read with is being replaced
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
+    ├── PartlyStored         500  items without ids that must not all be sent again
     └── InternalError        500  a bug, or what is damaged: item_corrupt, snapshot_damaged
 
 An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No
@@ -162,12 +163,24 @@ class InternalError(ServiceError):
     """A bug or a damaged item."""
 
 
+class PartlyStored(ServiceError):
+    """Items without ids were stored, or may be: to send all of them again would make duplicates.
+
+    `details` name the items that were not stored, and those of which it is not known, by ranges of
+    their positions.
+    """
+
+    http_status = 500
+    default_code = "partly_stored"
+
+
 _BY_CODE: dict[str, type[ServiceError]] = {
     "index_not_found": NotFound,
     "item_not_found": NotFound,
     "facet_not_found": NotFound,
     "overloaded": Unavailable,
     "starting": Unavailable,
+    "stopping": Unavailable,
     "item_corrupt": InternalError,
     "snapshot_damaged": InternalError,
 } | {
@@ -185,6 +198,7 @@ _BY_CODE: dict[str, type[ServiceError]] = {
         DeadlineExceeded,
         Switched,
         StorageFull,
+        PartlyStored,
         InternalError,
     )
 }

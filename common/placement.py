@@ -128,6 +128,17 @@ def canonical_id(value: int | str) -> bytes | None:
     return text if 1 <= len(text) <= ID_BYTES_MAX else None
 
 
+def shown_id(canonical: bytes) -> int | str:
+    """Return an id as JSON has it, if nobody knows better: digits are a number.
+
+    The way back from `canonical_id`, which forgets whether an id was a number or a text of digits.
+    """
+    is_number = canonical.isdigit() and (canonical == b"0" or canonical[:1] != b"0")
+    if is_number and int(canonical) <= ID_INTEGER_MAX:
+        return int(canonical)
+    return canonical.decode()
+
+
 def hash_id(canonical: bytes) -> int:
     """Return the uint64 hash by which an id is placed and looked up."""
     return xxhash.xxh64_intdigest(canonical)

@@ -15,6 +15,7 @@ side walks them in Python.
     fetch           FetchRequest            FetchResponse
     get             GetRequest              GetResponse
     apply           ApplyRequest            ApplyResponse
+    outcomes        OutcomesRequest         OutcomesResponse   of a group whose answer was lost
     facet_values    FacetValuesRequest      FacetValuesResponse
     index_statistics IndexStatisticsRequest  IndexStatisticsResponse
     process_statistics None                 ProcessStatistics
@@ -274,6 +275,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     wants_elements: bool = False
     """Whether to say which elements of nested fields have passed the filters."""
     timeout_ms: int = 5_000
+    ids: tuple[bytes, ...] = ()
+    """Not empty: only items with these (canonical) ids count as there."""
 
 
 class FacetCounts(Message, frozen=True, array_like=True):
@@ -352,12 +355,18 @@ class FetchRequest(Message, frozen=True, array_like=True):
     highlight: HighlightRequest | None = None
     sort: tuple[SortKey, ...] = ()
     """Fields whose values are wanted instead of the documents."""
+    bytes_max: int = 0
+    """Not 0: send the first ones, up to the one with which they have so many bytes, and None for a
+    damaged one. 0: send all; a damaged one fails the call."""
+    wants_ids: bool = False
+    """With `bytes_max`: send the ids, not the items."""
 
 
 class FetchResponse(Message, frozen=True, array_like=True):
-    """Documents in the order of the request."""
+    """Documents in the order of the request; with `bytes_max` perhaps only the first ones."""
 
-    documents: tuple[bytes, ...]
+    documents: tuple[bytes | None, ...]
+    """Or ids as JSON, empty where an item has none."""
     marks: tuple[dict[str, Any], ...]
     """Per document {"_highlight": …, "_snippet": …}; empty when none was asked for."""
     sort_values: tuple[tuple[Any, ...], ...] = ()
@@ -403,6 +412,9 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     """uint64 per operation: the place of the item if it is new."""
     versions: dict[int, bytes] = {}
     """Precondition by operation: 8-byte xxh64 of the stored bytes that must be there."""
+    records: dict[int, int] = {}
+    """Precondition by operation: record that must be the item's. A DELETE with an empty id removes
+    that record, whatever its id: it is damaged."""
 
     def with_payload(self, payload: memoryview) -> ApplyRequest:
         """Return the request with a payload that came as an attachment (writable memory)."""
@@ -414,6 +426,24 @@ class ApplyResponse(Message, frozen=True, array_like=True):
 
     outcomes: bytes
     """uint8 per operation: `Outcome`."""
+    text_ids: tuple[int, ...] = ()
+    """Operations that deleted an item whose id, all digits, was stored as a text."""
+
+
+class OutcomesRequest(Message, frozen=True, array_like=True):
+    """Ask what became of a write group whose answer was lost."""
+
+    index: int
+    seq: int
+
+
+class OutcomesResponse(Message, frozen=True, array_like=True):
+    """What the shard's log of groups says."""
+
+    is_known: bool
+    """False: the log does not go back so far."""
+    outcomes: bytes
+    """uint8 per operation: `Outcome`; empty: the group was not applied, and never will be."""
 
 
 class FacetValuesRequest(Message, frozen=True, array_like=True):

@@ -18,6 +18,10 @@ class Operation(IntEnum):
     """Remove; the id must exist."""
     UPSERT = 4
     """MERGE where the id exists, else PUT."""
+    REPLACE_KEEPING_ID = 5
+    """Replace; the id must exist. That of the item only names it: it keeps its stored form."""
+    PUT_KEEPING_ID = 6
+    """PUT; where the id exists, it keeps its stored form."""
 
 
 class Outcome(IntEnum):
@@ -28,7 +32,7 @@ class Outcome(IntEnum):
     DELETED = 2
     NOT_FOUND = 3
     CONFLICT = 4
-    """The stored version is not the one that the precondition names."""
+    """The stored version, or record, is not the one that the precondition names."""
     INVALID = 5
     """The merged item would break a limit."""
     CORRUPT = 6

@@ -120,12 +120,16 @@ def check(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 
 @click.command()
 @with_settings("data_dir")
+@click.option("--drop-damaged", is_flag=True, help="Before that, remove items that are damaged.")
 @click.pass_context
-def rebuild(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None:
+def rebuild(
+    ctx: click.Context, /, config_file: Path | None, drop_damaged: bool, **flags: Any
+) -> None:
     """Build all indexes anew from the stored items, then check them.
 
     No service may run on the data.
     """
     from coordinator.process import maintenance
 
-    ctx.exit(maintenance.check(load_settings(config_file, flags).data_dir, rebuilds=True))
+    data = load_settings(config_file, flags).data_dir
+    ctx.exit(maintenance.check(data, rebuilds=True, drops_damaged=drop_damaged))

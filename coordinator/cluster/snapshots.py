@@ -291,7 +291,8 @@ def plan_restore(
             )
     except (SnapshotError, DataDirectoryError, OSError, KeyError) as error:
         raise InternalError(
-            f"snapshot {folder.name!r} is damaged: {error}", code="snapshot_damaged"
+            f"snapshot {folder.name!r} is damaged: {str(error).replace(f'{folder}/', '')}",
+            code="snapshot_damaged",
         ) from error
     if snapshot.shards != num_shards:
         raise Conflict(

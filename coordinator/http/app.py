@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused body is read and thrown away, so that the client gets to read the
 answer before the connection ends."""
+ANNOUNCE_SECONDS: Final = 0.5
+"""How long idle connections may stay at a stop: who writes without a pause sends its next request
+meanwhile, and reads in the answer that it was the last."""
+LOAD_ANSWER_SECONDS: Final = 1.0
+"""Before the end of the grace at a stop, in which loads write their last groups and answer."""
 BACKLOG: Final = 1_024
 READ_BYTES: Final = 256 * 1024
 """Of a body that are kept in memory before the socket has to wait."""
@@ -124,17 +129,24 @@ class Connection(RequestHandler):
 
     Attributes:
         request: the newest request.
+        server: whose connection it is.
         services: limits and numbers.
     """
 
-    __slots__ = ("request", "services")
+    __slots__ = ("request", "server", "services")
 
     request: Request | None
 
-    def __init__(self, manager: web.Server, services: Services, **kwargs: Any) -> None:
-        super().__init__(manager, **kwargs)
+    def __init__(self, server: Server, services: Services, **kwargs: Any) -> None:
+        super().__init__(server, **kwargs)
         self.request = None
+        self.server = server
         self.services = services
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the service takes no further requests: answers tell clients to go."""
+        return self.server.is_stopping
 
     async def start(self) -> None:
         """Answer requests, one after the other, until the connection ends."""
@@ -235,6 +247,9 @@ class Server(web.Server):
     Args:
         handler: answers an request.
         services: limits and numbers.
+
+    Attributes:
+        is_stopping: set when the service begins to stop.
     """
 
     def __init__(
@@ -253,6 +268,7 @@ class Server(web.Server):
             read_bufsize=READ_BYTES,
             auto_decompress=False,
         )
+        self.is_stopping = False
         self._connections_max = limits.connections_max
         self._services = services
         services.metrics.num_connections = lambda: len(self._connections)
@@ -351,6 +367,10 @@ class HttpApp:
     async def stop(self, grace_seconds: float) -> None:
         """Take no new connections, let running requests finish, then close everything.
 
+        From now on every answer says that its connection ends. Connections without a request get a
+        moment, in which their next one is still answered, and told. Loads that would take longer
+        than the grace are ended before it, with an answer that says what was stored.
+
         Args:
             grace_seconds: how long running requests get.
         """
@@ -358,10 +378,19 @@ class HttpApp:
             listener.close()
         server = self._server
         if server is not None:
-            server.pre_shutdown()  # idle connections end at once
+            loop = asyncio.get_running_loop()
+            end_loads = loop.call_later(
+                max(grace_seconds - LOAD_ANSWER_SECONDS, 0.0), self.services.ingest.end_loads
+            )
+            server.is_stopping = True
+            announced_at = loop.time() + min(ANNOUNCE_SECONDS, grace_seconds / 2)
+            while server.connections and loop.time() < announced_at:  # noqa: ASYNC110 - aiohttp's
+                await asyncio.sleep(0.01)
+            server.pre_shutdown()  # connections without a request end now
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace_seconds + 1.0):
                     await server.shutdown(grace_seconds)
+            end_loads.cancel()
         self._listeners.clear()
 
 

@@ -86,6 +86,8 @@ _ROWS: Final = (
     ("overloaded", 503, "too much at once; see Retry-After"),
     ("switched", 503, "the configuration is being replaced, for long; see Retry-After"),
     ("starting", 503, "the service is starting; see Retry-After"),
+    ("partly_stored", 500, "items without ids: not_stored and unknown say which to look after"),
+    ("stopping", 503, "the service stops; created and updated say what a load has stored"),
     ("deadline_exceeded", 504, "the answer did not come within the request's deadline"),
     ("insufficient_storage", 507, "the disk or a limit of storage is full; reads go on"),
 )

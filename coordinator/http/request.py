@@ -214,6 +214,11 @@ class Request:
         return int(length) if length is not None and length.isdigit() else 0
 
     @property
+    def may_go_on(self) -> bool:
+        """Whether the connection may have a further request after this one."""
+        return self.keep_alive and not self.protocol.is_stopping
+
+    @property
     def peer_address(self) -> str:
         """Address of the client's socket; empty if it is gone."""
         transport = self.protocol.transport

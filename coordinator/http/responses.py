@@ -30,6 +30,8 @@ from coordinator.read.results import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coordinator.http.request import Request
 
 JSON: Final = b"application/json"
@@ -108,7 +110,7 @@ class Response:
         transport = protocol.transport
         if transport is None:
             raise ConnectionResetError("the client is gone")
-        if self.keep_alive and not request.keep_alive:
+        if self.keep_alive and not request.may_go_on:
             self.keep_alive = False
         body = self.body
         has_body = self.status not in _NO_BODY
@@ -341,13 +343,25 @@ class Stream(Response):
 
     A failure in the middle cannot become an error answer any more: the connection is aborted, so
     that the client sees a body that is cut off, never one that looks complete.
+
+    Args:
+        chunks: of the body.
+        content_type: of the body.
+        trailers: returns header lines to send behind the last chunk.
     """
 
-    __slots__ = ("_chunks",)
+    __slots__ = ("_chunks", "_trailers")
 
-    def __init__(self, chunks: AsyncGenerator[bytes, None], *, content_type: bytes) -> None:
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        *,
+        content_type: bytes,
+        trailers: Callable[[], bytes] = bytes,
+    ) -> None:
         super().__init__(b"", content_type=content_type)
         self._chunks = chunks
+        self._trailers = trailers
 
     async def prepare(self, request: Request) -> None:
         """Write head and chunks.
@@ -360,7 +374,7 @@ class Stream(Response):
         if transport is None:
             raise ConnectionResetError("the client is gone")
         is_chunked = not request.is_http_1_0
-        if not is_chunked or not request.keep_alive:
+        if not is_chunked or not request.may_go_on:
             self.keep_alive = False
         request.status = self.status
         transport.write(
@@ -393,4 +407,4 @@ class Stream(Response):
         finally:
             await self._chunks.aclose()
         if is_chunked:
-            transport.write(b"0\r\n\r\n")
+            transport.write(b"0\r\n%b\r\n" % self._trailers())

@@ -134,6 +134,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     allows_partial: bool = False
     """Whether an answer without the shards that are away is wanted rather than an error."""
     timeout_ms: int = 10_000
+    only_ids: tuple[bytes, ...] = ()
+    """Not empty: only items with these (canonical) ids count as there. No client can set it."""
 
     @property
     def offset(self) -> int:

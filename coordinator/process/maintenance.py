@@ -92,12 +92,13 @@ def owned(data: Path) -> Iterator[OwnedData]:
         os.close(lock)
 
 
-def check(data: Path, *, rebuilds: bool = False) -> int:
+def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) -> int:
     """Check all of a data directory and report on stdout.
 
     Args:
         data: the directory.
         rebuilds: first remove everything derived and build it anew from the items.
+        drops_damaged: before that, remove the items that cannot be read.
 
     Returns:
         The exit status: 0 if all is well.
@@ -109,7 +110,10 @@ def check(data: Path, *, rebuilds: bool = False) -> int:
         problems = _check_layout(ours)
         for problem in problems:
             print(f"PROBLEM {problem}")
-        options = ("--rebuild",) if rebuilds else ()
+        options = (
+            *(("--rebuild",) if rebuilds else ()),
+            *(("--drop-damaged",) if drops_damaged else ()),
+        )
         status = ours.run("shard.maintenance.check", "--data-dir", str(ours.folder), *options)
     return 1 if problems or status else 0
 

@@ -19,7 +19,8 @@ highlighting. Steps 4-6 are done again where shards sent too few of their hits (
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -67,6 +68,8 @@ KEY_FILTERS_REMEMBERED_MAX: Final = 32
 INLINE_HITS_MAX: Final = 40
 """Up to this many hits, shards send documents with the keys: reading some in vain costs less than a
 second round trip."""
+READ_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of stored items that `Search.read` asks a shard for at a time; the last of them may be longer."""
 
 
 _TEXTS: Final = 1 << ValueKind.STRING
@@ -131,16 +134,12 @@ class Search:
 
     # --- the two public operations
 
-    async def search(
-        self, index: Index, parameters: SearchParameters, held: int | None = None
-    ) -> SearchResult:
+    async def search(self, index: Index, parameters: SearchParameters) -> SearchResult:
         """Answer one search.
 
         Args:
             index: what is searched.
             parameters: valid but for what only the data know.
-            held: horizon of a state that the caller keeps readable itself; then the cursor is
-                the caller's own, over that state, and needs no lease.
 
         Raises:
             InvalidRequest: a filter or sort field has no scalar values anywhere; the cursor ended.
@@ -151,7 +150,7 @@ class Search:
         deadline = Deadline.after_ms(parameters.timeout_ms)
         cursor = None
         if parameters.cursor is not None:
-            cursor = self._cursor(index, parameters, parameters.cursor, held)
+            cursor = self._cursor(index, parameters, parameters.cursor)
         with self._cluster.reading(index.number) as newest:
             horizon = newest if cursor is None else cursor.horizon
             if cursor is not None:
@@ -172,6 +171,91 @@ class Search:
             timings=_timings(started, answers),
             cursor=_next_cursor(index, cursor, parameters, hits),
         )
+
+    async def select(
+        self, index: Index, parameters: SearchParameters, horizon: int
+    ) -> tuple[list[Hit], str | None]:
+        """Return a page of the hits that a cursor goes on with, without their items.
+
+        Args:
+            index: what is searched.
+            parameters: with a cursor, over the state of the horizon; it needs no lease.
+            horizon: that the caller keeps readable.
+
+        Returns:
+            The hits, and the cursor of the next page, if there may be one.
+
+        Raises:
+            As `search`.
+        """
+        deadline = Deadline.after_ms(parameters.timeout_ms)
+        assert parameters.cursor is not None
+        cursor = Cursor.decode(parameters.cursor, index.revision, len(parameters.sort))
+        cursor = replace(cursor, horizon=horizon)
+        cursor = await self._with_sort_values(index, parameters, cursor, deadline)
+        _, hits = await self._find(
+            index, parameters, horizon, cursor, deadline, may_be_inline=False
+        )
+        return hits, _next_cursor(index, cursor, parameters, hits)
+
+    async def read(
+        self,
+        index: Index,
+        hits: Sequence[Hit],
+        horizon: int,
+        timeout_ms: int,
+        *,
+        wants_ids: bool = False,
+    ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
+        """Yield hits with their stored items in their order, a few megabytes at a time.
+
+        Args:
+            index: what was searched.
+            hits: of any number.
+            horizon: of the state that they were found in.
+            timeout_ms: for each part.
+            wants_ids: yield the ids as JSON instead of the items, empty where an item has none.
+
+        Yields:
+            Parts of at least one hit; None stands for an item that is damaged.
+
+        Raises:
+            Unavailable: a shard is away or late.
+        """
+        num_shards = self._cluster.num_shards
+        to_read: list[deque[int]] = [deque() for _ in range(num_shards)]
+        for hit in hits:
+            to_read[hit.shard].append(hit.record)
+        read: list[deque[bytes | None]] = [deque() for _ in range(num_shards)]
+        position = 0
+        while position < len(hits):
+            requests = [
+                None
+                if read[shard] or not to_read[shard]
+                else FetchRequest(
+                    index.number,
+                    horizon,
+                    index.revision,
+                    np.array(to_read[shard], np.uint64).tobytes(),
+                    bytes_max=READ_BYTES_MAX,
+                    wants_ids=wants_ids,
+                )
+                for shard in range(num_shards)
+            ]
+            deadline = Deadline.after_ms(timeout_ms)
+            fetched = await gather_each(self._cluster, "fetch", requests, FetchResponse, deadline)
+            for shard, request in enumerate(requests):
+                if request is not None:
+                    documents = fetched[shard].documents
+                    read[shard].extend(documents)
+                    for _ in documents:
+                        to_read[shard].popleft()
+            part = []
+            while position < len(hits) and read[hits[position].shard]:
+                hit = hits[position]
+                part.append((hit, read[hit.shard].popleft()))
+                position += 1
+            yield part
 
     async def facet(self, index: Index, parameters: FacetParameters) -> FacetPage:
         """Answer one page of one facet's buckets.
@@ -215,6 +299,8 @@ class Search:
         horizon: int,
         cursor: Cursor | None,
         deadline: Deadline,
+        *,
+        may_be_inline: bool = True,
     ) -> tuple[_Outcome, list[Hit]]:
         """Ask the shards for the hits of a page, and merge them."""
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
@@ -224,7 +310,13 @@ class Search:
             num_first = num_asked(num_hits, self._cluster.num_shards)
         while True:
             outcome = await self._scatter(
-                index, parameters, horizon, cursor, deadline, num_hits=num_first
+                index,
+                parameters,
+                horizon,
+                cursor,
+                deadline,
+                num_hits=num_first,
+                may_be_inline=may_be_inline,
             )
             hits = merge_hits(
                 outcome.answers, sort, is_newest_first, offset, limit, parameters.distinct
@@ -246,6 +338,7 @@ class Search:
         deadline: Deadline,
         *,
         num_hits: int = 0,
+        may_be_inline: bool = True,
         wants_all_buckets: bool = False,
     ) -> _Outcome:
         """Ask the shards; afterwards every facet number in their answers has a text."""
@@ -267,7 +360,7 @@ class Search:
             is_total=scored.query is None and not parameters.filters and not wants_all_buckets,
             wants_all_buckets=wants_all_buckets,
         )
-        is_inline = num_hits <= INLINE_HITS_MAX and parameters.marks is None
+        is_inline = may_be_inline and num_hits <= INLINE_HITS_MAX and parameters.marks is None
         request = SearchRequest(
             index=index.number,
             horizon=horizon,
@@ -285,6 +378,7 @@ class Search:
             wants_explanation="score_details" in parameters.show,
             wants_elements="elements" in parameters.show,
             timeout_ms=deadline.remaining_ms,
+            ids=parameters.only_ids,
         )
         responses = await gather(
             self._cluster,
@@ -433,7 +527,9 @@ class Search:
             part = fetched[hit.shard]
             if part is None:
                 raise Unavailable(f"shard {hit.shard} went away between finding and fetching hits")
-            documents.append(part.documents[taken[hit.shard]])
+            document = part.documents[taken[hit.shard]]
+            assert document is not None, "only a fetch with bytes_max goes on past damaged items"
+            documents.append(document)
             marks.append(part.marks[taken[hit.shard]] if part.marks else {})
             taken[hit.shard] += 1
         return documents, marks if parameters.marks is not None else None
@@ -454,13 +550,9 @@ class Search:
 
     # --- what is remembered
 
-    def _cursor(
-        self, index: Index, parameters: SearchParameters, text: str, held: int | None
-    ) -> Cursor:
+    def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:
         """Return the cursor of a request; its state is kept for a while."""
         cursor = Cursor.decode(text, index.revision, len(parameters.sort))
-        if held is not None:
-            return replace(cursor, horizon=held)
         if cursor.is_start:
             return replace(cursor, horizon=self._leases.begin(index.number))
         cursor.check(search_hash(index.number, parameters))

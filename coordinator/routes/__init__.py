@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.http.routing import Route
-from coordinator.routes import algolia, indexes, items, operations, pages, proposal, search
+from coordinator.routes import (
+    algolia,
+    changes,
+    indexes,
+    items,
+    operations,
+    pages,
+    proposal,
+    search,
+)
 
 ROUTES: Final[tuple[Route, ...]] = (
     *search.ROUTES,
     *items.ROUTES,
+    *changes.ROUTES,
     *indexes.ROUTES,
     *proposal.ROUTES,
     *operations.ROUTES,

@@ -47,7 +47,7 @@ from coordinator.parameters.raw import decode_object
 from coordinator.read.cursor import START
 from coordinator.read.results import SearchResult
 from coordinator.routes import operations
-from coordinator.routes.items import delete_items
+from coordinator.routes.changes import delete_items
 from coordinator.routes.search import narrowed
 
 if TYPE_CHECKING:

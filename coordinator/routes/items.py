@@ -1,4 +1,4 @@
-"""Items: read, write, load, export; and changes to all items that a filter finds."""
+"""Items: read, write, load, export. Changes of many items are in `changes`."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import orjson
 import xxhash
 from aiohttp import hdrs
 
 from common.deadline import Deadline
-from common.errors import Forbidden, InvalidRequest, NotFound, Switched, Unavailable
-from common.json.scan import ItemError, canonical_id, scan_item
-from common.placement import ID_INTEGER_MAX, shard_of_id
-from common.placement import canonical_id as canonical_id_of
+from common.errors import InvalidRequest, NotFound, Switched, Unavailable
+from common.placement import canonical_id, shard_of_id, shown_id
+from common.process.logs import Log
 from common.protocol.messages import GetRequest, GetResponse
-from common.protocol.operations import Operation
-from coordinator.http.responses import Response, Stream, json_answer
+from coordinator.http.responses import Response, Stream, header, json_answer
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
 from coordinator.parameters.parse import SearchParameters, parse_search
-from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.parameters.raw import query_parameters
 from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.read.cursor import START, Cursor
+from coordinator.read.rendering import dress_items
 from coordinator.routes.search import narrowed
-from coordinator.write.ingest import WriteResult, with_id
+from coordinator.write.ingest import WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from common.limits import Limits
     from coordinator.http.request import Request
     from coordinator.http.services import Services
+    from coordinator.read.merge import Hit
 
-EXPORT_PAGE: Final = 500
-"""Items fetched at a time by an export, or by a change of all items that a filter finds."""
+PAGE_ITEMS: Final = 500
+"""Hits found at a time by an export, or by a change of all items that a filter finds."""
 NDJSON: Final = b"application/x-ndjson"
 
-_RESTRICTING: Final = frozenset(
+RESTRICTING: Final = frozenset(
     name for parameter in RESTRICTING_PARAMETERS for name in (parameter.name, *parameter.aliases)
 )
 _ORDERING: Final = frozenset(("sort", "sort_field", "order"))
 _PROJECTING: Final = frozenset(("fields", "exclude_fields"))
+
+_log = Log("http")
 
 
 def write_answer(status: str, result: WriteResult, **more: Any) -> Response:
@@ -67,7 +67,7 @@ def item_id(request: Request) -> bytes:
     Raises:
         InvalidRequest: code invalid_id.
     """
-    canonical = canonical_id_of(request.arguments[1])
+    canonical = canonical_id(request.arguments[1])
     if canonical is None:
         raise InvalidRequest(
             "an id is an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
@@ -75,14 +75,6 @@ def item_id(request: Request) -> bytes:
             param="id",
         )
     return canonical
-
-
-def shown_id(canonical: bytes) -> int | str:
-    """Return an id as JSON: digits as a number where that is one and the same."""
-    is_number = canonical.isdigit() and (canonical == b"0" or canonical[:1] != b"0")
-    if is_number and int(canonical) <= ID_INTEGER_MAX:
-        return int(canonical)
-    return canonical.decode()
 
 
 def entity_tag(document: bytes) -> str:
@@ -190,7 +182,8 @@ async def delete_item(services: Services, request: Request) -> Response:
     result = await services.ingest.delete_item(
         request.index, canonical, _deadline(services), version=wanted_version(request)
     )
-    return write_answer("deleted", result, id=shown_id(canonical))
+    deleted_id = canonical.decode() if result.has_text_id else shown_id(canonical)
+    return write_answer("deleted", result, id=deleted_id)
 
 
 # --- many items
@@ -245,21 +238,48 @@ def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
 async def export(services: Services, request: Request) -> Stream:
     """Answer `GET /{index}/items`: all items that match, one JSON object a line."""
     raw = query_parameters(request.query_string)
-    known = _RESTRICTING | _ORDERING | _PROJECTING
+    known = RESTRICTING | _ORDERING | _PROJECTING
     refuse_unknown(raw, sorted(known))
-    pages = matching_items(services, request, raw)
-    # The first page decides between an error and a stream.
-    first: list[bytes] = await anext(pages, [])
+    pages = matching_hits(services, request, raw)
+    damaged = _Damaged(request)
+    # The first part decides between an error and a stream.
+    first: list[tuple[Hit, bytes | None]] = await anext(pages, [])
     if request.method == "HEAD":
         await pages.aclose()
 
     async def lines() -> AsyncGenerator[bytes, None]:
         async with aclosing(pages):
-            yield _lines(first)
-            async for items in pages:
-                yield _lines(items)
+            yield _lines(damaged.left_out(first))
+            async for part in pages:
+                yield _lines(damaged.left_out(part))
 
-    return Stream(lines(), content_type=NDJSON)
+    return Stream(lines(), content_type=NDJSON, trailers=damaged.trailers)
+
+
+class _Damaged:
+    """The damaged items that an export leaves out: counted, logged, named behind its last line."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.count = 0
+
+    def left_out(self, part: Sequence[tuple[Hit, bytes | None]]) -> list[bytes]:
+        """Return the items of a part that are whole."""
+        items = [item for _, item in part if item is not None]
+        for hit, item in part:
+            if item is None:
+                self.count += 1
+                _log.error(
+                    "damaged item left out of an export",
+                    index=self._request.index.name,
+                    shard=hit.shard,
+                    record=hit.record,
+                )
+        return items
+
+    def trailers(self) -> bytes:
+        """Return the trailer lines of the export: none, where all was well."""
+        return header("X-Damaged-Items", str(self.count)) if self.count else b""
 
 
 def _lines(items: list[bytes]) -> bytes:
@@ -274,7 +294,11 @@ def _one_line(item: bytes) -> bytes:
 
 
 def _whole_search(
-    services: Services, request: Request, raw: dict[str, Any], cursor: str
+    services: Services,
+    request: Request,
+    raw: dict[str, Any],
+    cursor: str,
+    only_ids: Sequence[bytes],
 ) -> SearchParameters:
     """Return a search for all matching items, a page at a time, over one state of the index."""
     search = parse_search(
@@ -282,35 +306,68 @@ def _whole_search(
         request.index.configuration,
         services.settings.limits,
     )
-    return msgspec.structs.replace(narrowed(search, request), per_page=EXPORT_PAGE)
+    search = narrowed(search, request)
+    return msgspec.structs.replace(search, per_page=PAGE_ITEMS, only_ids=tuple(only_ids))
 
 
-async def matching_items(
-    services: Services, request: Request, raw: dict[str, Any]
-) -> AsyncGenerator[list[bytes], None]:
-    """Yield the items that match, page by page, all of one state of the index.
+async def matching_hits(
+    services: Services,
+    request: Request,
+    raw: dict[str, Any],
+    *,
+    only_ids: Sequence[bytes] = (),
+    wants_ids: bool = False,
+    is_first: bool = True,
+) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
+    """Yield the items that match, a few megabytes at a time, all of one state of the index.
 
     A configuration that comes meanwhile is the one that further pages are read with.
 
+    Args:
+        services: of the coordinator.
+        request: names the index; it is another one where the configuration was switched.
+        raw: parameters of a search that restrict, order and project.
+        only_ids: look only at the items with these canonical ids; empty: at all.
+        wants_ids: yield ids instead of items.
+        is_first: whether the request has changed and sent nothing yet.
+
+    Yields:
+        Hits with their items, as the projection has them; or with their ids as JSON, empty where
+        an item has none. None stands for an item that is damaged.
+
     Raises:
-        Switched: it came before the first page.
+        Switched: the configuration came before the first page, and `is_first`.
         Unavailable: it came between pages in the order of their scores, which it may have changed.
     """
-    search = _whole_search(services, request, raw, START)
+    search = _whole_search(services, request, raw, START, only_ids)
     with services.cluster.reading(request.index.number) as horizon:  # the shards keep it meanwhile
         while True:
             try:
-                result = await services.search.search(request.index, search, horizon)
+                hits, cursor = await services.search.select(request.index, search, horizon)
             except Switched:
-                if search.cursor == START:
+                if search.cursor == START and is_first:
                     raise
                 search = await _go_on_switched(services, request, raw, search)
                 continue
-            if result.items:
-                yield result.items
-            if result.cursor is None:
+            parts = services.search.read(
+                request.index, hits, horizon, search.timeout_ms, wants_ids=wants_ids
+            )
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part if wants_ids else _dressed(search, part)
+            if cursor is None:
                 return
-            search = msgspec.structs.replace(search, cursor=result.cursor)
+            search = msgspec.structs.replace(search, cursor=cursor)
+
+
+def _dressed(
+    search: SearchParameters, part: Sequence[tuple[Hit, bytes | None]]
+) -> list[tuple[Hit, bytes | None]]:
+    """Return hits with what the projection leaves of their items."""
+    return [
+        (hit, None if item is None else dress_items(search, [hit], [item], None)[0])
+        for hit, item in part
+    ]
 
 
 async def _go_on_switched(
@@ -329,107 +386,12 @@ async def _go_on_switched(
             code="switched",
         )
     assert search.cursor is not None
-    cursor = Cursor.decode(search.cursor, index.revision, len(search.sort)).under(now.revision)
+    cursor = search.cursor
+    if cursor != START:
+        place = Cursor.decode(cursor, index.revision, len(search.sort))
+        cursor = place.under(now.revision).encode()
     request.index = now
-    return _whole_search(services, request, raw, cursor.encode())
-
-
-# --- changes by ids or filter
-
-
-async def delete_items(services: Services, request: Request) -> Response:
-    """Answer `POST /{index}/items/delete`: by ids, or all that match."""
-    raw = decode_object(request.body, services.settings.limits)
-    refuse_unknown(raw, ("ids", *sorted(_RESTRICTING)))
-    result = WriteResult()
-    async with aclosing(_chosen_ids(services, request, raw, result)) as groups:
-        async for ids in groups:
-            _add(
-                result, await services.ingest.delete_items(request.index, ids, _deadline(services))
-            )
-    return write_answer("deleted", result)
-
-
-async def update_items(services: Services, request: Request) -> Response:
-    """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
-    raw = decode_object(request.body, services.settings.limits)
-    refuse_unknown(raw, ("ids", "fields", *sorted(_RESTRICTING)))
-    fields = raw.pop("fields", None)
-    if not isinstance(fields, dict) or not fields or "id" in fields:
-        raise InvalidRequest(
-            "fields must be an object of the fields to set; the id cannot change",
-            code="invalid_fields",
-            param="fields",
-        )
-    change = orjson.dumps(fields)
-    mistake = scan_item(change, request.index.configuration.facets, services.settings.limits)
-    if isinstance(mistake, ItemError):
-        raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
-    result = WriteResult()
-    async for canonical_ids in _chosen_ids(services, request, raw, result):
-        operations = [
-            (Operation.MERGE, canonical, with_id(change, canonical)) for canonical in canonical_ids
-        ]
-        _add(
-            result,
-            await services.ingest.write_operations(request.index, operations, _deadline(services)),
-        )
-    return write_answer("updated", result)
-
-
-def _add(result: WriteResult, part: WriteResult) -> None:
-    """Add what one group of a larger change did."""
-    result.created += part.created
-    result.updated += part.updated
-    result.deleted += part.deleted
-    result.seq = max(result.seq, part.seq)
-
-
-async def _chosen_ids(
-    services: Services, request: Request, raw: dict[str, Any], result: WriteResult
-) -> AsyncGenerator[list[bytes], None]:
-    """Yield the canonical ids that a request names, or that its search finds, in groups.
-
-    Items without id cannot be addressed: they are counted as rejected.
-    """
-    ids = raw.pop("ids", None)
-    # What is null was not given: a client without a value must not mean all items by it.
-    raw = {name: value for name, value in raw.items() if value is not None}
-    if (ids is None) == (not raw):
-        raise InvalidRequest(
-            'name either "ids" or a restriction such as "filter"; '
-            '{"filter": ""} stands for all items',
-            code="invalid_body",
-        )
-    if ids is not None:
-        if request.caller.filter is not None:
-            raise Forbidden("a key with a filter changes items by filter, not by ids")
-        yield _canonical_ids(ids, services.settings.limits)
-        return
-    async with aclosing(matching_items(services, request, raw)) as pages:
-        async for items in pages:
-            found = [canonical_id(item) for item in items]
-            result.rejected += sum(canonical is None for canonical in found)
-            yield [canonical for canonical in found if canonical is not None]
-
-
-def _canonical_ids(ids: object, limits: Limits) -> list[bytes]:
-    """Read a list of ids."""
-    if not isinstance(ids, list) or len(ids) > limits.batch_items_max:
-        raise InvalidRequest(
-            f"ids must be a list of up to {limits.shown('batch_items_max')} ids",
-            code="invalid_ids",
-            param="ids",
-        )
-    found = [canonical_id_of(one) if isinstance(one, (int, str)) else None for one in ids]
-    for i, canonical in enumerate(found):
-        if canonical is None:
-            raise InvalidRequest(
-                f"ids[{i}] must be an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
-                code="invalid_id",
-                param=f"ids[{i}]",
-            )
-    return [canonical for canonical in found if canonical is not None]
+    return _whole_search(services, request, raw, cursor, search.only_ids)
 
 
 ROUTES: Final = (
@@ -528,36 +490,8 @@ ROUTES: Final = (
         parameters=tuple(
             parameter
             for parameter in SEARCH_PARAMETERS
-            if parameter.name in _RESTRICTING | _ORDERING | _PROJECTING
+            if parameter.name in RESTRICTING | _ORDERING | _PROJECTING
         ),
         document={"answer": "ItemLines"},
-    ),
-    Route(
-        "POST",
-        "/{index}/items/delete",
-        delete_items,
-        "Remove items by ids, or all that match.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="search_body_bytes_max",
-        needs_index=True,
-        is_change=True,
-        applies_filter=True,
-        tag="items",
-        document={"body": "ChosenItems", "answer": "WriteAnswer"},
-    ),
-    Route(
-        "POST",
-        "/{index}/items/update",
-        update_items,
-        "Set fields in items by ids, or in all that match.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="search_body_bytes_max",
-        needs_index=True,
-        is_change=True,
-        applies_filter=True,
-        tag="items",
-        document={"body": "ChangedItems", "answer": "WriteAnswer"},
     ),
 )

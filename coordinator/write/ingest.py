@@ -6,7 +6,7 @@
 Every write is checked whole before anything of it is sent: a request that is refused with a 4xx has
 changed nothing. After that it can only fail for operating reasons (a shard died, a disk is full),
 and then the answer says that the outcome is unknown: sending it again is safe, because items are
-written by id.
+written by id. Where items have none, the answer says which were stored (`PartlyStored`).
 
 A bulk is read, scanned and spooled first, whatever its size, and then written in groups; a group
 is atomic on each shard, the whole is not (nor is it in other engines): if a shard dies in its
@@ -20,6 +20,7 @@ rename leaves the old configuration everywhere, one after it the new one everywh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +40,14 @@ from common.errors import (
     InternalError,
     InvalidRequest,
     NotFound,
+    PartlyStored,
     PayloadTooLarge,
     ServiceError,
+    Unavailable,
 )
 from common.json.scan import ItemError, ItemScanner, ScannedItems, scan_item
 from common.limits import Limits
-from common.placement import ID_INTEGER_MAX
+from common.placement import shown_id
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry, PrepareConfiguration
@@ -54,14 +57,16 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.load_progress import LoadProgress
-from coordinator.write.partitioning import divide_operations
+from coordinator.write.partitioning import Selected, divide_operations, divide_selected
 from coordinator.write.spool import Spool
 from coordinator.write.write_queue import (
     LARGE_GROUPS_UNDER_WAY_MAX,
     Applied,
     Items,
+    Ranges,
     WriteBatch,
     WriteQueue,
+    partly_stored,
 )
 
 SCAN_BYTES: Final = 1024 * 1024
@@ -87,6 +92,7 @@ class WriteResult:
         rejected: items that were refused.
         errors: why, one object for each refused item, up to the limit `errors_reported_max`.
         seq: the write's number; a search whose `meta.seq` is at least this one sees it.
+        has_text_id: whether the one deleted item had a text of digits as its id.
     """
 
     created: int = 0
@@ -95,6 +101,7 @@ class WriteResult:
     rejected: int = 0
     errors: list[dict[str, Any]] = field(default_factory=list)
     seq: int = 0
+    has_text_id: bool = False
 
     def add(self, applied: Applied) -> None:
         """Count what became of a batch."""
@@ -135,6 +142,7 @@ class Ingest:
         self._spool_folder: Path = data_directory.spool_folder(settings.data_dir)
         self._queues: dict[int, WriteQueue] = {}
         self._configuring = asyncio.Lock()
+        self._ending = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.loads: list[LoadProgress] = []
         cluster.on_state(lambda shard: self._look_for_sources())
@@ -210,21 +218,17 @@ class Ingest:
             Conflict: the stored item is another version.
             InvalidRequest: the item is not valid, or its id is another one (`id_mismatch`).
         """
-        return await self._write_item(
-            index,
-            Operation.REPLACE,
-            item_id,
-            self._checked(index, item_id, body),
-            deadline,
-            version,
-        )
+        payload, has_own_id = self._checked(index, item_id, body)
+        operation = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
+        return await self._write_item(index, operation, item_id, payload, deadline, version)
 
     async def put_item(
         self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
     ) -> WriteResult:
         """Add an item under an id, or replace the one that has it; errors as `replace_item`."""
-        payload = self._checked(index, item_id, body)
-        return await self._write_item(index, Operation.PUT, item_id, payload, deadline, None)
+        payload, has_own_id = self._checked(index, item_id, body)
+        operation = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
+        return await self._write_item(index, operation, item_id, payload, deadline, None)
 
     async def merge_item(
         self,
@@ -236,9 +240,8 @@ class Ingest:
         version: bytes | None = None,
     ) -> WriteResult:
         """Replace some fields of an item; like `replace_item` otherwise."""
-        return await self._write_item(
-            index, Operation.MERGE, item_id, self._checked(index, item_id, body), deadline, version
-        )
+        payload, _ = self._checked(index, item_id, body)
+        return await self._write_item(index, Operation.MERGE, item_id, payload, deadline, version)
 
     async def delete_item(
         self, index: Index, item_id: bytes, deadline: Deadline, *, version: bytes | None = None
@@ -274,6 +277,14 @@ class Ingest:
             result.add(await self._queue(index).write(batch, deadline))
         return result
 
+    async def change_selected(
+        self, index: Index, changes: Sequence[Selected], deadline: Deadline
+    ) -> Applied:
+        """Change items that were selected, those that are still as they were, in one group."""
+        num_bytes = sum(len(change.payload) for change in changes)
+        batch = WriteBatch(len(changes), num_bytes, parts=divide_selected(changes))
+        return await self._queue(index).write(batch, deadline)
+
     # --- bulk
 
     async def bulk(
@@ -300,7 +311,8 @@ class Ingest:
         Raises:
             InvalidRequest: there are bad items; nothing was written.
             StorageFull: no room for the body; nothing was written.
-            Unavailable: a shard went away; the groups before were written.
+            Unavailable: a shard went away, or the service stops; `details` say how many items were
+                written before.
         """
         self._queue(index)  # the index is still there
         spool = await asyncio.to_thread(Spool, self._spool_folder)
@@ -308,7 +320,8 @@ class Ingest:
         self.loads.append(progress)
         is_handed_over = False
         try:
-            errors = await self._spool_body(index, chunks, spool, progress)
+            reading = self._spool_body(index, chunks, spool, progress)
+            errors = await self._read_unless_ending(reading)
             if not skips_bad:
                 errors.raise_if_any()
             # The rest happens whether or not the client still waits for it.
@@ -322,6 +335,43 @@ class Ingest:
                 self.loads.remove(progress)
         result.rejected, result.errors = errors.num, errors.listed
         return result
+
+    def end_loads(self) -> None:
+        """Let loads write no further groups: the service stops, and they answer what was stored."""
+        self._ending.set()
+
+    def check_not_ending(self) -> None:
+        """Refuse the next group of a long change if the service stops.
+
+        Raises:
+            Unavailable: code stopping.
+        """
+        if self._ending.is_set():
+            raise Unavailable(
+                "the service is stopping; what is counted here was stored, in the order of the "
+                "request, and nothing else",
+                code="stopping",
+            )
+
+    async def _read_unless_ending(self, reading: Coroutine[Any, Any, T]) -> T:
+        """Read a body, or give up when loads are to end."""
+        task = asyncio.ensure_future(reading)
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait((task, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Unavailable(
+                    "the service is stopping; nothing was stored: send the load again to the next "
+                    "one",
+                    code="stopping",
+                    details={"created": 0, "updated": 0},
+                )
+            return task.result()
+        finally:
+            ending.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
 
     async def _spool_body(
         self, index: Index, chunks: AsyncIterator[bytes], spool: Spool, progress: LoadProgress
@@ -364,12 +414,13 @@ class Ingest:
         patience_ms = settings.configure_timeout_ms
         result = WriteResult(seq=self._cluster.horizon(index.number))
         under_way: deque[asyncio.Task[Applied]] = deque()
+        report = _BulkReport()
         stretches = spool.stretches(settings.group_bytes * num_shards, settings.group_operations)
 
         progress.is_storing = True
 
         async def confirm_oldest() -> None:
-            result.add(await under_way.popleft())
+            result.add(report.end(await _finished(under_way.popleft())))
             progress.items_stored = result.created + result.updated
 
         def next_batch() -> tuple[Items, Any] | None:
@@ -380,22 +431,25 @@ class Ingest:
 
         try:
             while (read := await asyncio.to_thread(next_batch)) is not None:
+                self.check_not_ending()
                 items, parts = read
                 batch = _batch(items, parts)
                 write = self._queue(index).write(batch, Deadline.after_ms(patience_ms))
                 under_way.append(asyncio.create_task(write))
+                report.begin(len(items.starts), has_anonymous=parts is None)
                 del read, items, parts, batch, write
                 if len(under_way) >= BULK_BATCHES_MAX:
                     await confirm_oldest()
             while under_way:
                 await confirm_oldest()
         except ServiceError as error:
-            written = await asyncio.gather(*under_way, return_exceptions=True)
-            for applied in written:
-                if isinstance(applied, Applied):
-                    result.add(applied)
-            error.details = {**error.details, "created": result.created, "updated": result.updated}
-            raise
+            for task in under_way:
+                outcome = await _finished(task)
+                with contextlib.suppress(ServiceError):
+                    result.add(report.end(outcome))
+            told = report.partly_stored() or error
+            told.details = {**told.details, "created": result.created, "updated": result.updated}
+            raise told from error
         finally:
             spool.close()
         return result
@@ -642,8 +696,8 @@ class Ingest:
         scanner = ItemScanner(index.configuration.facets, self._limits)
         return [scanner.feed(body), scanner.finish()]
 
-    def _checked(self, index: Index, item_id: bytes, body: bytes) -> bytes:
-        """Check the item of a single operation; returns it with its id."""
+    def _checked(self, index: Index, item_id: bytes, body: bytes) -> tuple[bytes, bool]:
+        """Check the item of a single operation; returns it with its id, and whether it had it."""
         found = scan_item(body, index.configuration.facets, self._limits)
         if isinstance(found, ItemError):
             raise InvalidRequest(found.message, code=found.code)
@@ -658,7 +712,7 @@ class Ingest:
             )
         if len(body) > self._limits.item_bytes_max:
             raise PayloadTooLarge(f"an item may have {self._limits.shown('item_bytes_max')} bytes")
-        return body
+        return body, found is not None
 
     async def _write_item(
         self,
@@ -696,7 +750,7 @@ class Ingest:
                 "the merged item would break a limit (fields, values or bytes of an item)",
                 code="invalid_item",
             )
-        result = WriteResult()
+        result = WriteResult(has_text_id=bool(applied.text_ids))
         result.add(applied)
         return result
 
@@ -736,6 +790,54 @@ _ITEMS_FORM: Final = (
     '; the body must be items as JSON objects, one a line or in one array, such as {"id": 1, '
     '"name": "sea"}; facetd load also reads CSV, TSV and Parquet'
 )
+
+
+async def _finished(task: asyncio.Task[Applied]) -> Applied | ServiceError:
+    """Return what a write came to."""
+    try:
+        return await task
+    except ServiceError as error:
+        return error
+
+
+class _BulkReport:
+    """What was stored of a load that failed, by the positions of its (good) items."""
+
+    def __init__(self) -> None:
+        self._num_begun = 0
+        self._begun: deque[tuple[int, int]] = deque()  # first position and number, by batch
+        self._has_anonymous = False
+        self._num_stored = 0
+        self._not_stored: Ranges = []
+        self._unknown: Ranges = []
+
+    def begin(self, num_items: int, *, has_anonymous: bool) -> None:
+        """Note that the next items are on their way."""
+        self._begun.append((self._num_begun, num_items))
+        self._num_begun += num_items
+        self._has_anonymous |= has_anonymous
+
+    def end(self, outcome: Applied | ServiceError) -> Applied:
+        """Note what became of the oldest items on their way; raises if they failed."""
+        first, num_items = self._begun.popleft()
+        if isinstance(outcome, Applied):
+            self._num_stored += num_items
+            return outcome
+        if isinstance(outcome, PartlyStored):
+            self._num_stored += outcome.details["stored"]
+            for known, of_batch in ((self._not_stored, "not_stored"), (self._unknown, "unknown")):
+                known += [[first + a, first + b] for a, b in outcome.details[of_batch]]
+        else:  # of items with ids, some may be stored: to send them again is safe
+            self._not_stored.append([first, first + num_items - 1])
+        raise outcome
+
+    def partly_stored(self) -> PartlyStored | None:
+        """Return the error of a load that must not be sent again as a whole; None if it may."""
+        if not self._has_anonymous or not (self._num_stored or self._unknown):
+            return None
+        error = partly_stored(self._num_stored, self._not_stored, self._unknown)
+        error.details["not_stored_from"] = self._num_begun
+        return error
 
 
 class _Errors:
@@ -779,13 +881,8 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
     Digits become a number, anything else a text.
     """
     inside = item.strip(b" \t\r\n")[1:]
-    is_number = item_id.isdigit() and (item_id == b"0" or item_id[:1] != b"0")
-    if is_number and int(item_id) <= ID_INTEGER_MAX:
-        text = item_id
-    else:
-        text = orjson.dumps(item_id.decode())
     separator = b"" if inside.lstrip(b" \t\r\n") == b"}" else b","
-    return b'{"id":%b%b%b' % (text, separator, inside)
+    return b'{"id":%b%b%b' % (orjson.dumps(shown_id(item_id)), separator, inside)
 
 
 def _items(scanned: ScannedItems) -> Items:

@@ -36,6 +36,7 @@ class Part:
         operations: uint8 per operation.
         positions: int64 per operation: which operation of the batch it is.
         versions: 8-byte precondition by ordinal in this part.
+        records: record that must be the item's, by ordinal in this part.
     """
 
     payload: bytes | memoryview
@@ -43,6 +44,7 @@ class Part:
     operations: NDArray[np.uint8]
     positions: NDArray[np.int64]
     versions: dict[int, bytes] = field(default_factory=dict)
+    records: dict[int, int] = field(default_factory=dict)
 
 
 Parts = dict[int, Part]
@@ -197,6 +199,45 @@ def divide_operations(
             }
             if versions
             else {},
+        )
+        for shard, positions in by_shard.items()
+    }
+
+
+class Selected(NamedTuple):
+    """A change of an item that was selected: it is made if the item is still the one selected.
+
+    Attributes:
+        operation: what to do with it.
+        payload: an item; for a DELETE the canonical id, empty if the item is damaged.
+        shard: that has the item.
+        record: of the item on its shard.
+    """
+
+    operation: Operation
+    payload: bytes
+    shard: int
+    record: int
+
+
+def divide_selected(changes: Sequence[Selected]) -> Parts:
+    """Divide changes of items that were selected.
+
+    Returns:
+        One part for each shard that gets anything.
+    """
+    by_shard: dict[int, list[int]] = {}
+    for position, change in enumerate(changes):
+        by_shard.setdefault(change.shard, []).append(position)
+    return {
+        shard: Part(
+            b"".join(changes[position].payload for position in positions),
+            np.array([len(changes[position].payload) for position in positions], np.uint32),
+            np.array([changes[position].operation for position in positions], np.uint8),
+            np.array(positions, np.int64),
+            records={
+                ordinal: changes[position].record for ordinal, position in enumerate(positions)
+            },
         )
         for shard, positions in by_shard.items()
     }

@@ -16,14 +16,16 @@ settled in order: then the horizon moves, and only then the requests are answere
 answered sees the write. A shard that failed has either refused (then it did not apply its part), or
 its connection ended: then whether it applied the part is decided by the time it is connected again,
 and the requests with operations there are answered `shard_unavailable`: outcome unknown, safe to
-send again.
+send again. Not so where items have no ids: then the shard is asked, as soon as it is back, whether
+its log has the group, and the answer says what was stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
@@ -32,15 +34,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, InternalError, ServiceError, Unavailable
+from common.errors import (
+    DeadlineExceeded,
+    InternalError,
+    PartlyStored,
+    ServiceError,
+    Unavailable,
+)
 from common.placement import shards_of
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS, REQUEST_IDS_MAX
 from common.protocol.framing import JOIN_MAX_BYTES
-from common.protocol.messages import ApplyRequest, ApplyResponse
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    OutcomesRequest,
+    OutcomesResponse,
+)
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.partitioning import Part, Parts, divide, places_of
 
+Ranges = list[list[int]]
+"""First and last position of each."""
+
+ASK_AGAIN_SECONDS: Final = 0.05
+"""After which a shard that is away is asked again what became of a write."""
 GROUPS_UNDER_WAY_MAX: Final = 3
 LARGE_GROUPS_UNDER_WAY_MAX: Final = 2
 LARGE_BYTES: Final = 256 << 10
@@ -56,6 +74,8 @@ class Applied(NamedTuple):
     outcomes: NDArray[np.uint8]
     """`Outcome` per operation."""
     seq: int
+    text_ids: frozenset[int] = frozenset()
+    """Operations that deleted an item whose id, all digits, was stored as a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +108,20 @@ class WriteBatch:
     Attributes:
         future: what became of them.
         request_ids: of the request.
+        is_anonymous: by operation whether its item has no id, so that it must not be sent twice;
+            None if all have one.
     """
 
     __slots__ = (
         "future",
+        "is_anonymous",
         "items",
         "num_bytes",
         "num_operations",
         "outcomes",
         "parts",
         "request_ids",
+        "text_ids",
     )
 
     def __init__(
@@ -112,7 +136,9 @@ class WriteBatch:
         self.num_bytes = num_bytes
         self.parts = parts or {}
         self.items = items
+        self.is_anonymous = None if items is None else ~items.has_id
         self.outcomes = np.zeros(num_operations, np.uint8)
+        self.text_ids: frozenset[int] = frozenset()
         self.future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
         self.request_ids = REQUEST_IDS.get()
 
@@ -165,6 +191,7 @@ class WriteQueue:
         self._is_dividing = False
         self._num_holds = 0
         self._idle: asyncio.Event = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def num_waiting(self) -> int:
@@ -181,6 +208,7 @@ class WriteQueue:
             Unavailable: `overloaded` or `starting`, nothing was written; `shard_unavailable`, the
                 outcome is unknown where the message does not say otherwise.
             DeadlineExceeded: if nothing was written so far, nothing will be.
+            PartlyStored: items without ids were stored, or may be: they must not be sent again.
         """
         if len(self._waiting) >= self._waiting_max:
             raise Unavailable(
@@ -206,6 +234,9 @@ class WriteQueue:
             _fail(
                 batch, DeadlineExceeded("the write waited until its deadline; nothing was written")
             )
+        elif batch.is_anonymous is not None:
+            positions = np.arange(batch.num_operations)
+            _fail(batch, _partly_stored(np.zeros(batch.num_operations, np.bool_), positions))
         else:
             _fail(
                 batch,
@@ -383,6 +414,7 @@ class WriteQueue:
         operations: list[NDArray[np.uint8]] = []
         places: list[NDArray[np.uint64]] = []
         versions: dict[int, bytes] = {}
+        records: dict[int, int] = {}
         first_position = num_operations = 0
         for batch in group.batches:
             part = batch.parts.get(shard)
@@ -393,6 +425,8 @@ class WriteQueue:
                 places.append(_places(group.seq, first_position, part))
                 for ordinal, version in part.versions.items():
                     versions[num_operations + ordinal] = version
+                for ordinal, record in part.records.items():
+                    records[num_operations + ordinal] = record
                 num_operations += len(part.lengths)
             first_position += batch.num_operations
         is_single = len(payloads) == 1
@@ -406,6 +440,7 @@ class WriteQueue:
             operations=(operations[0] if is_single else np.concatenate(operations)).tobytes(),
             places=(places[0] if is_single else np.concatenate(places)).tobytes(),
             versions=versions,
+            records=records,
         )
         return request, payloads if is_large else []
 
@@ -450,6 +485,11 @@ class WriteQueue:
                     if part is not None:
                         last = first + len(part.lengths)
                         batch.outcomes[part.positions] = outcomes[first:last]
+                        batch.text_ids |= {
+                            int(part.positions[ordinal - first])
+                            for ordinal in answer.text_ids
+                            if first <= ordinal < last
+                        }
                         first = last
         if error is not None:
             group.errors[shard] = error
@@ -468,14 +508,119 @@ class WriteQueue:
                 error = next(
                     (group.errors[shard] for shard in batch.parts if shard in group.errors), None
                 )
-                if error is not None:
+                if error is None:
+                    if not batch.future.done():
+                        batch.future.set_result(Applied(batch.outcomes, group.seq, batch.text_ids))
+                elif batch.is_anonymous is None:
                     _fail(batch, error)
-                elif not batch.future.done():
-                    batch.future.set_result(Applied(batch.outcomes, group.seq))
+                else:
+                    doubtful = _doubtful_parts(group, batch)
+                    task = self._loop.create_task(self._find_out(batch, group.seq, doubtful, error))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+            for batch in group.batches:
                 batch.parts = {}
         if not self._under_way:
             self._idle.set()
         self._schedule_pump()
+
+    async def _find_out(
+        self, batch: WriteBatch, seq: int, doubtful: Mapping[int, _Doubtful], error: ServiceError
+    ) -> None:
+        """Answer a failed batch of items without ids with what was stored of it.
+
+        Args:
+            batch: the batch.
+            seq: of its group.
+            doubtful: by shard that did not confirm its part.
+            error: what to answer if sending all of it again makes no duplicates.
+        """
+        assert batch.is_anonymous is not None
+        is_stored = np.ones(batch.num_operations, np.bool_)
+        for shard, part in doubtful.items():
+            answer = await self._outcomes(batch, shard, seq)
+            if answer is None:
+                return  # the deadline has passed: it was answered
+            if not answer.is_known:
+                is_stored[part.positions] = False
+                _fail(batch, _partly_stored(is_stored, part.positions))
+                return
+            if answer.outcomes:
+                outcomes = np.frombuffer(answer.outcomes, np.uint8)
+                batch.outcomes[part.positions] = outcomes[part.first :][: len(part.positions)]
+            else:
+                is_stored[part.positions] = False
+        if batch.future.done():
+            return
+        if is_stored.all():
+            batch.future.set_result(Applied(batch.outcomes, seq, batch.text_ids))
+        elif (is_stored & batch.is_anonymous).any():
+            _fail(batch, _partly_stored(is_stored, np.zeros(0, np.int64)))
+        else:
+            _fail(batch, error)
+
+    async def _outcomes(self, batch: WriteBatch, shard: int, seq: int) -> OutcomesResponse | None:
+        """Ask a shard, until it is back, what became of a group; None at the batch's deadline."""
+        request = OutcomesRequest(self._index, seq)
+        while not batch.future.done():
+            try:
+                return await self._cluster.shards[shard].call(
+                    "outcomes", request, OutcomesResponse, self._timeout_ms
+                )
+            except ServiceError:
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+        return None
+
+
+class _Doubtful(NamedTuple):
+    """The part of a batch that a shard did not confirm."""
+
+    positions: NDArray[np.int64]
+    """In the batch."""
+    first: int
+    """Ordinal of its first operation among those that the shard got of the group."""
+
+
+def _doubtful_parts(group: _WriteGroup, batch: WriteBatch) -> dict[int, _Doubtful]:
+    """Return the parts of a batch on the shards that failed."""
+    found = {}
+    for shard, part in batch.parts.items():
+        if shard in group.errors:
+            before = itertools.takewhile(lambda other: other is not batch, group.batches)
+            first = sum(len(one.parts[shard].lengths) for one in before if shard in one.parts)
+            found[shard] = _Doubtful(part.positions, first)
+    return found
+
+
+def _partly_stored(is_stored: NDArray[np.bool_], unknown: NDArray[np.int64]) -> PartlyStored:
+    """Return the error that says which items of a batch were stored.
+
+    Args:
+        is_stored: by position.
+        unknown: positions of which nobody knows.
+    """
+    is_unknown = np.zeros_like(is_stored)
+    is_unknown[unknown] = True
+    return partly_stored(
+        int(np.count_nonzero(is_stored)), ranges(~is_stored & ~is_unknown), ranges(is_unknown)
+    )
+
+
+def partly_stored(num_stored: int, not_stored: Ranges, unknown: Ranges) -> PartlyStored:
+    """Return the error that says which items of a request were stored."""
+    return PartlyStored(
+        f"{num_stored} items were stored, those at the positions in not_stored were not, and of "
+        "those in unknown it is not known: there are items without ids among them, so send only "
+        "the missing ones again, or all of them would be stored twice",
+        details={"stored": num_stored, "not_stored": not_stored, "unknown": unknown},
+    )
+
+
+def ranges(mask: NDArray[np.bool_], offset: int = 0) -> Ranges:
+    """Return the runs of a mask as first and last position, counted from an offset."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    firsts, ends = edges[::2] + offset, edges[1::2] + offset
+    return [[int(first), int(end) - 1] for first, end in zip(firsts, ends, strict=True)]
 
 
 def _request_ids(batches: list[WriteBatch]) -> tuple[str, ...]:

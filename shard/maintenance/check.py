@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -28,7 +28,7 @@ from pyroaring import BitMap64
 
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from common.errors import InternalError
+from common.errors import InternalError, StorageFull
 from common.process import logs
 from common.settings import SettingError, Sources
 from common.shard_settings import ShardSettings
@@ -37,6 +37,7 @@ from shard.partition.merger import flush, work
 from shard.partition.partition import Generation, Partition, make_batch, manifest_entry
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import DamagedSegment, Segment, verify_segment
+from shard.storage.codecs import number_key
 from shard.storage.documents import DocumentStore, StoredItem
 from shard.storage.environment import (
     DamagedEnvironment,
@@ -44,7 +45,13 @@ from shard.storage.environment import (
     StorageFailure,
     SubDatabase,
 )
-from shard.storage.group_log import State, read_groups, read_state, read_tombstones
+from shard.storage.group_log import (
+    State,
+    read_groups,
+    read_state,
+    read_tombstones,
+    write_state,
+)
 from shard.storage.manifest import (
     SHARD_FILE,
     IndexManifest,
@@ -77,7 +84,7 @@ def check_index(folder: Path, settings: ShardSettings | None = None) -> Report:
     report = Report()
     try:
         environment = Environment.open(folder, (settings or ShardSettings()).map_bytes_max)
-    except (DamagedEnvironment, StorageFailure) as error:
+    except (DamagedEnvironment, StorageFailure, OSError) as error:
         report.problems.append(str(error))
         return report
     try:
@@ -98,6 +105,7 @@ class _Truth:
     live: BitMap64
     places: dict[int, int]
     dead: BitMap64
+    damaged: BitMap64
 
 
 def _check_truth(environment: Environment, report: Report) -> _Truth:
@@ -109,10 +117,16 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
             dead.update(group.deleted.tolist())
         documents = DocumentStore(environment)
         live = BitMap64()
+        damaged = BitMap64()
         places: dict[int, int] = {}
         for item in documents.scan(txn, 0):
             if item.document is None:
-                report.problems.append(f"item of record {item.record} is damaged")
+                damaged.add(item.record)
+            if item.document is None and item.record not in dead:  # else it was written again
+                report.problems.append(
+                    f"item of record {item.record} is damaged; load it again, and remove what is "
+                    "left of it with facetd rebuild --drop-damaged"
+                )
             if item.record >= state.next_record:
                 report.problems.append(
                     f"record {item.record} is not below the counter {state.next_record}"
@@ -131,13 +145,13 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
     if last > state.seq_max:
         report.problems.append(f"write group {last} is above the counter {state.seq_max}")
     report.num_items = len(live)
-    return _Truth(state, live, places, dead)
+    return _Truth(state, live, places, dead, damaged)
 
 
 def _check_derived(folder: Path, environment: Environment, truth: _Truth, report: Report) -> None:
     try:
         manifest = read_manifest(folder / "MANIFEST.json", IndexManifest)
-    except UnreadableManifest as error:
+    except (UnreadableManifest, PermissionError, IsADirectoryError) as error:
         report.problems.append(f"{error}; it is built again at the next start")
         return
     if manifest is None:
@@ -161,7 +175,7 @@ def _check_derived(folder: Path, environment: Environment, truth: _Truth, report
         last_record = int(records[-1])
         covered.update(records.tolist())
         _compare(segment, name, generation, environment, truth, report)
-    missing = len(truth.live - covered)
+    missing = len(truth.live - truth.damaged - covered)
     if missing:
         report.notes.append(f"{missing} items are indexed at the next start")
 
@@ -192,12 +206,16 @@ def _compare(
     if gone:
         report.problems.append(f"{name}: {len(gone)} of its items are not stored")
         return
+    if any(record in truth.damaged for record in records):
+        report.notes.append(f"{name}: not compared, for it has damaged items")
+        return
     if segment["docs.place"].tolist() != [truth.places[record] for record in records]:
         report.problems.append(f"{name}: places differ from those of the items")
     lengths = {path: len(one) for path, one in generation.dictionaries.items()}
     items = [
-        (item.record, item.place, item.document or b"{}")
+        (item.record, item.place, item.document)
         for item in _read_items(environment, segment["docs.record"])
+        if item.document is not None
     ]
     expected = Partition.build_batch(generation, make_batch(items))
     names = set(segment) | set(expected)
@@ -232,6 +250,38 @@ def _are_equal(name: str, segment: Segment, expected: Segment) -> bool:
     )
 
 
+def drop_damaged(folder: Path, settings: ShardSettings | None = None) -> list[int]:
+    """Remove the items of an index that cannot be read, dead ones included.
+
+    Derived data know nothing of it: `rebuild_index` must follow.
+
+    Returns:
+        Their records.
+
+    Raises:
+        DamagedEnvironment: data.mdb as a whole is damaged.
+        StorageFailure, StorageFull: the disk refused it. In either case nothing was removed.
+    """
+    environment = Environment.open(folder, (settings or ShardSettings()).map_bytes_max)
+    try:
+        with environment.read() as txn:
+            scanned = DocumentStore(environment).scan(txn, 0)
+            damaged = [item.record for item in scanned if item.document is None]
+        with environment.write() as txn:
+            state = read_state(txn)
+            dead = set(read_tombstones(txn).tolist())
+            dead.update(*(group.deleted.tolist() for group in read_groups(txn)))
+            for record in damaged:
+                txn.delete(SubDatabase.DOCUMENTS, number_key(record))
+            num_lost = len(set(damaged) - dead)
+            write_state(txn, replace(state, num_docs=state.num_docs - num_lost))
+    except InternalError as error:
+        raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
+    finally:
+        environment.close()
+    return damaged
+
+
 def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = None) -> None:
     """Remove everything derived of an index and build it from the items.
 
@@ -252,7 +302,10 @@ def rebuild_index(folder: Path, number: int, settings: ShardSettings | None = No
 @click.command(name="facetd check")
 @click.option("--data-dir", type=click.Path(exists=True, path_type=Path), required=True)
 @click.option("--rebuild", is_flag=True, help="Build everything derived anew, then check.")
-def main(data_dir: Path, rebuild: bool) -> None:
+@click.option(
+    "--drop-damaged", "drops", is_flag=True, help="Before that, remove items that are damaged."
+)
+def main(data_dir: Path, rebuild: bool, drops: bool) -> None:
     """Check all indexes of a data directory that is not in use."""
     logs.configure("check", level="warning")
     try:
@@ -269,8 +322,25 @@ def main(data_dir: Path, rebuild: bool) -> None:
             print(f"facetd: {error}", file=sys.stderr)
             sys.exit(2)
         for number in () if manifest is None else manifest.indexes:
-            num_problems += _check_one(folder / f"index-{number}", number, settings, rebuild)
+            index_folder = folder / f"index-{number}"
+            if not drops or _drop_damaged(index_folder, settings):
+                num_problems += _check_one(index_folder, number, settings, rebuild or drops)
+            else:
+                num_problems += 1
     sys.exit(1 if num_problems else 0)
+
+
+def _drop_damaged(folder: Path, settings: ShardSettings) -> bool:
+    """Remove the damaged items of one index, print which; return whether that was possible."""
+    where = f"{folder.parent.name}/{folder.name}"
+    try:
+        records = drop_damaged(folder, settings)
+    except (DamagedEnvironment, StorageFailure, StorageFull, OSError) as error:
+        print(f"{where}: {error}")
+        return False
+    if records:
+        print(f"{where}: dropped {len(records)} damaged items, records {records}")
+    return True
 
 
 def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool) -> int:
@@ -279,7 +349,7 @@ def _check_one(folder: Path, number: int, settings: ShardSettings, rebuild: bool
     if rebuild:
         try:
             rebuild_index(folder, number, settings)
-        except (DamagedEnvironment, StorageFailure, InternalError) as error:
+        except (DamagedEnvironment, StorageFailure, InternalError, OSError) as error:
             print(f"{where}: {error}")
             return 1
     report = check_index(folder, settings)

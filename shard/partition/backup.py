@@ -132,7 +132,7 @@ def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSetting
     except FileNotFoundError as error:
         raise _damaged(path, "it is missing") from error
     except DamagedEnvironment as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged(path, "it is no data of an index") from error
 
 
 def _file_of(source: SnapshotSource, shard: int) -> Path:
@@ -153,4 +153,6 @@ def _copy_checked(source: Path, target: Path) -> tuple[int, str]:
 
 
 def _damaged(path: Path, problem: str) -> InternalError:
-    return InternalError(f"{path} is damaged: {problem}", code="snapshot_damaged")
+    """Return the error for a file of a snapshot, named as in its folder."""
+    name = "/".join(path.parts[-3:])
+    return InternalError(f"{name} of the snapshot is damaged: {problem}", code="snapshot_damaged")

@@ -8,6 +8,7 @@ are kept for whoever wants to know why) and built again from the documents.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,13 +79,21 @@ class DerivedFiles:
         self._epochs: dict[str, int] = {}
 
     def read_manifest(self) -> IndexManifest | None:
-        """Return the manifest; None if it is missing or damaged (then all is built again)."""
+        """Return the manifest; None if it is missing or unreadable (then all is built again).
+
+        Raises:
+            OSError: it cannot be read, and not be put aside either.
+        """
+        path = self.folder / MANIFEST_FILE
         try:
-            manifest = read_manifest(self.folder / MANIFEST_FILE, IndexManifest)
+            return read_manifest(path, IndexManifest)
         except UnreadableManifest as error:
-            _log.warning("manifest is damaged, building the index again", reason=str(error))
-            return None
-        return manifest
+            reason = str(error)
+        except (PermissionError, IsADirectoryError) as error:
+            path.replace(path.with_name(path.name + ".damaged"))
+            reason = str(error.strerror)
+        _log.warning("manifest is damaged, building the index again", reason=reason)
+        return None
 
     def load(self, manifest: IndexManifest | None) -> Loaded:
         """Open the files that a manifest names; put damaged ones aside.
@@ -117,7 +126,8 @@ class DerivedFiles:
             path.unlink(missing_ok=True)
         damaged = sorted(self.folder.glob("*.damaged"), key=lambda path: path.stat().st_mtime)
         for path in damaged[:-DAMAGED_MAX]:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a folder, say: it does no harm
+                path.unlink(missing_ok=True)
 
     def _first_free_number(self, manifest: IndexManifest | None) -> int:
         numbers = [manifest.next_file if manifest is not None else 0]
@@ -163,6 +173,7 @@ class DerivedFiles:
         fields: Iterable[str],
         segments: Sequence[Segment],
         dictionaries: Mapping[str, FacetDictionary],
+        damaged: Iterable[int] = (),
     ) -> None:
         """Write what is new of the dictionaries, then the manifest; remove what it does not name.
 
@@ -173,6 +184,7 @@ class DerivedFiles:
             fields: path by field number.
             segments: all of them are files.
             dictionaries: by path; at least as long as the segments need.
+            damaged: live records that the segments leave out.
 
         Raises:
             OSError: no room, or the device failed; the former manifest stands.
@@ -193,6 +205,7 @@ class DerivedFiles:
                 fields=tuple(fields),
                 segments=tuple(_entry(segment) for segment in segments),
                 dictionaries=pieces,
+                damaged=tuple(sorted(damaged)),
             ),
         )
         fault("manifest.written")

@@ -20,12 +20,20 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import InternalError, NotFound, StorageFull, Unavailable
 from common.process.logs import Log
 from common.process.priority import run_behind_searches
 from common.process.request_ids import carried
-from common.protocol.messages import ApplyRequest, ApplyResponse, CatalogUpdate, IndexEntry
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    CatalogUpdate,
+    IndexEntry,
+    OutcomesRequest,
+    OutcomesResponse,
+)
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import put_back
@@ -38,6 +46,7 @@ from shard.storage.environment import (
     DamagedEnvironment,
     Environment,
     StorageFailure,
+    is_disk_full,
     refusal_told,
 )
 from shard.storage.group_log import read_state
@@ -198,6 +207,13 @@ class Indexes:
             partition = await self._in_thread(
                 lambda: Partition.open(self._path(number), number, self._settings)
             )
+        except OSError as error:
+            # Where there is no room, a later start may find some.
+            is_temporary = is_disk_full(error)
+            self._on_failure(
+                error if is_temporary else data_directory.refusal_explained(self._folder, error)
+            )
+            raise
         except Exception as error:
             self._on_failure(error)
             raise
@@ -426,6 +442,12 @@ class Indexes:
         response = await asyncio.shield(asyncio.wrap_future(done))
         self.merger.notify(request.index)
         return response
+
+    async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
+        """Return what became of a write group, when those before are finished."""
+        index = self.index(request.index)
+        asked = index.submit(partial(index.writer.outcomes_of, request.seq))
+        return await asyncio.wrap_future(asked)
 
 
 def _close(index: OpenIndex) -> None:

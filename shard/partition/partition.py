@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from pyroaring import BitMap64
 
 from common.configuration import IndexConfiguration, parse_configuration
 from common.data_directory import sync_folder
-from common.errors import InvalidRequest
+from common.errors import InternalError, InvalidRequest
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
@@ -58,11 +58,13 @@ BATCH_ITEMS_MAX = 16_384
 BATCH_BYTES_MAX = 8 << 20
 """Of items that are indexed together when an index is built again."""
 
+DAMAGED_NAMED_MAX = 20
+"""Records of damaged items that a line of the log names."""
+
 RECENT_COUNTED_MAX = 1_000
 """Groups that are looked through to count what a merge could drop: it is asked for often."""
 
 _CONFIGURATION_KEY = b"configuration"
-_EMPTY_ITEM = b"{}"
 _decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
 
 _log = Log("shard")
@@ -151,6 +153,7 @@ class Partition:
         unfolded: groups that the log still has, oldest first.
         tail_uid: the newest segment while the writer may still replace it, or 0.
         purgeable: dead records that no segment has any more.
+        damaged: live records that no segment has, because their items cannot be read.
         num_rebuilds: configurations that are being built: as long as there are any, nothing is
             purged, for a tombstone says of a record in their segments that it is dead.
     """
@@ -176,6 +179,7 @@ class Partition:
         self.unfolded: list[Group] = []
         self.tail_uid = 0
         self.purgeable: list[NDArray[np.uint64]] = []
+        self.damaged: set[int] = set()
         self.num_rebuilds = 0
 
     # --- life
@@ -213,8 +217,9 @@ class Partition:
             is_rebuild: believe no derived file, index everything.
 
         Raises:
-            DamagedEnvironment: data.mdb is not what it must at least be.
-            InternalError: item_corrupt, counters or configuration are damaged.
+            DamagedEnvironment: data.mdb is not what it must at least be, or what all items depend
+                on is damaged: counters, configuration, compression dictionaries.
+            OSError: the system refused it.
         """
         derived = DerivedFiles(folder)
         derived.remove_leftovers()
@@ -226,6 +231,9 @@ class Partition:
             partition = cls(number, folder, settings, environment, entry)
             partition.derived = derived
             partition._open_derived(None if is_rebuild else manifest)
+        except InternalError as error:
+            environment.close()
+            raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
         except BaseException:
             environment.close()
             raise
@@ -239,17 +247,22 @@ class Partition:
         loaded = self.derived.load(manifest)
         registry = FieldRegistry.from_list(loaded.fields)
         self.generation = Generation.make(self.generation.entry, registry, loaded.dictionaries)
+        self.damaged = set() if manifest is None else set(manifest.damaged)
+        self.documents.num_corrupt += len(self.damaged)
         segments = self._fill_gaps(loaded.segments, folded)
         views = self._hide_dead(segments, folded)
-        if sum(view.num_docs for view in views) != self.state.num_docs:
+        found = sum(view.num_docs for view in views)
+        if found + len(self.damaged) != self.state.num_docs:
             _log.error(
                 "segments and documents disagree, building the index again",
                 index=self.number,
                 num_docs=self.state.num_docs,
-                found=sum(view.num_docs for view in views),
+                found=found,
             )
             self.generation = Generation.make(self.generation.entry, registry)
+            self.damaged = set()
             views = self._hide_dead(self._fill_gaps([], folded), folded)
+        self.tell_damaged(self.damaged)
         known = [self.state.seq_folded, *(group.seq for group in self.unfolded)]
         self.history = SnapshotHistory(
             self.make_snapshot(self.state.seq_max, tuple(views)),
@@ -268,7 +281,7 @@ class Partition:
                 continue
             end = self.state.next_record if records is None else int(records[0])
             built = 0
-            for batch in self.read_batches(start, end, dead_set):
+            for batch in self.read_batches(start, end, dead_set, self.damaged):
                 filled.append(self.build_batch(self.generation, batch))
                 built += len(batch.records)
             if built:
@@ -276,13 +289,30 @@ class Partition:
             if segment is not None and records is not None:
                 filled.append(segment)
                 start = int(records[-1]) + 1
+        self.damaged.difference_update(self._dead(dead).tolist())
         return filled
 
     def _hide_dead(
         self, segments: Sequence[Segment], folded: NDArray[np.uint64]
     ) -> list[SegmentView]:
-        dead = np.concatenate([folded, *(group.deleted for group in self.unfolded)])
-        return delete_records([SegmentView(segment) for segment in segments], dead)
+        views = [SegmentView(segment) for segment in segments]
+        return delete_records(views, self._dead(folded))
+
+    def _dead(self, folded: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the records that are dead in the newest state."""
+        return np.concatenate([folded, *(group.deleted for group in self.unfolded)])
+
+    def tell_damaged(self, records: Collection[int]) -> None:
+        """Log which items are left out of the index, if any are."""
+        if records:
+            _log.error(
+                "damaged items are left out of the index: load them again, then remove what is "
+                "left of them with facetd rebuild --drop-damaged",
+                index=self.number,
+                name=self.generation.entry.name,
+                num_items=len(records),
+                records=",".join(map(str, sorted(records)[:DAMAGED_NAMED_MAX])),
+            )
 
     def _find_purgeable(self, views: Sequence[SegmentView], folded: NDArray[np.uint64]) -> None:
         """Note the dead records that segments do not have, but LMDB does.
@@ -308,12 +338,18 @@ class Partition:
     # --- reading the truth
 
     def read_batches(
-        self, first_record: int, end_record: int, dead: BitMap64
+        self, first_record: int, end_record: int, dead: BitMap64, damaged: set[int]
     ) -> Iterator[StoredBatch]:
         """Yield the items of [first_record, end_record) that are not dead, in batches.
 
-        A damaged item is indexed as an empty one: it is counted and found, and answers with
-        `item_corrupt` instead of being missing in silence.
+        A damaged item is left out: nobody knows its id or its fields any more, so it cannot be
+        counted by some pages and found by others.
+
+        Args:
+            first_record: where to begin.
+            end_record: where to end.
+            dead: records to leave out.
+            damaged: takes the records of damaged items.
         """
         position = first_record
         while position < end_record:
@@ -325,9 +361,11 @@ class Partition:
                         break
                     if item.record in dead:
                         continue
-                    document = _EMPTY_ITEM if item.document is None else item.document
-                    items.append((item.record, item.place, document))
-                    num_bytes += len(document)
+                    if item.document is None:
+                        damaged.add(item.record)
+                        continue
+                    items.append((item.record, item.place, item.document))
+                    num_bytes += len(item.document)
                     if len(items) >= BATCH_ITEMS_MAX or num_bytes >= BATCH_BYTES_MAX:
                         break
             if not items:
@@ -508,6 +546,7 @@ class Partition:
                 generation = self.generation
                 segments = [view.segment for view in self.history.newest.views]
                 next_record = self.state.next_record
+                damaged = set(self.damaged)
             self.derived.commit(
                 entry=generation.entry,
                 next_record=next_record,
@@ -515,6 +554,7 @@ class Partition:
                 fields=generation.registry.to_list(),
                 segments=[segment for segment in segments if segment.path is not None],
                 dictionaries=generation.dictionaries,
+                damaged=damaged,
             )
 
     def switch_generation(
@@ -522,6 +562,7 @@ class Partition:
         generation: Generation,
         views: Sequence[SegmentView],
         folded: NDArray[np.uint64] | None = None,
+        damaged: set[int] | None = None,
     ) -> None:
         """Let searches use what another configuration makes of the documents.
 
@@ -530,10 +571,13 @@ class Partition:
             views: its segments.
             folded: the records that were dead when these were built anew; None if they are the
                 former ones.
+            damaged: live records that these leave out; None if they are the former ones.
         """
         with self.lock:
             self.generation = generation
             self.tail_uid = 0
+            if damaged is not None:
+                self.damaged = damaged
             seq = self.history.newest.seq
             self.history.add(self.make_snapshot(seq, tuple(views)))
             if folded is not None:

@@ -55,6 +55,7 @@ class Rebuild:
             # New numbers for all: a value that no item has any more is left behind.
             self._generation = Generation.make(entry, running.registry)
         self._segments: list[Segment] = []
+        self._damaged: set[int] = set()
         self._next_record = 0
         self._is_over = False
         with partition.lock:
@@ -78,7 +79,8 @@ class Rebuild:
 
     def _build_up_to(self, end: int) -> None:
         partition = self._partition
-        for batch in partition.read_batches(self._next_record, end, self._folded()):
+        folded = self._folded()
+        for batch in partition.read_batches(self._next_record, end, folded, self._damaged):
             segment = partition.build_batch(self._generation, batch)
             if segment.num_docs >= partition.settings.flush_docs:
                 segment = partition.derived.write(segment)
@@ -110,7 +112,9 @@ class Rebuild:
             # Of some of the dead, an older state can still be made: these are only hidden.
             dead = np.concatenate([folded, *(group.deleted for group in groups)])
             views = delete_records([SegmentView(segment) for segment in self._segments], dead)
-            partition.switch_generation(self._generation, views, folded)
+            damaged = self._damaged.difference(dead.tolist())
+            partition.switch_generation(self._generation, views, folded, damaged)
+            partition.tell_damaged(damaged)
 
     def discard(self) -> None:
         """Remove what was written; the revision does not come."""

@@ -21,8 +21,9 @@ import xxhash
 from common.errors import InternalError
 from common.json.scan import validate_item
 from common.limits import DEFAULT_LIMITS, Limits
+from common.placement import shown_id
 from common.protocol.operations import Operation, Outcome
-from shard.segment.external_ids import item_id
+from shard.segment.external_ids import item_id, shown_id_of
 
 
 class Stored(NamedTuple):
@@ -40,17 +41,21 @@ class Change(NamedTuple):
         content: the item as JSON; for DELETE the id as text.
         place: insertion number if the item is new.
         version: the xxh64 that the stored bytes must have, or None.
+        record: the record that must be the item's, or None; a DELETE without id removes it.
     """
 
     operation: Operation
     content: bytes
     place: int
     version: bytes | None = None
+    record: int | None = None
 
     @property
     def id(self) -> bytes | None:
         """Canonical id, or None for an item without one."""
-        return self.content if self.operation == Operation.DELETE else item_id(self.content)
+        if self.operation == Operation.DELETE:
+            return self.content or None
+        return item_id(self.content)
 
 
 @dataclass(slots=True)
@@ -70,11 +75,13 @@ class WritePlan:
         outcomes: of each operation, in order.
         documents: in the order of their records; only those that live at the end.
         deleted: records that die.
+        text_ids: operations that deleted an item whose id, all digits, was stored as a text.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
     documents: list[NewDocument] = field(default_factory=list)
     deleted: list[int] = field(default_factory=list)
+    text_ids: list[int] = field(default_factory=list)
 
 
 class _Current(NamedTuple):
@@ -91,8 +98,14 @@ class _Current(NamedTuple):
         return self.stored.place
 
 
-_NEEDS_ITEM = (Operation.REPLACE, Operation.MERGE, Operation.DELETE)
+_NEEDS_ITEM = (
+    Operation.REPLACE,
+    Operation.REPLACE_KEEPING_ID,
+    Operation.MERGE,
+    Operation.DELETE,
+)
 
+_KEEPING_ID = (Operation.REPLACE_KEEPING_ID, Operation.PUT_KEEPING_ID)
 _MERGING = (Operation.MERGE, Operation.UPSERT)
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -113,6 +126,18 @@ def merge_items(stored: bytes, changes: bytes) -> bytes:
     return msgspec.json.encode(members)
 
 
+def with_stored_id(item: bytes, id: bytes, stored: bytes) -> bytes:
+    """Return an item with its id in the form in which the stored item has it.
+
+    Args:
+        item: begins with its id, as `common.placement.shown_id` has it.
+        id: canonical.
+        stored: the item that it replaces, with the same id.
+    """
+    start = len(b'{"id":') + len(msgspec.json.encode(shown_id(id)))
+    return b'{"id":%b%b' % (shown_id_of(stored), item[start:])
+
+
 def version_of(document: bytes) -> bytes:
     """Return the version of an item: 8 bytes, xxh64 of its stored bytes."""
     return xxhash.xxh64_digest(document)
@@ -122,29 +147,41 @@ class _Planner:
     """Applies operations one after the other; see `plan_writes`."""
 
     def __init__(
-        self, stored: Mapping[bytes, Stored], read: Callable[[int], bytes], limits: Limits
+        self,
+        stored: Mapping[bytes, Stored],
+        read: Callable[[int], bytes],
+        is_live: Callable[[int], bool],
+        limits: Limits,
     ) -> None:
         self.plan = WritePlan()
+        self._gone: set[int] = set()
         self._read = read
+        self._is_live = is_live
         self._limits = limits
         self._current = {id: _Current(one, None) for id, one in stored.items()}
 
-    def apply(self, change: Change, id: bytes | None) -> Outcome:
+    def apply(self, ordinal: int, change: Change, id: bytes | None) -> Outcome:
         """Apply one operation to the item of an id; change nothing unless it succeeds.
 
         A damaged item fails what needs its content, and nothing else of the group.
         """
         try:
-            return self._apply(change, id)
+            return self._apply(ordinal, change, id)
         except InternalError as error:
             if error.code != "item_corrupt":
                 raise
             return Outcome.CORRUPT
 
-    def _apply(self, change: Change, id: bytes | None) -> Outcome:
+    def _apply(self, ordinal: int, change: Change, id: bytes | None) -> Outcome:
+        if change.operation == Operation.DELETE and id is None:
+            return self._delete_record(change.record)
         current = self._current.get(id) if id is not None else None
         if current is None and change.operation in _NEEDS_ITEM:
             return Outcome.NOT_FOUND
+        if change.record is not None and (
+            current is None or current.stored is None or current.stored.record != change.record
+        ):
+            return Outcome.CONFLICT
         if change.version is not None and (
             current is None or version_of(self._content(current)) != change.version
         ):
@@ -154,10 +191,14 @@ class _Planner:
             return Outcome.CREATED
         assert id is not None
         if change.operation == Operation.DELETE:
+            if id.isdigit() and self._has_text_id(current):
+                self.plan.text_ids.append(ordinal)
             self._remove(current)
             del self._current[id]
             return Outcome.DELETED
         content = change.content
+        if change.operation in _KEEPING_ID:
+            content = self._keeping_id(content, id, current)
         if change.operation in _MERGING:
             content = merge_items(self._content(current), content)
             if validate_item(content, limits=self._limits) is not None:
@@ -165,6 +206,27 @@ class _Planner:
         self._remove(current)
         self._add(id, content, current.place)
         return Outcome.UPDATED
+
+    def _delete_record(self, record: int | None) -> Outcome:
+        """Remove a record whose item cannot be read."""
+        if record is None or record in self._gone or not self._is_live(record):
+            return Outcome.NOT_FOUND
+        self._bury(record)
+        return Outcome.DELETED
+
+    def _has_text_id(self, current: _Current) -> bool:
+        """Return whether an item's id is stored as a text; of a damaged one nobody knows."""
+        try:
+            return shown_id_of(self._content(current))[:1] == b'"'
+        except InternalError:
+            return False
+
+    def _keeping_id(self, content: bytes, id: bytes, current: _Current) -> bytes:
+        """Return an item with the stored form of its id; a damaged one has none any more."""
+        try:
+            return with_stored_id(content, id, self._content(current))
+        except InternalError:
+            return content
 
     def _content(self, current: _Current) -> bytes:
         if current.new is not None:
@@ -181,8 +243,12 @@ class _Planner:
     def _remove(self, current: _Current) -> None:
         if current.new is not None:
             current.new.is_alive = False
-        if current.stored is not None:
-            self.plan.deleted.append(current.stored.record)
+        if current.stored is not None and current.stored.record not in self._gone:
+            self._bury(current.stored.record)
+
+    def _bury(self, record: int) -> None:
+        self._gone.add(record)
+        self.plan.deleted.append(record)
 
 
 def plan_writes(
@@ -191,6 +257,7 @@ def plan_writes(
     stored: Mapping[bytes, Stored],
     read: Callable[[int], bytes],
     limits: Limits = DEFAULT_LIMITS,
+    is_live: Callable[[int], bool] = lambda _: False,
 ) -> WritePlan:
     """Apply a group of operations in order.
 
@@ -200,12 +267,14 @@ def plan_writes(
         stored: the live documents of those ids of the operations that exist.
         read: returns the stored bytes of a record; raises `item_corrupt` for a damaged one.
         limits: of items that are merged of two.
+        is_live: returns whether a record is that of an item.
 
     Cost: 3 µs an operation, and for MERGE and preconditions a read.
     """
-    planner = _Planner(stored, read, limits)
+    planner = _Planner(stored, read, is_live, limits)
     planner.plan.outcomes = [
-        planner.apply(change, id) for change, id in zip(changes, ids, strict=True)
+        planner.apply(ordinal, change, id)
+        for ordinal, (change, id) in enumerate(zip(changes, ids, strict=True))
     ]
     planner.plan.documents = [one for one in planner.plan.documents if one.is_alive]
     return planner.plan

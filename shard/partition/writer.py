@@ -36,7 +36,7 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.process.priority import run_in_background
 from common.process.request_ids import carried
-from common.protocol.messages import ApplyRequest, ApplyResponse
+from common.protocol.messages import ApplyRequest, ApplyResponse, OutcomesResponse
 from common.protocol.operations import Operation, Outcome
 from shard.partition.partition import Partition
 from shard.partition.write_plan import Change, Stored, plan_writes
@@ -107,6 +107,8 @@ class Planned:
     deleted: NDArray[np.uint64]
     extraction: Extraction | None = None
     """Of the additions, if planning has made it."""
+    text_ids: tuple[int, ...] = ()
+    """See `ApplyResponse`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Writer:
         fault("writer.index")
         self._publish(state, group, segment, tail)
         fault("writer.publish")
-        return ApplyResponse(outcomes=planned.outcomes)
+        return ApplyResponse(planned.outcomes, planned.text_ids)
 
     def _in_turn(
         self, seq: int, planned: Planned
@@ -199,6 +201,19 @@ class Writer:
             if group.seq == seq:
                 return ApplyResponse(outcomes=group.outcomes)
         raise InternalError(f"write group {seq} is older than what this shard has settled")
+
+    def outcomes_of(self, seq: int) -> OutcomesResponse:
+        """Return what became of a group.
+
+        Raises:
+            Unavailable: a commit has failed; only the next process knows what the disk has.
+        """
+        if self._has_failed:
+            raise Unavailable("the shard is restarting after a disk error; try again")
+        for group in self._partition.unfolded:
+            if group.seq == seq:
+                return OutcomesResponse(True, group.outcomes)
+        return OutcomesResponse(seq > self._partition.state.seq_folded, b"")
 
     def _check_room(self, request: ApplyRequest) -> None:
         """Refuse additions when map or disk are nearly full; deletes go on.
@@ -299,12 +314,13 @@ class Writer:
         """Plan operations one after the other."""
         spans = zip(additions.starts.tolist(), additions.ends.tolist(), strict=True)
         changes = [
-            Change(Operation(operation), bytes(request.payload[start:end]), place, version)
-            for operation, (start, end), place, version in zip(
+            Change(Operation(operation), bytes(request.payload[start:end]), place, version, record)
+            for operation, (start, end), place, version, record in zip(
                 request.operations,
                 spans,
                 additions.places.tolist(),
                 map(request.versions.get, range(len(request.operations))),
+                map(request.records.get, range(len(request.operations))),
                 strict=True,
             )
         ]
@@ -316,6 +332,7 @@ class Writer:
             stored,
             lambda record: base.read_documents([record])[0],
             self._partition.settings.limits,
+            base.has_record,
         )
         sizes = np.array([len(one.content) for one in plan.documents], np.int64)
         ends = np.cumsum(sizes)
@@ -328,6 +345,7 @@ class Writer:
                 np.array([one.place for one in plan.documents], np.uint64),
             ),
             np.array(plan.deleted, np.uint64),
+            text_ids=tuple(plan.text_ids),
         )
 
     def locate(self, base: Snapshot, ids: set[bytes]) -> dict[bytes, Stored]:

@@ -36,6 +36,8 @@ from common.protocol.messages import (
     GetResponse,
     IndexStatisticsRequest,
     IndexStatisticsResponse,
+    OutcomesRequest,
+    OutcomesResponse,
     PrepareConfiguration,
     ProcessStatistics,
     SearchRequest,
@@ -87,6 +89,7 @@ class Handlers:
             "fetch": Handler(FetchRequest, self.fetch),
             "get": Handler(GetRequest, self.get),
             "apply": Handler(ApplyRequest, self.apply, ApplyRequest.with_payload),
+            "outcomes": Handler(OutcomesRequest, self.outcomes),
             "facet_values": Handler(FacetValuesRequest, self.facet_values),
             "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
             "process_statistics": Handler(None, self.process_statistics),
@@ -146,7 +149,16 @@ class Handlers:
             return self._read_slowly(partial(searcher.fetch, snapshot, request))
         if request.highlight is not None:
             return searcher.fetch(self._snapshot(request), request)
-        return searcher.fetch(self._indexes.snapshot(request.index, request.horizon), request)
+        snapshot = self._indexes.snapshot(request.index, request.horizon)
+        if request.bytes_max:
+            return self._fetch_some(snapshot, request)
+        return searcher.fetch(snapshot, request)
+
+    async def _fetch_some(self, snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
+        """Read on a thread: the items may be as large as items can be."""
+        loop = asyncio.get_running_loop()
+        fetch = carried(partial(searcher.fetch_some, snapshot, request))
+        return await loop.run_in_executor(self._readers, fetch)
 
     def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:
         """Return the state that a request names, as its configuration has it.
@@ -173,6 +185,10 @@ class Handlers:
         response = await self._indexes.apply(request)
         fault("writer.reply")
         return response
+
+    async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
+        """Say what became of a write group."""
+        return await self._indexes.outcomes(request)
 
     def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
         """Return sizes and shape of an index."""

@@ -62,7 +62,7 @@ from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
 from shard.query.visible import visible_doc_freqs, visible_docs, visible_field_statistics
 from shard.read.highlight import mark_documents
-from shard.segment.external_ids import find_live, is_item_of
+from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.sort_columns import needs_column
 
@@ -105,6 +105,8 @@ class _Matched(NamedTuple):
 def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     """Answer one search over one snapshot."""
     started = time.perf_counter_ns()
+    if request.ids:
+        snapshot = _only(snapshot, request.ids)
     found = _match(snapshot, request)
     total = sum([part.count for part in found.hits])
     matched = time.perf_counter_ns()
@@ -141,6 +143,16 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         if request.wants_elements
         else (),
     )
+
+
+def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
+    """Return a state in which there are only the items with some ids (or with a hash of one)."""
+    hashes = np.array([hash_id(id) for id in ids], np.uint64)
+    views = []
+    for view in snapshot.views:
+        _, docs = find_live(view.segment, view.live_mask, hashes)
+        views.append(view.only(docs.tolist()))
+    return snapshot.with_views(tuple(views))
 
 
 def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
@@ -334,6 +346,15 @@ def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[An
         None,
     )
     return tuple(sort_values(snapshot, hits, key) for key in request.sort)
+
+
+def fetch_some(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
+    """Return the first stored documents of some records, or their ids; see `FetchRequest`."""
+    records = np.frombuffer(request.records, np.uint64).tolist()
+    documents = snapshot.documents.read_some(records, request.bytes_max)
+    if request.wants_ids:
+        documents = [None if one is None else shown_id_of(one) for one in documents]
+    return FetchResponse(tuple(documents), ())
 
 
 def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:

@@ -169,6 +169,12 @@ def item_id(document: bytes) -> bytes | None:
     return None if value is None else canonical_id(value)
 
 
+def shown_id_of(document: bytes) -> bytes:
+    """Return the id of a valid item as JSON, in the form in which it is stored; empty if none."""
+    value = _decode_id(document).id
+    return b"" if value is None else msgspec.json.encode(value)
+
+
 def is_item_of(document: bytes, id: bytes) -> bool:
     """Return whether an item has an id.
 

@@ -38,6 +38,10 @@ class DocumentReader(Protocol):
         """
         ...
 
+    def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
+        """Return the first of them, up to so many bytes; None for a damaged one."""
+        ...
+
 
 @kernel("void(uint64[::1], uint32[::1])")
 def _clear_bits(mask: NDArray[np.uint64], ordinals: NDArray[np.uint32]) -> None:
@@ -111,6 +115,12 @@ class SegmentView:
             _clear_bits(mask, _ordinals(added))
         return SegmentView(self.segment, deleted, live_mask=mask)
 
+    def only(self, ordinals: Sequence[int]) -> SegmentView:
+        """Return a view in which all other documents are deleted."""
+        others = BitMap(range(self.segment.num_docs))
+        others.difference_update(BitMap(ordinals))
+        return SegmentView(self.segment, FrozenBitMap(others))
+
 
 class Snapshot:
     """One immutable state of one index on this shard.
@@ -183,6 +193,15 @@ class Snapshot:
             dictionary_lengths=dictionary_lengths or self.dictionary_lengths,
             documents=self.documents,
         )
+
+    def has_record(self, record: int) -> bool:
+        """Return whether a record is that of a live document."""
+        for view in self.views:
+            records = view.segment["docs.record"]
+            doc = int(np.searchsorted(records, np.uint64(record)))
+            if doc < len(records) and int(records[doc]) == record:
+                return view.deleted is None or doc not in view.deleted
+        return False
 
     def read_documents(self, records: NDArray[np.uint64] | Sequence[int]) -> list[bytes]:
         """Return the stored bytes of records that this snapshot names, in the given order.

@@ -265,6 +265,27 @@ class DocumentStore:
         values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
         return [self._decode(record, value) for record, value in zip(records, values, strict=True)]
 
+    def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
+        """Return the first items of some, up to the one with which they have `bytes_max` bytes.
+
+        Returns:
+            At least one, if any was asked for; None for a damaged one.
+        """
+        found: list[bytes | None] = []
+        num_bytes = 0
+        with self._environment.read() as txn:
+            for record in records:
+                try:
+                    item = self._decode(record, txn.get(SubDatabase.DOCUMENTS, number_key(record)))
+                except InternalError:
+                    found.append(None)
+                    continue
+                found.append(item)
+                num_bytes += len(item)
+                if num_bytes >= bytes_max:
+                    break
+        return found
+
     def scan(self, txn: Transaction, first_record: int) -> Iterator[StoredItem]:
         """Yield the items from a record on, in order; damaged ones without their bytes."""
         for key, value in txn.items(SubDatabase.DOCUMENTS, number_key(first_record)):
@@ -287,6 +308,7 @@ class DocumentStore:
         except (ChecksumMismatch, KeyError, zstandard.ZstdError) as error:
             self.num_corrupt += 1
             raise InternalError(
-                "an item is damaged on disk: write it again, or restore the index from a backup",
+                "an item is damaged on disk: write it again, restore the index from a backup, or "
+                "remove it with facetd rebuild --drop-damaged",
                 code="item_corrupt",
             ) from error

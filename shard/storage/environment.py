@@ -105,6 +105,14 @@ def _unreadable(error: lmdb.Error) -> ServiceError:
     return InternalError(f"the stored items of an index are damaged: {error}", code="item_corrupt")
 
 
+def _refusal(error: lmdb.Error, path: Path) -> OSError | None:
+    """Return the system's error that LMDB tells as one of its own; None if it is one."""
+    for number in _CAUSES:
+        if os.strerror(number) in str(error):
+            return OSError(number, os.strerror(number), str(path))
+    return None
+
+
 def _has_no_block(folder: Path) -> bool:
     try:
         return os.statvfs(folder).f_bavail == 0
@@ -112,9 +120,26 @@ def _has_no_block(folder: Path) -> bool:
         return False
 
 
+_CAUSES = {
+    errno.EMFILE: "the process has no file descriptors left (ulimit -n)",
+    errno.ENFILE: "the system has no file descriptors left",
+    errno.ENOMEM: "memory or address space ran out (ulimit -v)",
+    errno.EACCES: "the service may not use the files in its data directory (their permissions)",
+    errno.EPERM: "the service may not use the files in its data directory (their permissions)",
+    errno.EROFS: "the disk is read-only",
+}
+
+
+def cause_of(error: OSError | StorageFailure) -> str:
+    """Return why the system refused something, in words without paths."""
+    if isinstance(error, StorageFailure) or error.errno is None:
+        return "the disk refused it"
+    return _CAUSES.get(error.errno, f"the disk refused it ({os.strerror(error.errno)})")
+
+
 @contextmanager
 def refusal_told(what: str) -> Iterator[None]:
-    """Tell a client what the disk refused.
+    """Tell a client what the system refused, and why; the log has the paths.
 
     Args:
         what: could not be done: "to make the index".
@@ -127,7 +152,7 @@ def refusal_told(what: str) -> Iterator[None]:
     except (OSError, StorageFailure) as error:
         if is_disk_full(error):
             raise StorageFull(f"there is no room on the disk {what}") from error
-        raise InternalError(f"the disk refused {what}: {error}") from error
+        raise InternalError(f"it was not possible {what}: {cause_of(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +168,8 @@ def read_meta_page(path: Path) -> MetaPage:
     """Read the newer meta page of a data.mdb, without LMDB.
 
     Raises:
-        DamagedEnvironment: the file is cut, empty, or not LMDB's.
+        DamagedEnvironment: the file is missing, cut, empty, or not LMDB's.
+        OSError: it cannot be read; that says nothing about what is in it.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -156,10 +182,8 @@ def read_meta_page(path: Path) -> MetaPage:
                 )
             file.seek(first.page_size)
             second = _parse_meta(file.read(_PAGE_HEADER_BYTES + _META.size))
-    except OSError as error:
-        raise DamagedEnvironment(
-            f"{path} cannot be read ({error.strerror}): restore it from a backup"
-        ) from error
+    except FileNotFoundError as error:
+        raise DamagedEnvironment(f"{path} is missing: restore it from a backup") from error
     newest = first if second is None or first.txn_id > second.txn_id else second
     expected = (max(newest.last_page, _META_PAGES - 1) + 1) * newest.page_size
     if size < expected:
@@ -281,11 +305,14 @@ class Environment:
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
             StorageFailure: the device refused the sync.
+            OSError: the system refused to open it.
         """
         read_meta_page(folder / DATA_FILE)
         try:
             sync_file(folder / DATA_FILE)
         except OSError as error:
+            if error.errno in _CAUSES:
+                raise
             raise StorageFailure(f"{folder / DATA_FILE}: sync: {error.strerror}") from error
         environment = cls._open(folder, map_bytes_max)
         environment._env.reader_check()
@@ -314,6 +341,9 @@ class Environment:
         except lmdb.DiskError as error:
             raise StorageFailure(f"{folder / DATA_FILE}: {error}", is_full=True) from error
         except lmdb.Error as error:
+            refused = _refusal(error, folder / DATA_FILE)
+            if refused is not None:
+                raise refused from error
             raise DamagedEnvironment(f"{folder / DATA_FILE} does not open: {error}") from error
 
     @property

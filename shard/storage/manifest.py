@@ -76,6 +76,8 @@ class IndexManifest(Struct, frozen=True):
     """Path by field number."""
     segments: tuple[SegmentEntry, ...]
     dictionaries: dict[str, DictionaryEntry]
+    damaged: tuple[int, ...] = ()
+    """Live records that the segments leave out, because their items cannot be read."""
 
 
 class ShardManifest(Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from common.data_directory import Endpoint, shard_folder, write_endpoint
-from common.errors import ServiceError
+from common.errors import ServiceError, StorageFull
 from common.json.scan import canonical_id
 from common.protocol.connection import Handler, RpcServer, authenticator
 from common.protocol.messages import (
@@ -23,6 +23,8 @@ from common.protocol.messages import (
     CatalogUpdate,
     GetRequest,
     GetResponse,
+    OutcomesRequest,
+    OutcomesResponse,
     PrepareConfiguration,
     Welcome,
 )
@@ -41,6 +43,9 @@ class ModelShard:
         prepared: every entry that was prepared.
         gate: closed: writes are not answered (they have been carried out).
         refusal: raised instead of carrying out a write.
+        refuses_from_seq: the first write for which there is no room.
+        lost: set: writes are neither carried out nor answered.
+        num_lost: how many were not.
     """
 
     def __init__(self, shard: int, num_shards: int) -> None:
@@ -55,6 +60,9 @@ class ModelShard:
         self.catalog_gate = asyncio.Event()
         self.catalog_gate.set()
         self.refusal: ServiceError | None = None
+        self.refuses_from_seq = 1 << 62
+        self.lost: asyncio.Event | None = None
+        self.num_lost = 0
         self.prepare_refusal: ServiceError | None = None
         self.num_pings = 0
         self.server: RpcServer | None = None
@@ -71,6 +79,7 @@ class ModelShard:
                 "prepare": Handler(PrepareConfiguration, self._prepare),
                 "apply": Handler(ApplyRequest, self._apply, ApplyRequest.with_payload),
                 "get": Handler(GetRequest, self._get),
+                "outcomes": Handler(OutcomesRequest, self._outcomes),
             },
             authenticator(
                 secret=SECRET,
@@ -124,6 +133,11 @@ class ModelShard:
     async def _apply(self, request: ApplyRequest) -> ApplyResponse:
         if self.refusal is not None:
             raise self.refusal
+        if request.seq >= self.refuses_from_seq:
+            raise StorageFull("no room")
+        if self.lost is not None:
+            self.num_lost += 1
+            await self.lost.wait()
         newest = max((r.seq for r in self.applied if r.index == request.index), default=0)
         assert newest < request.seq, "groups of an index must come in order"
         assert request.horizon < request.seq
@@ -131,6 +145,12 @@ class ModelShard:
         outcomes = self._carry_out(request)
         await self.gate.wait()
         return ApplyResponse(bytes(outcomes))
+
+    def _outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
+        for applied in self.applied:
+            if (applied.index, applied.seq) == (request.index, request.seq):
+                return OutcomesResponse(True, bytes([Outcome.CREATED] * len(applied.operations)))
+        return OutcomesResponse(True, b"")
 
     def _carry_out(self, request: ApplyRequest) -> list[int]:
         documents = self.documents.setdefault(request.index, {})
@@ -148,7 +168,7 @@ class ModelShard:
             item_id = payload if operation == Operation.DELETE else canonical_id(payload)
             key = item_id or b"place %d" % place
             known = documents.get(key)
-            if operation == Operation.PUT:
+            if operation in (Operation.PUT, Operation.PUT_KEEPING_ID):
                 outcomes.append(Outcome.CREATED if known is None else Outcome.UPDATED)
             elif known is None:
                 outcomes.append(Outcome.NOT_FOUND)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shard.storage.environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service
 
@@ -86,4 +87,50 @@ def test_a_cut_or_empty_truth_is_refused_with_the_remedy(tmp_path: Path, damage:
             except OSError:
                 time.sleep(0.1)
         assert status != 200, "an index without half of its items was served"
+        client.close()
+
+
+@pytest.mark.timeout(180)
+def test_a_damaged_dictionary_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    service = Service(tmp_path / "data", 1)
+    with service:
+        client = service.client()
+        assert client.post("/d/configuration", {}).status == 200
+        items = [{"id": n, "name": f"some thing {n}", "colour": "red"} for n in range(1_500)]
+        assert client.post("/d/items", items).status == 200
+        client.close()
+        assert service.terminate() == 0
+        folder = next(service.data.glob("shard-0/index-*"))
+        environment = Environment.open(folder, 1 << 30)
+        with environment.write() as txn:
+            value = txn.get(SubDatabase.META, b"dictionary/1")
+            assert value is not None
+            txn.put(SubDatabase.META, b"dictionary/1", value[:-1])
+        environment.close()
+        before = len(service.log())
+        service.start(wait=False)
+        assert service.process is not None
+        assert service.process.wait(60) == 1
+        lines = [one for one in service.log()[before:].splitlines() if one.startswith("facetd: ")]
+        (line,) = lines
+        assert "dictionary is damaged" in line
+        assert "restore the index from a backup" in line
+        service.process = None
+
+
+@pytest.mark.timeout(180)
+def test_a_manifest_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+    service = Service(tmp_path / "data", 2)
+    with service:
+        make(service)
+        assert service.terminate() == 0
+        for number, path in enumerate(sorted(service.data.glob("shard-*/index-*/MANIFEST.json"))):
+            path.unlink()
+            if number % 2:
+                path.mkdir()
+            else:
+                path.write_bytes(b"\xff\xfe nonsense")
+        service.start()
+        client = service.client()
+        check_all(client)
         client.close()

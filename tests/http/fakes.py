@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +10,8 @@ from typing import Any
 
 from common.configuration import parse_configuration
 from common.errors import ServiceError
+from common.json.scan import canonical_id
+from common.placement import shard_of_id
 from coordinator.cluster.catalog import Catalog, CatalogState
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics, SlowQueries
@@ -28,6 +30,7 @@ from coordinator.read.results import (
 )
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from shard.segment.external_ids import shown_id_of
 
 CONFIGURATION: dict[str, Any] = {
     "aggregations": {
@@ -50,9 +53,34 @@ class FakeSearch:
         self.items = [item] * 10
         self.buckets = [Bucket(f"value {i}", 100 - i, i == 0) for i in range(10)]
 
-    async def search(
-        self, index: Any, parameters: SearchParameters, held: int | None = None
-    ) -> SearchResult:
+    async def select(
+        self, index: Any, parameters: SearchParameters, horizon: int
+    ) -> tuple[list[Any], str | None]:
+        """Return the items as hits, or those of some ids."""
+        self.asked.append(parameters)
+        if self.error is not None:
+            raise self.error
+        hits = []
+        for record, item in enumerate(self.items):
+            id = canonical_id(item)
+            if not parameters.only_ids or id in parameters.only_ids:
+                shard = 0 if id is None else shard_of_id(id, 2)
+                hits.append(SimpleNamespace(shard=shard, record=record, item=item))
+        return hits, None
+
+    async def read(
+        self,
+        index: Any,
+        hits: list[Any],
+        horizon: int,
+        timeout_ms: int,
+        *,
+        wants_ids: bool = False,
+    ) -> AsyncGenerator[list[tuple[Any, bytes | None]], None]:
+        """Yield all hits with their items."""
+        yield [(hit, shown_id_of(hit.item) if wants_ids else hit.item) for hit in hits]
+
+    async def search(self, index: Any, parameters: SearchParameters) -> SearchResult:
         self.asked.append(parameters)
         if self.error is not None:
             raise self.error

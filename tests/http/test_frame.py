@@ -7,7 +7,6 @@ import gzip
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from common.errors import Switched, Unavailable
@@ -297,7 +296,7 @@ class _SwitchedFor:
         self._search = web.search.search
         web.search.search = self.search  # type: ignore[method-assign]
 
-    async def search(self, index: Any, parameters: Any, held: int | None = None) -> Any:
+    async def search(self, index: Any, parameters: Any) -> Any:
         self.indexes.append(index)
         self.parameters.append(parameters)
         self.is_asked.set()
@@ -353,15 +352,15 @@ async def test_switch_that_does_not_end_is_told(
 
 async def test_change_in_the_order_of_scores_does_not_go_on_after_a_switch(web: Web) -> None:
     """What the order of the former configuration has still to come, nobody can say."""
-    answer = web.search.search
+    answer = web.search.select
 
-    async def search(index: Any, parameters: Any, held: int) -> Any:
+    async def select(index: Any, parameters: Any, horizon: int) -> Any:
         if parameters.cursor != "*":
             raise Switched("the index is being switched")
-        cursor = Cursor(index.revision, held, b"search", (0, 1), (1.0, 5), ()).encode()
-        return msgspec.structs.replace(await answer(index, parameters), cursor=cursor)
+        hits, _ = await answer(index, parameters, horizon)
+        return hits, Cursor(index.revision, horizon, b"search", (0, 1), (1.0, 5), ()).encode()
 
-    web.search.search = search  # type: ignore[method-assign,assignment]
+    web.search.select = select  # type: ignore[method-assign]
     reply = await web.post("/films/items/delete", {"query": "sea"})
 
     assert (reply.status, reply.code) == (503, "switched")

@@ -7,11 +7,11 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from coordinator.routes.items import EXPORT_PAGE
+from coordinator.routes.items import PAGE_ITEMS
 from tests.http.local_service import local_service
 from tests.service import Client
 
-NUM_ITEMS = 3 * EXPORT_PAGE + 1
+NUM_ITEMS = 3 * PAGE_ITEMS + 1
 LEASE_MS = 1
 """Shorter than any page takes."""
 

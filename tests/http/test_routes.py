@@ -115,11 +115,13 @@ async def test_items_by_ids_and_by_filter(web: Web) -> None:
     by_ids = await web.post("/films/items/delete", {"ids": [40, "41", "nope"]})
     web.search.items = [b'{"id":42}', b'{"name":"no id"}']
     by_filter = await web.post("/films/items/delete", {"filter": "year > 1"})
-    updated = await web.post("/films/items/update", {"ids": [43], "fields": {"seen": True}})
+    web.search.items = [b'{"id":43}']
+    updated = await web.post("/films/items/update", {"ids": [43, 99], "fields": {"seen": True}})
 
     assert by_ids.json["deleted"] == 2
     assert (by_filter.json["deleted"], by_filter.json["rejected"]) == (1, 1)
-    assert updated.json["updated"] == 1
+    assert (by_filter.json["errors"][0]["id"], updated.json["updated"]) == (None, 1)
+    assert [(one["id"], one["code"]) for one in updated.json["errors"]] == [(99, "item_not_found")]
     assert (await web.get("/films/items/44")).status == 200
 
 

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 
+import numpy as np
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from common.deadline import Deadline
 from common.errors import (
@@ -14,6 +18,7 @@ from common.errors import (
     InternalError,
     InvalidRequest,
     NotFound,
+    PartlyStored,
     PayloadTooLarge,
     StorageFull,
     Unavailable,
@@ -23,7 +28,7 @@ from common.placement import shard_of_id
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
 from coordinator.write.ingest import WriteResult, with_id
-from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES
+from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, ranges
 from tests.coordinator.conftest import MakeService, Service, soon, until
 from tests.coordinator.model_shard import ModelShard, all_documents, only
 
@@ -684,3 +689,96 @@ class TestConfiguration:
         assert service.catalog.index("movies").name == "films"
         with pytest.raises(InvalidRequest, match="alias of 'films'"):
             await service.configure("movies")
+
+
+class TestItemsWithoutIds:
+    """What is sent twice is stored twice: a failure must say what was stored."""
+
+    async def _write_and_lose(
+        self, service: Service, index: Index, num_items: int, *, keeps: bool
+    ) -> asyncio.Future[WriteResult]:
+        """Lose shard 1 in the middle of a write, with or without its part."""
+        if keeps:
+            service.shards[1].gate.clear()
+        else:
+            service.shards[1].lost = asyncio.Event()
+        items = [{"n": i} for i in range(num_items)]
+        write = asyncio.ensure_future(service.ingest.put_items(index, orjson.dumps(items), soon()))
+        await until(lambda: service.shards[0].applied)
+        await until(lambda: service.shards[1].applied or service.shards[1].num_lost)
+        await service.shards[1].die()
+        service.shards[1].gate.set()
+        service.shards[1].lost = None
+        await service.wait_state(1, ShardState.AWAY)
+        assert not write.done()
+        await service.shards[1].announce(service.data)
+        return write
+
+    async def test_lost_answer_is_found_out(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+        write = await self._write_and_lose(service, index, 50, keeps=True)
+
+        assert (await write).created == 50
+        assert len(all_documents(service.shards, index.number)) == 50
+
+    async def test_lost_part_is_named(self, make_service: MakeService) -> None:
+        service = await make_service(2)
+        index = await service.configure()
+        write = await self._write_and_lose(service, index, 50, keeps=False)
+        with pytest.raises(PartlyStored) as caught:
+            await write
+
+        details = caught.value.details
+        stored = {json.loads(one)["n"] for one in all_documents(service.shards, index.number)}
+        missing = {n for first, last in details["not_stored"] for n in range(first, last + 1)}
+        assert 0 < len(stored) < 50
+        assert missing == set(range(50)) - stored
+        assert (details["stored"], details["unknown"]) == (len(stored), [])
+        assert not caught.value.is_retryable
+
+    async def test_batch_of_which_nothing_was_stored_may_be_sent_again(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        service.shards[0].refusal = StorageFull("no room")
+        with pytest.raises(StorageFull):
+            await service.ingest.put_items(index, b'[{"n":1},{"n":2}]', soon())
+
+    async def test_what_is_not_found_out_in_time_is_unknown(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(1)
+        index = await service.configure()
+        service.shards[0].gate.clear()
+        deadline = Deadline.after_ms(1_000)
+        with pytest.raises(PartlyStored) as caught:
+            await service.ingest.put_items(index, b'[{"n":1},{"n":2}]', deadline)
+
+        assert caught.value.details == {"stored": 0, "not_stored": [], "unknown": [[0, 1]]}
+
+    async def test_load_says_what_was_stored(self, make_service: MakeService) -> None:
+        service = await make_service(1, group_operations=10)
+        index = await service.configure()
+        shard = service.shards[0]
+        shard.refuses_from_seq = 3
+        items = [{"n": i} for i in range(100)]
+        with pytest.raises(PartlyStored) as caught:
+            await service.ingest.bulk(index, _chunks(_lines(items), 10**6))
+
+        details = caught.value.details
+        stored = {json.loads(one)["n"] for one in all_documents(service.shards, index.number)}
+        missing = {n for first, last in details["not_stored"] for n in range(first, last + 1)}
+        missing |= set(range(details["not_stored_from"], 100))
+        assert (details["stored"], details["created"]) == (20, 20)
+        assert stored == set(range(20))
+        assert missing == set(range(20, 100))
+
+
+@given(st.lists(st.booleans(), max_size=30), st.integers(0, 5))
+def test_ranges_of_a_mask(mask: list[bool], offset: int) -> None:
+    found = ranges(np.array(mask, np.bool_), offset)
+
+    positions = [position for first, last in found for position in range(first, last + 1)]
+    assert positions == [i + offset for i, one in enumerate(mask) if one]

@@ -97,7 +97,8 @@ def test_damaged_item_is_found(folder: Path) -> None:
         txn.put(SubDatabase.DOCUMENTS, number_key(record), bytes(value))
     environment.close()
 
-    assert f"item of record {record} is damaged" in check_index(folder, _SETTINGS).problems
+    (problem,) = check_index(folder, _SETTINGS).problems
+    assert f"item of record {record} is damaged" in problem
 
 
 def test_lost_item_and_wrong_counter_are_found(folder: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 import pytest
@@ -28,11 +29,12 @@ from hypothesis.stateful import (
 )
 
 from common.errors import InternalError, InvalidRequest, StorageFull, Unavailable
-from common.process import faults
+from common.process import faults, logs
 from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry, SnapshotSource
 from common.protocol.operations import Operation, Outcome
 from common.shard_settings import ShardSettings
 from shard.collect.facet_counts import facet_counter
+from shard.maintenance.check import check_index, drop_damaged, rebuild_index
 from shard.partition import rebuild as rebuild_module
 from shard.partition.backup import copy_truth, put_back
 from shard.partition.merger import flush, work
@@ -431,16 +433,147 @@ def test_damaged_item_is_never_served_and_can_be_written_again(shard: Shard) -> 
     assert shard.live() == {"1": {"id": 1, "v": 2}, "2": {"id": 2}}
 
 
-def test_damaged_item_is_counted_after_a_rebuild(shard: Shard) -> None:
-    shard.put({"id": 1}, {"id": 2})
+def _damage(shard: Shard, record: int) -> None:
+    """Flip one bit of a stored item."""
     with shard.partition.environment.write() as txn:
-        txn.put(SubDatabase.DOCUMENTS, number_key(0), b"nonsense")
-    shard.crash()
+        value = bytearray(txn.get(SubDatabase.DOCUMENTS, number_key(record)) or b"")
+        value[-2] ^= 1
+        txn.put(SubDatabase.DOCUMENTS, number_key(record), bytes(value))
+
+
+def _configure(shard: Shard, revision: int, **configuration: Any) -> None:
+    rebuild = Rebuild(shard.partition, _entry(revision, **configuration))
+    rebuild.run()
+    rebuild.finish()
+
+
+@pytest.mark.parametrize("way", ["crash", "configuration", "lost segment"])
+def test_damaged_item_that_no_segment_has_is_nowhere(
+    shard: Shard, way: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("test", level="warning")
+    shard.put(*[{"id": i, "color": "r"} for i in range(50)])
+    if way == "lost segment":
+        shard.close()
+        for path in shard.folder.glob("segment-*.seg"):
+            path.unlink()
+        shard.open()
+    _damage(shard, 7)
+    if way == "configuration":
+        _configure(shard, 2, aggregations={"color": {}, "other": {}})
+    else:
+        shard.crash()
+        shard.open()
+    assert "damaged items are left out" in capfd.readouterr().err
+
+    def expect(ids: set[int]) -> None:
+        newest = shard.partition.history.newest
+        assert set(shard.live()) == {str(i) for i in ids}
+        assert newest.num_docs == len(ids)
+        assert _facet_counts(newest, "color") == {"r": len(ids)}
+        assert shard.partition.damaged == {7}
+
+    others = set(range(50)) - {7}
+    expect(others)
+    assert shard.apply((Operation.DELETE, "7")) == [Outcome.NOT_FOUND]
+    for _ in range(2):  # the manifest knows of it, also after merges
+        shard.merge()
+        shard.close()
+        shard.open()
+        expect(others)
+    log = capfd.readouterr().err
+    assert "records=7" in log
+    assert "disagree" not in log
+    assert shard.put({"id": 7, "color": "r"}) == [Outcome.CREATED]
+    expect(others | {7})
+
+    shard.close()
+    problems = check_index(shard.folder, _SETTINGS).problems
+    assert len(problems) == 1
+    assert "item of record 7 is damaged" in problems[0]
+    assert drop_damaged(shard.folder, _SETTINGS) == [7]
+    rebuild_index(shard.folder, 1, _SETTINGS)
+    assert check_index(shard.folder, _SETTINGS).problems == []
+    shard.open()
+    assert shard.partition.damaged == set()
+    assert shard.partition.state.num_docs == len(shard.live()) == 50
+
+
+def test_damaged_item_can_be_deleted_by_id_and_by_record(shard: Shard) -> None:
+    shard.put(*[{"id": i} for i in range(5)])
+    for record in (1, 2):
+        _damage(shard, record)
+    newest = shard.partition.history.newest
+    assert newest.documents.read_some([0, 1, 3], 1) == [b'{"id":0}']
+    assert newest.documents.read_some([1, 0, 2], 100) == [None, b'{"id":0}', None]
+
+    assert shard.apply((Operation.DELETE, "1")) == [Outcome.DELETED]
+    group = msgspec.structs.replace(_group(9, [(Operation.DELETE, "")] * 3), records={0: 2, 1: 2})
+    assert list(shard.writer.apply(group).outcomes) == [
+        Outcome.DELETED,
+        Outcome.NOT_FOUND,
+        Outcome.NOT_FOUND,
+    ]
+    assert set(shard.live()) == {"0", "3", "4"}
+    assert shard.partition.state.num_docs == 3
+    shard.close()
+    assert check_index(shard.folder, _SETTINGS).problems == []
     shard.open()
 
-    assert shard.partition.history.newest.num_docs == 2
-    with pytest.raises(InternalError, match="damaged"):
-        shard.live()
+
+def test_damage_that_was_written_over_is_forgotten(shard: Shard) -> None:
+    shard.put(*[{"id": i} for i in range(5)])
+    _damage(shard, 3)
+    assert shard.put({"id": 3, "new": True}) == [Outcome.UPDATED]
+    shard.close()
+
+    assert check_index(shard.folder, _SETTINGS).problems == []
+    shard.open()
+    assert shard.live()["3"] == {"id": 3, "new": True}
+
+
+def test_change_is_made_only_if_the_record_is_the_one_that_was_selected(shard: Shard) -> None:
+    shard.put({"id": 1}, {"id": 2}, {"id": "3"})
+    shard.put({"id": 2, "new": True})  # record 3
+    operations: list[tuple[Operation, dict[str, Any] | str]] = [
+        (Operation.DELETE, "1"),
+        (Operation.MERGE, {"id": 2, "seen": True}),
+        (Operation.MERGE, {"id": 3, "seen": True}),
+        (Operation.DELETE, "3"),
+        (Operation.DELETE, "9"),
+    ]
+    group = msgspec.structs.replace(_group(7, operations), records={0: 0, 1: 1, 2: 2, 3: 2, 4: 0})
+
+    assert list(shard.writer.apply(group).outcomes) == [
+        Outcome.DELETED,
+        Outcome.CONFLICT,
+        Outcome.UPDATED,
+        Outcome.CONFLICT,
+        Outcome.NOT_FOUND,
+    ]
+    assert shard.live() == {"2": {"id": 2, "new": True}, "3": {"id": "3", "seen": True}}
+
+
+def test_only_what_all_items_depend_on_keeps_an_index_closed(shard: Shard) -> None:
+    shard.put(*[{"id": i, "text": f"some text {i % 50}"} for i in range(1_500)])
+    with shard.partition.environment.write() as txn:
+        value = txn.get(SubDatabase.META, b"dictionary/1")
+        assert value is not None, "there are enough items to train one"
+        txn.put(SubDatabase.META, b"dictionary/1", value[:-1])
+    shard.crash()
+    with pytest.raises(DamagedEnvironment, match="dictionary is damaged"):
+        Partition.open(shard.folder, 1, _SETTINGS)
+    environment = Environment.open(shard.folder, _SETTINGS.map_bytes_max)
+    with environment.write() as txn:
+        txn.put(SubDatabase.META, b"dictionary/1", value)
+    environment.close()
+    manifest = shard.folder / "MANIFEST.json"
+    manifest.unlink()
+    manifest.mkdir()  # what cannot be read as a file
+    shard.open()
+    assert shard.partition.history.newest.num_docs == 1_500
+    shard.partition.commit_derived()
+    assert manifest.is_file()
 
 
 def test_full_map_refuses_additions_but_not_deletes(tmp_path: Path) -> None:

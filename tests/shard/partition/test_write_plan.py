@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InternalError
+from common.placement import shown_id
 from common.protocol.operations import Operation, Outcome
 from shard.partition.write_plan import Change, Stored, WritePlan, merge_items, version_of
 from shard.partition.write_plan import plan_writes as plan_with_ids
@@ -109,6 +110,10 @@ def test_put_with_a_precondition_needs_the_item() -> None:
     assert plan.outcomes == [Outcome.CONFLICT]
 
 
+ADDING = (Operation.PUT, Operation.UPSERT, Operation.PUT_KEEPING_ID)
+MERGING = (Operation.MERGE, Operation.UPSERT)
+KEEPING_ID = (Operation.REPLACE_KEEPING_ID, Operation.PUT_KEEPING_ID)
+
 _ids = st.sampled_from([None, 0, 1, "1", "b"])
 _changes = st.lists(st.tuples(st.sampled_from(Operation), _ids, st.integers(0, 3)), max_size=12)
 
@@ -134,19 +139,23 @@ def test_plan_equals_a_dict(steps: list[tuple[Operation, object, int]], there: s
             continue
         item: dict[str, object] = {"n": number}
         if id is not None:
-            item = {"id": id, **item}
+            # (The id that only names an item has the form in which ids are shown.)
+            is_kept = operation in KEEPING_ID
+            item = {"id": shown_id(str(id).encode()) if is_kept else id, **item}
         changes.append(Change(operation, orjson.dumps(item), place))
         key = str(id)
-        if id is None and operation == Operation.PUT:
+        if id is None and operation in ADDING:
             anonymous.append((item, place))
             expected.append(Outcome.CREATED)
         elif id is not None and key in model:
             old, old_place = model[key]
-            if operation == Operation.MERGE:
+            if operation in MERGING:
                 item = {**old, **item, "id": old["id"]}
+            if operation in KEEPING_ID:
+                item = {**item, "id": old["id"]}
             model[key] = (item, old_place)
             expected.append(Outcome.UPDATED)
-        elif id is not None and operation == Operation.PUT:
+        elif id is not None and operation in ADDING:
             model[key] = (item, place)
             expected.append(Outcome.CREATED)
         else:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import StorageFull
+from common import data_directory
+from common.errors import InternalError, StorageFull
 from shard.storage.environment import (
     ROOM_BYTES,
     ROOM_BYTES_MIN,
@@ -17,6 +18,7 @@ from shard.storage.environment import (
     StorageFailure,
     SubDatabase,
     read_meta_page,
+    refusal_told,
 )
 
 _MAP = 1 << 30
@@ -197,3 +199,45 @@ def test_room_is_not_taken_from_a_full_disk(
 
     assert path.stat().st_size == size
     environment.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [
+        (errno.EMFILE, "file descriptors"),
+        (errno.ENOMEM, "address space"),
+        (errno.EACCES, "permissions"),
+        (errno.EROFS, "read-only"),
+        (errno.EIO, "the disk refused it"),
+    ],
+)
+def test_client_is_told_the_cause_and_no_path(number: int, cause: str) -> None:
+    with pytest.raises(InternalError) as caught, refusal_told("to make the index"):
+        raise OSError(number, os.strerror(number), "/some/folder/data.mdb")
+    assert cause in caught.value.message
+    assert "to make the index" in caught.value.message
+    assert "/some" not in caught.value.message
+    with pytest.raises(StorageFull), refusal_told("to make the index"):
+        raise OSError(errno.ENOSPC, "full", "/some/folder/data.mdb")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+def test_file_that_may_not_be_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    _filled(tmp_path)
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(OSError, match=os.strerror(number)) as caught:
+        Environment.open(tmp_path, _MAP)
+    line = str(data_directory.refusal_explained(tmp_path, caught.value))
+    assert os.strerror(number) in line
+    assert "backup" not in line
+
+
+def test_environment_that_cannot_be_mapped_is_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="allocate memory"):
+        Environment.create(tmp_path, 1 << 60)

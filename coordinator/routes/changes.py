@@ -1,0 +1,344 @@
+"""Changes of many items: those that ids name, or that a filter finds.
+
+    select ─▶ a page of hits ─▶ their ids, a few megabytes of items at a time
+    change ─▶ one group: each item that is still the record that was selected
+    decide ─▶ the others have changed since: selected anew, among these ids only, and changed if
+              they still match
+
+So no write that was acknowledged after the selection is undone: an item that was changed meanwhile
+is changed on top of that, and only if the filter still finds it. An item that is written faster
+than it can be selected is given up after some rounds, and reported.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from common.deadline import Deadline
+from common.errors import Forbidden, InvalidRequest, ServiceError
+from common.json.scan import ItemError, scan_item
+from common.placement import canonical_id, shown_id
+from common.protocol.operations import Operation, Outcome
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.raw import decode_object
+from coordinator.routes.items import (
+    PAGE_ITEMS,
+    RESTRICTING,
+    matching_hits,
+    refuse_unknown,
+    write_answer,
+)
+from coordinator.write.ingest import WriteResult, with_id
+from coordinator.write.partitioning import Selected
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from common.limits import Limits
+    from coordinator.http.request import Request
+    from coordinator.http.responses import Response
+    from coordinator.http.services import Services
+    from coordinator.read.merge import Hit
+
+GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of the changes that are sent in one group, about."""
+CONFLICT_ROUNDS_MAX: Final = 20
+"""How often an item that was changed meanwhile is selected anew."""
+
+_REASONS: Final = {
+    Outcome.NOT_FOUND: ("item_not_found", "there is no such item"),
+    Outcome.CONFLICT: (
+        "version_conflict",
+        "the item was changed again and again meanwhile; send the request again",
+    ),
+    Outcome.INVALID: (
+        "invalid_item",
+        "the changed item would break a limit (fields, values or bytes of an item)",
+    ),
+    Outcome.CORRUPT: (
+        "item_corrupt",
+        "the item is damaged on disk: write it again as a whole, or delete it",
+    ),
+}
+_NO_ID: Final = ("invalid_id", "an item without id cannot be addressed; load it again with one")
+
+
+class _Change(NamedTuple):
+    """What is done with each item.
+
+    Attributes:
+        operation: the kind.
+        make: returns the payload for a canonical id.
+    """
+
+    operation: Operation
+    make: Callable[[bytes], bytes]
+
+
+async def delete_items(services: Services, request: Request) -> Response:
+    """Answer `POST /{index}/items/delete`: by ids, or all that match."""
+    raw = decode_object(request.body, services.settings.limits)
+    refuse_unknown(raw, ("ids", *sorted(RESTRICTING)))
+    ids = _named_ids(services, request, raw)
+    if ids is not None:
+        deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms)
+        result = await services.ingest.delete_items(request.index, ids, deadline)
+    else:
+        change = _Change(Operation.DELETE, lambda canonical: canonical)
+        result = await _Changes(services, request, raw, change).carry_out()
+    return write_answer("deleted", result)
+
+
+async def update_items(services: Services, request: Request) -> Response:
+    """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
+    raw = decode_object(request.body, services.settings.limits)
+    refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)))
+    fields = raw.pop("fields", None)
+    if not isinstance(fields, dict) or not fields or "id" in fields:
+        raise InvalidRequest(
+            "fields must be an object of the fields to set; the id cannot change",
+            code="invalid_fields",
+            param="fields",
+        )
+    text = orjson.dumps(fields)
+    mistake = scan_item(text, request.index.configuration.facets, services.settings.limits)
+    if isinstance(mistake, ItemError):
+        raise InvalidRequest(mistake.message, code=mistake.code, param="fields")
+    ids = _named_ids(services, request, raw)
+    change = _Change(Operation.MERGE, lambda canonical: with_id(text, canonical))
+    changes = _Changes(services, request, {} if ids is not None else raw, change)
+    if ids is None:
+        result = await changes.carry_out()
+    else:
+        result = await changes.carry_out_named(ids)
+    return write_answer("updated", result)
+
+
+class _Changes:
+    """One request's changes, and what became of them.
+
+    Args:
+        services: of the coordinator.
+        request: the request; its index may be switched to another configuration on the way.
+        raw: which items: parameters of a search.
+        change: what to do with each.
+    """
+
+    def __init__(
+        self, services: Services, request: Request, raw: dict[str, Any], change: _Change
+    ) -> None:
+        self._services = services
+        self._request = request
+        self._raw = raw
+        self._change = change
+        self._limits = services.settings.limits
+        self._result = WriteResult(seq=services.cluster.horizon(request.index.number))
+        self._has_written = False
+
+    async def carry_out(self) -> WriteResult:
+        """Change all items that match.
+
+        Raises:
+            ServiceError: with what was changed before as details.
+        """
+        await self._change_matching()
+        return self._result
+
+    async def carry_out_named(self, ids: Sequence[bytes]) -> WriteResult:
+        """Change the items with some canonical ids; report those that are not there.
+
+        Raises:
+            ServiceError: with what was changed before as details.
+        """
+        wanted = list(dict.fromkeys(ids))
+        for first in range(0, len(wanted), PAGE_ITEMS):
+            named = wanted[first : first + PAGE_ITEMS]
+            found = await self._change_matching(named)
+            for canonical in named:
+                if canonical not in found:
+                    self._reject(shown_id(canonical), *_REASONS[Outcome.NOT_FOUND])
+        return self._result
+
+    async def _change_matching(self, only_ids: Sequence[bytes] = ()) -> set[bytes]:
+        """Change the items that match, now or when they have changed; return their ids."""
+        found: set[bytes] = set()
+        conflicts: list[bytes] = []
+        try:
+            async with aclosing(self._select(only_ids)) as parts:
+                async for part in parts:
+                    conflicts += await self._change_part(part, found)
+                    while len(conflicts) >= PAGE_ITEMS:
+                        await self._decide_anew(conflicts[:PAGE_ITEMS])
+                        del conflicts[:PAGE_ITEMS]
+            if conflicts:
+                await self._decide_anew(conflicts)
+        except ServiceError as error:
+            if self._has_written:
+                done = {"updated": self._result.updated, "deleted": self._result.deleted}
+                error.details = {**error.details, **done}
+            raise
+        return found
+
+    def _select(
+        self, only_ids: Sequence[bytes]
+    ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
+        """Yield the items that match, among those with some ids or (none given) all, and ids."""
+        return matching_hits(
+            self._services,
+            self._request,
+            self._raw,
+            only_ids=only_ids,
+            wants_ids=True,
+            is_first=not self._has_written,
+        )
+
+    async def _decide_anew(self, ids: Sequence[bytes]) -> None:
+        """Select items anew that were changed since they were selected."""
+        for _ in range(CONFLICT_ROUNDS_MAX):
+            conflicts: list[bytes] = []
+            async with aclosing(self._select(ids)) as parts:
+                async for part in parts:
+                    conflicts += await self._change_part(part, set())
+            if not conflicts:
+                return
+            ids = conflicts
+        for canonical in ids:
+            self._reject(shown_id(canonical), *_REASONS[Outcome.CONFLICT])
+
+    async def _change_part(
+        self, part: Sequence[tuple[Hit, bytes | None]], found: set[bytes]
+    ) -> list[bytes]:
+        """Change items as far as they are as they were; return the ids of the others.
+
+        Args:
+            part: hits and their ids as JSON; empty where an item has none, None where it is
+                damaged.
+            found: takes their ids.
+        """
+        changes: list[Selected] = []
+        ids: list[int | str | None] = []
+        conflicts: list[bytes] = []
+        num_bytes = 0
+        for hit, stored in part:
+            id: int | str | None = orjson.loads(stored) if stored else None
+            canonical = b"" if id is None else canonical_id(id) or b""
+            if stored == b"":
+                self._reject(None, *_NO_ID)
+                continue
+            if stored is None and self._change.operation is not Operation.DELETE:
+                self._reject(None, *_REASONS[Outcome.CORRUPT])
+                continue
+            payload = self._change.make(canonical)
+            changes.append(Selected(self._change.operation, payload, hit.shard, hit.record))
+            ids.append(id)
+            found.add(canonical)
+            num_bytes += len(payload)
+            if num_bytes >= GROUP_BYTES_MAX:
+                conflicts += await self._write(changes, ids)
+                changes, ids, num_bytes = [], [], 0
+        if changes:
+            conflicts += await self._write(changes, ids)
+        return conflicts
+
+    async def _write(
+        self, changes: Sequence[Selected], ids: Sequence[int | str | None]
+    ) -> list[bytes]:
+        """Write one group; return the ids of the items that have changed since the selection."""
+        self._services.ingest.check_not_ending()
+        self._has_written = True
+        deadline = Deadline.after_ms(self._limits.request_timeout_ms)
+        applied = await self._services.ingest.change_selected(
+            self._request.index, changes, deadline
+        )
+        self._result.add(applied)
+        conflicts = []
+        for id, outcome in zip(ids, applied.outcomes.tolist(), strict=True):
+            if outcome == Outcome.CONFLICT:
+                assert id is not None
+                conflicts.append(canonical_id(id) or b"")
+            elif outcome in (Outcome.INVALID, Outcome.CORRUPT):
+                self._reject(id, *_REASONS[Outcome(outcome)])
+        return conflicts  # (what was deleted meanwhile is as if it had not been selected)
+
+    def _reject(self, id: int | str | None, code: str, message: str) -> None:
+        """Report an item that was not changed."""
+        result = self._result
+        result.rejected += 1
+        if len(result.errors) < self._limits.errors_reported_max:
+            result.errors.append({"id": id, "code": code, "message": message})
+
+
+def _named_ids(services: Services, request: Request, raw: dict[str, Any]) -> list[bytes] | None:
+    """Take the ids that a request names; None if it names a restriction instead.
+
+    What is null was not given: a client without a value must not mean all items by it.
+    """
+    ids = raw.pop("ids", None)
+    for name in [name for name, value in raw.items() if value is None]:
+        del raw[name]
+    if (ids is None) == (not raw):
+        raise InvalidRequest(
+            'name either "ids" or a restriction such as "filter"; '
+            '{"filter": ""} stands for all items',
+            code="invalid_body",
+        )
+    if ids is None:
+        return None
+    if request.caller.filter is not None:
+        raise Forbidden("a key with a filter changes items by filter, not by ids")
+    return _canonical_ids(ids, services.settings.limits)
+
+
+def _canonical_ids(ids: object, limits: Limits) -> list[bytes]:
+    """Read a list of ids."""
+    if not isinstance(ids, list) or len(ids) > limits.batch_items_max:
+        raise InvalidRequest(
+            f"ids must be a list of up to {limits.shown('batch_items_max')} ids",
+            code="invalid_ids",
+            param="ids",
+        )
+    found = [canonical_id(one) if isinstance(one, (int, str)) else None for one in ids]
+    for i, canonical in enumerate(found):
+        if canonical is None:
+            raise InvalidRequest(
+                f"ids[{i}] must be an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
+                code="invalid_id",
+                param=f"ids[{i}]",
+            )
+    return [canonical for canonical in found if canonical is not None]
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/{index}/items/delete",
+        delete_items,
+        "Remove items by ids, or all that match.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        is_change=True,
+        applies_filter=True,
+        tag="items",
+        document={"body": "ChosenItems", "answer": "WriteAnswer"},
+    ),
+    Route(
+        "POST",
+        "/{index}/items/update",
+        update_items,
+        "Set fields in items by ids, or in all that match.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        is_change=True,
+        applies_filter=True,
+        tag="items",
+        document={"body": "ChangedItems", "answer": "WriteAnswer"},
+    ),
+)

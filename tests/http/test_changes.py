@@ -1,0 +1,230 @@
+"""Changes of many items: exact beside other writers, and bounded by bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.read import search as read_path
+from coordinator.routes import changes
+from tests.http.local_service import LocalService, local_service
+from tests.service import Client
+
+NUM_ITEMS = 1_200
+"""More than two pages."""
+
+
+def load(client: Client, items: Iterable[dict[str, Any]], name: str = "films") -> None:
+    assert client.post(f"/{name}/configuration", {}).status == 200
+    body = b"\n".join(json.dumps(item).encode() for item in items)
+    reply = client.post_text(f"/{name}/index", body)
+    assert reply.status == 200, reply.body
+
+
+def exported(client: Client, name: str = "films", **parameters: Any) -> dict[Any, Any]:
+    reply = client.get(f"/{name}/items", **parameters)
+    assert reply.status == 200, reply.body
+    return {item["id"]: item for item in map(json.loads, reply.body.splitlines())}
+
+
+class Meddler:
+    """Lets somebody write between the selection of items and their change."""
+
+    def __init__(
+        self,
+        service: LocalService,
+        monkeypatch: pytest.MonkeyPatch,
+        meddle: Callable[[Client, int], None],
+    ) -> None:
+        search = service.services.search
+        select = search.select
+        self.num_times = 0
+
+        async def select_and_let_meddle(index: Any, parameters: Any, horizon: int) -> Any:
+            selected = await select(index, parameters, horizon)
+            self.num_times += 1
+            await asyncio.to_thread(self._meddle, service, meddle, self.num_times)
+            return selected
+
+        monkeypatch.setattr(search, "select", select_and_let_meddle)
+
+    @staticmethod
+    def _meddle(
+        service: LocalService, meddle: Callable[[Client, int], None], num_times: int
+    ) -> None:
+        with closing(service.client()) as client:
+            meddle(client, num_times)
+
+
+async def run(function: Callable[[Client], Any], service: LocalService) -> Any:
+    def call() -> Any:
+        with closing(service.client()) as client:
+            return function(client)
+
+    return await asyncio.to_thread(call)
+
+
+async def test_delete_by_filter_never_undoes_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meddle(client: Client, num_times: int) -> None:
+        if num_times > 1:
+            return
+        saved = [{"id": i, "flag": 1} for i in range(0, NUM_ITEMS, 3)]
+        rewritten = [{"id": i, "flag": 0, "new": True} for i in range(1, NUM_ITEMS, 3)]
+        assert client.post("/films/items", saved + rewritten).status == 200
+        assert client.delete("/films/items/2").status == 200
+
+    async with local_service(tmp_path / "data") as service:
+        await run(lambda c: load(c, ({"id": i, "flag": 0} for i in range(NUM_ITEMS))), service)
+        Meddler(service, monkeypatch, meddle)
+        reply = await run(lambda c: c.post("/films/items/delete", {"filter": "flag = 0"}), service)
+        left = await run(exported, service)
+
+    assert reply.status == 200, reply.body
+    assert left == {i: {"id": i, "flag": 1} for i in range(0, NUM_ITEMS, 3)}
+    assert reply.json["deleted"] == NUM_ITEMS - len(left) - 1
+    assert (reply.json["rejected"], reply.json["errors"]) == (0, [])
+
+
+async def test_update_by_filter_changes_what_still_matches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meddle(client: Client, num_times: int) -> None:
+        if num_times == 1:
+            assert client.post("/films/items/5/partial", {"flag": 1}).status == 200
+            assert client.post("/films/items/6/partial", {"title": "new"}).status == 200
+            assert client.post("/films/items", [{"id": "later", "flag": 0}]).status == 200
+        if num_times == 2 + NUM_ITEMS // 500:  # when the ones that changed are decided anew
+            assert client.post("/films/items/6/partial", {"title": "newer"}).status == 200
+
+    async with local_service(tmp_path / "data") as service:
+        await run(lambda c: load(c, ({"id": i, "flag": 0} for i in range(NUM_ITEMS))), service)
+        Meddler(service, monkeypatch, meddle)
+        document = {"filter": "flag = 0", "fields": {"seen": True}}
+        reply = await run(lambda c: c.post("/films/items/update", document), service)
+        items = await run(exported, service)
+
+    assert reply.json["updated"] == NUM_ITEMS - 1
+    assert items[5] == {"id": 5, "flag": 1}
+    assert items[6] == {"id": 6, "flag": 0, "title": "newer", "seen": True}
+    assert items["later"] == {"id": "later", "flag": 0}, "it was not there at the selection"
+    assert sum(item.get("seen", False) for item in items.values()) == NUM_ITEMS - 1
+
+
+async def test_item_that_never_comes_to_rest_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meddle(client: Client, num_times: int) -> None:
+        assert client.post("/films/items/5/partial", {"count": num_times}).status == 200
+
+    async with local_service(tmp_path / "data") as service:
+        await run(lambda c: load(c, ({"id": i, "flag": 0} for i in range(10))), service)
+        meddler = Meddler(service, monkeypatch, meddle)
+        reply = await run(lambda c: c.post("/films/items/delete", {"filter": "flag = 0"}), service)
+        left = await run(lambda c: c.get("/films/items/5").json, service)
+
+    assert reply.json["deleted"] == 9
+    assert [(one["id"], one["code"]) for one in reply.json["errors"]] == [(5, "version_conflict")]
+    assert meddler.num_times == left["count"] == 1 + changes.CONFLICT_ROUNDS_MAX
+
+
+async def test_update_reports_what_it_did_not_do(tmp_path: Path) -> None:
+    full = {"id": 3, **{f"field{i}": i for i in range(511)}}
+
+    def change(client: Client) -> tuple[Any, Any]:
+        load(client, [{"id": 1}, {"id": "2"}, full])
+        named = {"ids": [1, 2, 3, 999, "999", "none"], "fields": {"seen": True}}
+        by_ids = client.post("/films/items/update", named).json
+        found = {"filter": "", "fields": {"seen": False}}
+        return by_ids, client.post("/films/items/update", found).json
+
+    async with local_service(tmp_path / "data") as service:
+        by_ids, by_filter = await run(change, service)
+        items = await run(exported, service)
+
+    reported = [(one["id"], one["code"]) for one in by_ids["errors"]]
+    expected = [(3, "invalid_item"), (999, "item_not_found"), ("none", "item_not_found")]
+    assert sorted(reported, key=str) == sorted(expected, key=str)
+    assert all(one["message"] for one in by_ids["errors"])
+    assert (by_ids["updated"], by_ids["rejected"]) == (2, 3)
+    assert [(one["id"], one["code"]) for one in by_filter["errors"]] == [(3, "invalid_item")]
+    assert (by_filter["updated"], by_filter["rejected"]) == (2, 1)
+    assert items == {1: {"id": 1, "seen": False}, "2": {"id": "2", "seen": False}, 3: full}
+
+
+@pytest.mark.parametrize("id", ["525", 525, "007", "é", "18446744073709551615"])
+async def test_id_keeps_its_type(tmp_path: Path, id: int | str) -> None:
+    def change(client: Client) -> list[Any]:
+        seen: list[Any] = []
+        load(client, [{"id": id, "a": 1}])
+        path = f"/films/items/{id}".replace("é", "%C3%A9")
+        for page in ("update", "partial"):
+            assert client.post(f"{path}/{page}", {"b": page}).status == 200
+            seen.append(client.get(path).json)
+        for chosen in ({"ids": [id]}, {"filter": ""}):
+            reply = client.post("/films/items/update", {**chosen, "fields": {"b": "set"}})
+            assert reply.json["updated"] == 1, reply.body
+            seen.append(client.get(path).json)
+        seen.append(client.delete(path).json)
+        return seen
+
+    async with local_service(tmp_path / "data") as service:
+        seen = await run(change, service)
+
+    assert [one["id"] for one in seen] == [id] * 5
+    assert [type(one["id"]) for one in seen] == [type(id)] * 5
+    assert seen[0] == {"id": id, "b": "update"}
+
+
+async def test_item_with_its_own_id_replaces_the_form_of_the_stored_one(tmp_path: Path) -> None:
+    def change(client: Client) -> Any:
+        load(client, [{"id": "525"}])
+        assert client.post("/films/items/525/update", {"id": 525}).status == 200
+        return client.get("/films/items/525").json
+
+    async with local_service(tmp_path / "data") as service:
+        assert await run(change, service) == {"id": 525}
+
+
+async def test_large_items_are_exported_and_changed_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_path, "READ_BYTES_MAX", 20_000)
+    monkeypatch.setattr(changes, "GROUP_BYTES_MAX", 5_000)
+    largest = 0
+
+    def change(client: Client) -> list[Any]:
+        items = [{"id": i, "text": "x" * (9_000 + i)} for i in range(80)]
+        load(client, [*items, {"id": "small"}])
+        update = {"filter": "", "fields": {"more": "y" * 1_000}}
+        return [
+            exported(client),
+            client.post("/films/items/update", update).json["updated"],
+            exported(client, fields=["id", "more"]),
+            client.post("/films/items/delete", {"filter": ""}).json["deleted"],
+            exported(client),
+        ]
+
+    async with local_service(tmp_path / "data") as service:
+        search = service.services.search
+        read = search.read
+
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            nonlocal largest
+            async for part in read(*args, **kwargs):
+                largest = max(largest, sum(len(item or b"") for _, item in part))
+                yield part
+
+        monkeypatch.setattr(search, "read", watched)
+        first, num_updated, second, num_deleted, last = await run(change, service)
+
+    assert [len(first), num_updated, len(second), num_deleted, last] == [81, 81, 81, 81, {}]
+    assert all(item["more"] == "y" * 1_000 for item in second.values())
+    assert largest < 2 * 2 * (20_000 + 11_000)  # two shards; of a part, the last item may be longer
