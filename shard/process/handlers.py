@@ -151,14 +151,8 @@ class Handlers:
             return searcher.fetch(self._snapshot(request), request)
         snapshot = self._indexes.snapshot(request.index, request.horizon)
         if request.bytes_max:
-            return self._fetch_some(snapshot, request)
+            return self._read_slowly(partial(searcher.fetch_some, snapshot, request))
         return searcher.fetch(snapshot, request)
-
-    async def _fetch_some(self, snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
-        """Read on a thread: the items may be as large as items can be."""
-        loop = asyncio.get_running_loop()
-        fetch = carried(partial(searcher.fetch_some, snapshot, request))
-        return await loop.run_in_executor(self._readers, fetch)
 
     def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:
         """Return the state that a request names, as its configuration has it.
