@@ -506,6 +506,17 @@ class ProcessStatistics(Message, frozen=True, array_like=True):
     python_blocks: int = 0
 
 
+class OpeningStatistics(Message, frozen=True, array_like=True):
+    """How far a shard's start is."""
+
+    num_indexes: int
+    num_open: int
+    num_records: int
+    """Stored items that are indexed again, because no segment has them."""
+    num_built: int
+    """Of these, so many are."""
+
+
 class BackupRequest(Message, frozen=True, array_like=True):
     """Write a consistent copy of the shard's truth at a horizon into a directory."""
 

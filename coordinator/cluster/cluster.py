@@ -33,6 +33,7 @@ from common.protocol.messages import CatalogUpdate, Welcome
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
+from coordinator.cluster.starting import Starting
 from coordinator.settings import Settings
 
 _log = Log("cluster")
@@ -83,6 +84,7 @@ class Cluster:
     Attributes:
         shards: by ordinal.
         seq: the newest write sequence that was given out.
+        starting: how far the start is.
     """
 
     def __init__(
@@ -110,6 +112,8 @@ class Cluster:
             )
             for shard, locate in enumerate(locators)
         )
+        self.starting = Starting(self.shards)
+        self._watching: asyncio.Task[None] | None = None
         self.seq = 0
         self._base_seq = 0
         self._has_started = False
@@ -146,15 +150,24 @@ class Cluster:
         """Begin to connect."""
         for shard in self.shards:
             shard.start()
+        self._watching = asyncio.create_task(self.starting.watch(self._ready))
 
     async def stop(self) -> None:
         """Close all connections."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await asyncio.gather(*(shard.stop() for shard in self.shards))
 
     @property
     def num_shards(self) -> int:
         """Number of shards."""
         return len(self.shards)
+
+    @property
+    def has_started(self) -> bool:
+        """Whether all shards have served at a time."""
+        return self._has_started
 
     @property
     def is_ready(self) -> bool:
@@ -188,7 +201,11 @@ class Cluster:
     def _check_started(self) -> None:
         """Refuse what needs to know what all shards have on disk, until they all have said it."""
         if not self._has_started:
-            raise Unavailable("the service is starting; try again shortly", code="starting")
+            raise Unavailable(
+                self.starting.message(),
+                code="starting",
+                details={"progress": self.starting.shown()},
+            )
 
     def horizon(self, index: int) -> int:
         """Return what a search of an index (by number) may see now.

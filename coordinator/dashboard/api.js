@@ -62,6 +62,25 @@ export function onUnauthorized(ask) {
   askForKey = ask;
 }
 
+let tellStarting = null;
+
+/** `tell(error)` is called whenever an answer says that the service is still starting. */
+export function onStarting(tell) {
+  tellStarting = tell;
+}
+
+/** How far the start is: `{ progress, message }`, or null once the service is ready. */
+export async function startProgress() {
+  try {
+    const response = await fetch("/_ready", { cache: "no-store", headers: headersFor(null) });
+    if (response.ok) return null;
+    const { error } = await response.json();
+    return { progress: error.progress ?? null, message: error.message };
+  } catch {
+    return { progress: null, message: "The service cannot be reached." };
+  }
+}
+
 function headersFor(contentType) {
   const headers = {};
   if (contentType) headers["Content-Type"] = contentType;
@@ -109,8 +128,15 @@ async function send(
   if (response.status === 401 && (await askForKey?.(errorFrom(401, text).message))) {
     return send(method, path, { body, signal, contentType, headers });
   }
-  if (!response.ok)
-    throw errorFrom(response.status, text, Number(response.headers.get("Retry-After")) || null);
+  if (!response.ok) {
+    const error = errorFrom(
+      response.status,
+      text,
+      Number(response.headers.get("Retry-After")) || null,
+    );
+    if (error.code === "starting") tellStarting?.(error);
+    throw error;
+  }
   return { text, headers: response.headers };
 }
 

@@ -6,7 +6,7 @@
  *     /dashboard/{index}   search
  */
 
-import { apiKey, onUnauthorized } from "./api.js";
+import { apiKey, onStarting, onUnauthorized, startProgress } from "./api.js";
 import { openDialog } from "./components/dialog.js";
 import { button, fill, h, svg } from "./components/dom.js";
 import { healthView } from "./views/health.js";
@@ -85,6 +85,30 @@ document.addEventListener("click", (event) => {
 
 /** A file dropped beside its target must not replace the page. */
 for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
+
+// --- start ---------------------------------------------------------------------------------------
+
+const POLL_MS = 500;
+let isWaiting = false;
+
+/** A bar over what the shards have done; when they serve, the page is loaded anew. */
+async function waitForStart() {
+  if (isWaiting) return;
+  isWaiting = true;
+  const text = h("p", {});
+  const bar = h("progress", { max: 1, "aria-label": "Start of the service" });
+  document.body.prepend(h("div", { class: "starting", role: "status" }, text, bar));
+  for (;;) {
+    const state = await startProgress();
+    if (!state) break;
+    text.textContent = state.message.replace(/; try again shortly$/, "");
+    if (state.progress?.share) bar.value = state.progress.share;
+    await new Promise((done) => setTimeout(done, POLL_MS));
+  }
+  location.reload();
+}
+
+onStarting(waitForStart);
 
 // --- header --------------------------------------------------------------------------------------
 

@@ -61,6 +61,15 @@ async def ready(services: Services, request: Request) -> Response:
     cluster = services.cluster
     if not cluster.is_ready:
         failed = cluster.failed_shards()
+        if not cluster.has_started:
+            raise Unavailable(
+                cluster.starting.message(),
+                code="starting",
+                details={
+                    "progress": cluster.starting.shown(),
+                    "shards": {"total": cluster.num_shards, "failed": failed},
+                },
+            )
         raise Unavailable(
             f"shards {', '.join(map(str, failed))} of {cluster.num_shards} do not serve yet",
             code="starting",

@@ -38,6 +38,7 @@ from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import put_back
 from shard.partition.merger import Job, Merger, flush
+from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
@@ -97,6 +98,7 @@ class Indexes:
         on_failure: called, on any thread, when the process must end.
 
     Attributes:
+        opening: how far the start is.
         merger: works on them in the background.
         page_budget: how much of their files stays resident.
     """
@@ -123,6 +125,7 @@ class Indexes:
         self._has_catalog = False
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
+        self.opening = Opening()
         self.merger = Merger()
         RECENT_ITEMS.begin(settings.recent_items_bytes_max)
         self.page_budget = PageBudget(
@@ -151,6 +154,7 @@ class Indexes:
         for number in sorted(self._known):
             self._seq_on_disk = max(self._seq_on_disk, self._peek_seq(number))
         self.merger.start()
+        self.opening.num_indexes = len(self._known)
         for number in sorted(self._known):
             self._opening[number] = asyncio.ensure_future(self._open_one(number))
 
@@ -205,7 +209,9 @@ class Indexes:
     async def _open_one(self, number: int) -> None:
         try:
             partition = await self._in_thread(
-                lambda: Partition.open(self._path(number), number, self._settings)
+                lambda: Partition.open(
+                    self._path(number), number, self._settings, opening=self.opening
+                )
             )
         except OSError as error:
             # Where there is no room, a later start may find some.
@@ -218,6 +224,7 @@ class Indexes:
             self._on_failure(error)
             raise
         self._take_up(partition)
+        self.opening.add_open()
 
     def _take_up(self, partition: Partition) -> None:
         number = partition.number

@@ -43,6 +43,7 @@ from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition.derived_files import DerivedFiles
 from shard.partition.history import SnapshotHistory
+from shard.partition.opening import Opening
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
@@ -206,7 +207,13 @@ class Partition:
 
     @classmethod
     def open(
-        cls, folder: Path, number: int, settings: ShardSettings, *, is_rebuild: bool = False
+        cls,
+        folder: Path,
+        number: int,
+        settings: ShardSettings,
+        *,
+        is_rebuild: bool = False,
+        opening: Opening | None = None,
     ) -> Partition:
         """Open an index: check the truth, map what is intact, index the rest.
 
@@ -215,6 +222,7 @@ class Partition:
             number: of the index.
             settings: of the shard.
             is_rebuild: believe no derived file, index everything.
+            opening: is told how far it is.
 
         Raises:
             DamagedEnvironment: data.mdb is not what it must at least be, or what all items depend
@@ -230,7 +238,7 @@ class Partition:
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
             partition = cls(number, folder, settings, environment, entry)
             partition.derived = derived
-            partition._open_derived(None if is_rebuild else manifest)
+            partition._open_derived(None if is_rebuild else manifest, opening or Opening())
         except InternalError as error:
             environment.close()
             raise DamagedEnvironment(f"{environment.data_path}: {error.message}") from error
@@ -239,7 +247,7 @@ class Partition:
             raise
         return partition
 
-    def _open_derived(self, manifest: IndexManifest | None) -> None:
+    def _open_derived(self, manifest: IndexManifest | None, opening: Opening) -> None:
         with self.environment.read() as txn:
             self.state = read_state(txn)
             self.unfolded = read_groups(txn)
@@ -249,7 +257,7 @@ class Partition:
         self.generation = Generation.make(self.generation.entry, registry, loaded.dictionaries)
         self.damaged = set() if manifest is None else set(manifest.damaged)
         self.documents.num_corrupt += len(self.damaged)
-        segments = self._fill_gaps(loaded.segments, folded)
+        segments = self._fill_gaps(loaded.segments, folded, opening)
         views = self._hide_dead(segments, folded)
         found = sum(view.num_docs for view in views)
         if found + len(self.damaged) != self.state.num_docs:
@@ -261,7 +269,7 @@ class Partition:
             )
             self.generation = Generation.make(self.generation.entry, registry)
             self.damaged = set()
-            views = self._hide_dead(self._fill_gaps([], folded), folded)
+            views = self._hide_dead(self._fill_gaps([], folded, opening), folded)
         self.tell_damaged(self.damaged)
         known = [self.state.seq_folded, *(group.seq for group in self.unfolded)]
         self.history = SnapshotHistory(
@@ -270,20 +278,32 @@ class Partition:
         )
         self._find_purgeable(views, folded)
 
-    def _fill_gaps(self, segments: Sequence[Segment], dead: NDArray[np.uint64]) -> list[Segment]:
+    def _fill_gaps(
+        self, segments: Sequence[Segment], dead: NDArray[np.uint64], opening: Opening
+    ) -> list[Segment]:
         """Return the segments, and new ones for the records that none of them covers."""
         filled: list[Segment] = []
         start = 0
         dead_set = BitMap64(dead.tolist())
+        num_covered = sum(
+            int(records[-1]) - int(records[0]) + 1
+            for records in (segment["docs.record"] for segment in segments)
+            if len(records)
+        )
+        opening.expect_records(self.state.next_record - num_covered)
         for segment in [*segments, None]:
             records = None if segment is None else segment["docs.record"]
             if records is not None and len(records) == 0:
                 continue
             end = self.state.next_record if records is None else int(records[0])
             built = 0
+            position = start
             for batch in self.read_batches(start, end, dead_set, self.damaged):
                 filled.append(self.build_batch(self.generation, batch))
                 built += len(batch.records)
+                opening.add_built(int(batch.records[-1]) + 1 - position)
+                position = int(batch.records[-1]) + 1
+            opening.add_built(end - position)
             if built:
                 _log.info("items indexed at open", index=self.number, num_items=built)
             if segment is not None and records is not None:

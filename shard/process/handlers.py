@@ -38,6 +38,7 @@ from common.protocol.messages import (
     IndexStatisticsResponse,
     OutcomesRequest,
     OutcomesResponse,
+    OpeningStatistics,
     PrepareConfiguration,
     ProcessStatistics,
     SearchRequest,
@@ -82,6 +83,7 @@ class Handlers:
         """Return the handlers by method."""
         return {
             "ping": Handler(None, self.ping),
+            "opening": Handler(None, self.opening),
             "catalog": Handler(CatalogUpdate, self.catalog),
             "prepare": Handler(PrepareConfiguration, self.prepare),
             "statistics": Handler(StatisticsRequest, self.statistics),
@@ -98,6 +100,16 @@ class Handlers:
 
     def ping(self, _: None) -> None:
         """Say that the event loop runs."""
+
+    def opening(self, _: None) -> OpeningStatistics:
+        """Say how far the start is."""
+        opening = self._indexes.opening
+        return OpeningStatistics(
+            num_indexes=opening.num_indexes,
+            num_open=opening.num_open,
+            num_records=opening.num_records,
+            num_built=opening.num_built,
+        )
 
     async def catalog(self, request: CatalogUpdate) -> None:
         """Make the indexes those of the catalog."""

@@ -25,6 +25,7 @@ from common.protocol.messages import (
     GetResponse,
     OutcomesRequest,
     OutcomesResponse,
+    OpeningStatistics,
     PrepareConfiguration,
     Welcome,
 )
@@ -65,6 +66,7 @@ class ModelShard:
         self.num_lost = 0
         self.prepare_refusal: ServiceError | None = None
         self.num_pings = 0
+        self.opening = OpeningStatistics(0, 0, 0, 0)
         self.server: RpcServer | None = None
         self.bug: Exception | None = None
         """Raised instead of an answer to `get`."""
@@ -75,6 +77,7 @@ class ModelShard:
         self.server = RpcServer(
             {
                 "ping": Handler(None, self._ping),
+                "opening": Handler(None, lambda _: self.opening),
                 "catalog": Handler(CatalogUpdate, self._catalog),
                 "prepare": Handler(PrepareConfiguration, self._prepare),
                 "apply": Handler(ApplyRequest, self._apply, ApplyRequest.with_payload),

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import pytest
 
-from common.protocol.messages import SnapshotSource
+from common.protocol.messages import OpeningStatistics, SnapshotSource
 from coordinator.routes import ROUTES
 from tests.http.catalogue import request
 from tests.http.conftest import MakeWeb, Web
@@ -204,6 +204,25 @@ async def test_ready_only_when_all_shards_serve(web: Web) -> None:
     assert (reply.status, reply.code) == (503, "starting")
     assert reply.json["error"]["shards"] == {"total": 2, "failed": [1]}
     assert (await web.get("/_health")).status == 200
+
+
+async def test_a_start_says_how_far_it_is(web: Web) -> None:
+    cluster = web.services.cluster
+    cluster._has_started = False
+    cluster._ready.clear()
+    cluster.starting.note(0, OpeningStatistics(4, 1, 1000, 900))
+    cluster.starting.note(1, OpeningStatistics(4, 3, 1000, 100))
+    for target in ("/_ready", "/films/items/1"):
+        reply = await web.get(target)
+        assert (reply.status, reply.code) == (503, "starting")
+        error = reply.json["error"]
+        assert reply.headers["retry-after"] == "1"
+        assert error["progress"]["share"] == 0.5
+        assert error["progress"]["items"] == {"done": 1000, "total": 2000}
+        assert error["progress"]["indexes"] == {"done": 4, "total": 8}
+        assert error["progress"]["seconds_left"] > 0
+        assert "1,000 of 2,000 items are indexed again" in error["message"]
+    assert (await web.get("/dashboard")).status == 200, "the page is there, and will say so"
 
 
 async def test_dashboard_is_served_from_memory_under_a_strict_policy(web: Web) -> None:

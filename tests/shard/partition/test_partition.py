@@ -38,6 +38,7 @@ from shard.maintenance.check import check_index, drop_damaged, rebuild_index
 from shard.partition import rebuild as rebuild_module
 from shard.partition.backup import copy_truth, put_back
 from shard.partition.merger import flush, work
+from shard.partition.opening import Opening
 from shard.partition.partition import Partition
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
@@ -396,6 +397,35 @@ def test_damaged_derived_file_is_built_again(shard: Shard, pattern: str, how: st
     shard.close()
     shard.open()
     assert shard.live() == expected
+
+
+def test_an_open_tells_how_much_it_indexes_again(shard: Shard) -> None:
+    shard.put(*({"id": i} for i in range(50)))
+    shard.close()
+    shard.open()
+    shard.put(*({"id": i} for i in range(40, 70)))
+    shard.crash()
+
+    opening = Opening()
+    shard.partition = Partition.open(shard.folder, 1, _SETTINGS, opening=opening)
+    shard.writer = Writer(shard.partition, _no_failure)
+    assert opening.num_records == opening.num_built == 30
+
+    shard.close()
+    opening = Opening()
+    shard.partition = Partition.open(shard.folder, 1, _SETTINGS, opening=opening)
+    shard.writer = Writer(shard.partition, _no_failure)
+    assert opening.num_records == opening.num_built == 0, "all is in segments"
+    shard.close()
+
+    for path in shard.folder.glob("MANIFEST*"):
+        path.unlink()
+    opening = Opening()
+    shard.partition = Partition.open(shard.folder, 1, _SETTINGS, opening=opening)
+    shard.writer = Writer(shard.partition, _no_failure)
+    assert opening.num_records == opening.num_built == 80, "records, dead ones included"
+    shard.close()
+    shard.open()
 
 
 def test_older_or_empty_truth_is_refused(shard: Shard) -> None:
