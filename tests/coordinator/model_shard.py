@@ -23,9 +23,9 @@ from common.protocol.messages import (
     CatalogUpdate,
     GetRequest,
     GetResponse,
+    OpeningStatistics,
     OutcomesRequest,
     OutcomesResponse,
-    OpeningStatistics,
     PrepareConfiguration,
     Welcome,
 )
