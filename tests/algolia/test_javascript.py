@@ -1,0 +1,157 @@
+"""The JavaScript packages, unchanged but for their host: algoliasearch v4 and v5."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.algolia.conftest import Shop, run_node
+
+CLIENTS = {
+    "v5": """
+        import { algoliasearch } from "algoliasearch";
+        const host = { url: process.argv[2], accept: "readWrite", protocol: "http" };
+        const client = algoliasearch("app", "key", { hosts: [host] });
+    """,
+    "v5 lite": """
+        import { liteClient } from "algoliasearch/lite";
+        const host = { url: process.argv[2], accept: "readWrite", protocol: "http" };
+        const client = liteClient("app", "key", { hosts: [host] });
+    """,
+    "v4 lite": """
+        import algoliasearch from "algoliasearch4/lite.js";
+        const host = { url: process.argv[2], protocol: "http" };
+        const client = algoliasearch("app", "key", { hosts: [host] });
+    """,
+}
+
+
+def run(client: str, shop: Shop, program: str) -> Any:
+    """Run a program with a client; it returns what `answer` is."""
+    return run_node(f"{CLIENTS[client]}\nlet answer;{program}\nconsole.log(JSON.stringify(answer))",
+                    shop.host)  # fmt: skip
+
+
+FLAT = '{ indexName: "shop", query: "lamp 7", hitsPerPage: 5, facets: ["brand"] }'
+NESTED = '{ indexName: "shop", params: { query: "lamp 7", hitsPerPage: 5, facets: ["brand"] } }'
+
+
+@pytest.mark.parametrize(
+    ("client", "asked"),
+    [
+        ("v5", f"{{ requests: [{FLAT}] }}"),
+        ("v5", f"[{NESTED}]"),
+        ("v5 lite", f"{{ requests: [{FLAT}] }}"),
+        ("v5 lite", f"[{NESTED}]"),
+        ("v4 lite", f"[{NESTED.replace('params: {', 'params: {').replace('query:', 'query:')}]"),
+    ],
+)
+def test_search(shop: Shop, client: str, asked: str) -> None:
+    answer = run(client, shop, f"answer = await client.search({asked});")
+
+    (result,) = answer["results"]
+    assert [hit["objectID"] for hit in result["hits"]] == ["7"]
+    assert result["nbHits"] == 1
+    assert result["facets"] == {"brand": {"B": 1}}
+    name = result["hits"][0]["_highlightResult"]["name"]
+    assert name["value"] == "<em>Lamp</em> <em>7</em>"
+    assert name["matchLevel"] == "full"
+
+
+@pytest.mark.parametrize("client", ["v5", "v4 lite"])
+def test_what_cannot_be_honoured_is_named(shop: Shop, client: str) -> None:
+    answer = run(
+        client,
+        shop,
+        """
+        const one = { indexName: "shop", params: { query: "x", aroundLatLng: "1,2" } };
+        try { await client.search([one]); } catch (error) {
+            answer = { message: error.message, status: error.status };
+        }
+        """,
+    )
+
+    assert answer["status"] == 400
+    assert "aroundLatLng cannot be honoured" in answer["message"]
+
+
+def test_facet_values_and_orders(shop: Shop) -> None:
+    answer = run(
+        "v5",
+        shop,
+        """
+        const values = await client.searchForFacetValues({
+            indexName: "shop", facetName: "brand",
+            searchForFacetValuesRequest: { facetQuery: "b" },
+        });
+        const sorted = await client.searchSingleIndex({
+            indexName: "shop:price:desc", searchParams: { hitsPerPage: 2 },
+        });
+        answer = { values, sorted };
+        """,
+    )
+
+    assert answer["values"]["facetHits"] == [
+        {"value": "B", "highlighted": "<em>B</em>", "count": 10}
+    ]
+    assert [hit["price"] for hit in answer["sorted"]["hits"]] == [29, 28]
+
+
+def test_objects_settings_and_tasks(shop: Shop) -> None:
+    answer = run(
+        "v5",
+        shop,
+        """
+        const indexName = "made";
+        const settings = await client.setSettings({ indexName, indexSettings: {
+            searchableAttributes: ["name", "text"],
+            attributesForFaceting: ["searchable(kind)", "filterOnly(owner)"],
+            hitsPerPage: 2, attributeForDistinct: "kind",
+        } });
+        await client.waitForTask({ indexName, taskID: settings.taskID });
+        const objects = [1, 2, 3, 4].map((i) => (
+            { objectID: `o${i}`, name: `thing ${i}`, kind: i % 2 ? "odd" : "even", owner: "me" }));
+        const saved = await client.saveObjects({ indexName, objects, waitForTasks: true });
+        const before = await client.searchSingleIndex({ indexName,
+            searchParams: { query: "thing", facets: ["kind"], filters: "owner:me" } });
+        const distinct = await client.searchSingleIndex({ indexName,
+            searchParams: { query: "thing", distinct: true } });
+        await client.partialUpdateObject({ indexName, objectID: "o1",
+            attributesToUpdate: { name: "changed" } });
+        await client.partialUpdateObjects({ indexName, createIfNotExists: true,
+            objects: [{ objectID: "o9", name: "new" }] });
+        await client.partialUpdateObjects({ indexName, createIfNotExists: false,
+            objects: [{ objectID: "o10", name: "not made" }] });
+        const one = await client.getObject({ indexName, objectID: "o1" });
+        const many = await client.getObjects({ requests: [
+            { indexName, objectID: "o9" }, { indexName, objectID: "o10" }] });
+        await client.deleteObjects({ indexName, objectIDs: ["o2"] });
+        await client.deleteBy({ indexName, deleteByParams: { filters: "kind:odd" } });
+        const seen = [];
+        await client.browseObjects({ indexName, browseParams: { hitsPerPage: 1 },
+            aggregator: (page) => seen.push(...page.hits.map((hit) => hit.objectID)) });
+        const shown = await client.getSettings({ indexName });
+        await client.clearObjects({ indexName });
+        const cleared = await client.searchSingleIndex({ indexName });
+        const listed = await client.listIndices();
+        await client.deleteIndex({ indexName });
+        answer = { saved: saved[0].objectIDs, before, distinct, one, many, seen, shown,
+            cleared: cleared.nbHits, listed: listed.items.map((item) => item.name) };
+        """,
+    )
+
+    assert answer["saved"] == ["o1", "o2", "o3", "o4"]
+    assert answer["before"]["nbHits"] == 4
+    assert len(answer["before"]["hits"]) == 2, "the setting is the default of searches"
+    assert answer["before"]["facets"] == {"kind": {"even": 2, "odd": 2}}
+    assert len(answer["distinct"]["hits"]) == 2
+    assert (answer["one"]["name"], answer["one"]["objectID"]) == ("changed", "o1")
+    assert answer["many"]["results"][0]["name"] == "new"
+    assert answer["many"]["results"][1] is None
+    assert sorted(answer["seen"]) == ["o4", "o9"]
+    assert answer["shown"]["searchableAttributes"] == ["name", "text"]
+    assert answer["shown"]["attributesForFaceting"] == ["kind", "filterOnly(owner)"]
+    assert answer["shown"]["hitsPerPage"] == 2
+    assert answer["cleared"] == 0
+    assert {"made", "shop"} <= set(answer["listed"])

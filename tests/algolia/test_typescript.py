@@ -1,0 +1,139 @@
+"""The TypeScript client: compiled with types generated from the service, run under Node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.algolia.conftest import Shop
+from tests.facetd.scripted import serving
+from tests.facetd.test_client import PAGE, WRITTEN
+from tests.npm.install import packages
+
+SOURCE = Path(__file__).resolve().parents[2] / "clients" / "typescript"
+
+
+def tool(name: str, *arguments: str, cwd: Path) -> None:
+    run = subprocess.run(
+        [str(packages() / "node_modules" / ".bin" / name), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.fixture(scope="module")
+def built(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("typescript")
+    shutil.copytree(SOURCE, folder, dirs_exist_ok=True)
+    with urllib.request.urlopen(f"http://{shop.host}/_openapi.json", timeout=30) as reply:
+        (folder / "openapi.json").write_bytes(reply.read())
+    tool("openapi-typescript", "openapi.json", "-o", "src/schema.ts", cwd=folder)
+    tool("tsc", "-p", ".", cwd=folder)
+    return folder
+
+
+def run(built: Path, url: str, program: str) -> Any:
+    """Run a program with the compiled client; it returns what `answer` is."""
+    script = built / "program.mjs"
+    script.write_text(
+        'import { Client, FacetdError } from "./dist/index.js";\n'
+        f"const client = new Client({{ url: {json.dumps(url)}, firstWait: 1 }});\n"
+        f"let answer;{program}\nconsole.log(JSON.stringify(answer));"
+    )
+    done = subprocess.run(
+        ["node", str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_against_the_service(built: Path, shop: Shop) -> None:
+    answer = run(
+        built,
+        f"http://{shop.host}",
+        """
+        await client.configure("ts", { aggregations: { kind: {} } });
+        const added = await client.add("ts", [{ id: 1, kind: "a" }, { id: 2, kind: "b" }]);
+        await client.load("ts", '{"id":3,"kind":"a"}\\n{"id":"x y","kind":"a"}\\n');
+        await client.update("ts", 2, { kind: "c" });
+        const page = await client.search("ts", { filters: { kind: "a" }, facet_fields: ["kind"] });
+        const [first] = await client.searches([{ index: "ts", per_page: 0 }]);
+        const facet = await client.facet("ts", "kind");
+        const item = await client.get("ts", "x y");
+        const exported = [];
+        for await (const one of client.export("ts", { filter: "kind = a" })) exported.push(one.id);
+        const deleted = await client.delete("ts", { filter: "kind = c" });
+        let error;
+        try { await client.search("ts", { page: 0 }); } catch (caught) {
+            error = [caught instanceof FacetdError, caught.status, caught.code, caught.param];
+        }
+        await client.deleteIndex("ts");
+        answer = { added: added.created, total: page.pagination.total, all: first.pagination.total,
+            values: facet.data.buckets.map((bucket) => bucket.key), item, exported,
+            deleted: deleted.deleted, error };
+        """,
+    )
+
+    assert answer == {
+        "added": 2,
+        "total": 3,
+        "all": 4,
+        "values": ["a", "c"],
+        "item": {"id": "x y", "kind": "a"},
+        "exported": [1, 3, "x y"],
+        "deleted": 1,
+        "error": [True, 400, "invalid_page", "page"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "num_sent"),
+    [
+        ('search("a")', 2),
+        ('add("a", [{ id: 1 }])', 2),
+        ('add("a", [{ name: "without id" }])', 1),
+        ('load("a", "{}")', 1),
+    ],
+)
+@pytest.mark.parametrize("failure", ["hang up", "away"])
+def test_only_what_cannot_happen_twice_is_sent_again(
+    built: Path, call: str, num_sent: int, failure: str
+) -> None:
+    away = (503, {"error": {"code": "shard_unavailable", "message": "no", "status": 503}})
+    first = away if failure == "away" else failure
+    with serving(first, (200, {**PAGE, **WRITTEN})) as server:
+        program = f"answer = await client.{call}.then(() => true, () => false);"
+        assert run(built, server.url, program) is (num_sent == 2)
+    assert len(server.asked) == num_sent
+
+
+def test_what_was_not_begun_is_sent_again_whatever_it_is(built: Path) -> None:
+    busy = (503, {"error": {"code": "overloaded", "message": "no", "status": 503}})
+    with serving(busy, (200, WRITTEN)) as server:
+        run(built, server.url, 'answer = await client.add("a", [{ name: "without id" }]);')
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", ['client.search("a", { pages: 3 })', "client.search(3)", 'client.facet("a")']
+)
+def test_the_compiler_knows_the_parameters(built: Path, wrong: str) -> None:
+    program = built / "src" / "wrong.ts"
+    program.write_text(
+        f'import {{ Client }} from "./index.js";\nconst client = new Client();\n{wrong};\n'
+    )
+    try:
+        with pytest.raises(AssertionError, match=r"wrong\.ts"):
+            tool("tsc", "-p", ".", "--noEmit", cwd=built)
+    finally:
+        program.unlink()
