@@ -15,7 +15,9 @@ meaning.
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto",
      "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
-     "display": {"title": "name", "image": "cover", "fields": ["price", "year"]}}   for pages
+     "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
+     "boost": {"popularity": {"log": 0.3}, "released": {"decay": "180d"}},      see common/boosts.py
+     "rules": [{"when": {"query": {"is": "tv"}}, "pin": [42]}]}                see common/rules.py
 
 The forms of itemsjs are accepted where they differ: `searchableFields`, `sortings` (without
 effect), `sort` and `order` of an aggregation as text or lists. An unknown key is no mistake: it is
@@ -30,6 +32,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from common import rules as curation
+from common.boosts import Boost, parse_boosts, written
 from common.errors import InvalidRequest
 from common.limits import Limits
 from common.scoring import B_DEFAULT, K1_DEFAULT, PROXIMITY_DEFAULT
@@ -157,6 +161,10 @@ class IndexConfiguration:
     """Greatest relative bonus of query words that stand together; 0 switches it off."""
     display: Mapping[str, Any] = field(default_factory=_empty_mapping)
     """How a page shows an item: `title` and `image` name fields, `fields` those to show first."""
+    boosts: tuple[Boost, ...] = ()
+    """Numbers and dates that scores are multiplied by, in this order."""
+    rules: tuple[curation.Rule, ...] = ()
+    """Of curation; their filters are checked by the coordinator."""
 
 
 class Problems:
@@ -632,6 +640,28 @@ class _ConfigurationParser:
             if key not in ("k1", "b", "proximity"):
                 self.problems.warn(f"ranking.{key}")
 
+    def read_boost(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("boost", "must be an object of boosts by field")
+            return
+        if not self.check_size("boost", len(value), "boosts_max", "fields"):
+            return
+        self.values["boosts"] = parse_boosts(
+            value,
+            lambda path, name: self.is_field_name(f"boost{path}", name),
+            lambda path, message: self.problems.add(f"boost{path}", message),
+        )
+
+    def read_rules(self, value: object) -> None:
+        if not isinstance(value, list):
+            self.problems.add("rules", "must be a list of rules")
+            return
+        if not self.check_size("rules", len(value), "rules_max", "rules"):
+            return
+        self.values["rules"] = curation.parse_rules(
+            value, self.limits, lambda path, message: self.problems.add(f"rules{path}", message)
+        )
+
 
 _FACET_KEYS: Final = frozenset(
     {
@@ -666,6 +696,8 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "ranking": _ConfigurationParser.read_ranking,
     "algolia": _ConfigurationParser.read_algolia,
     "display": _ConfigurationParser.read_display,
+    "boost": _ConfigurationParser.read_boost,
+    "rules": _ConfigurationParser.read_rules,
 }
 CONFIGURATION_KEYS: Final = tuple(_READERS)
 
@@ -742,6 +774,8 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
             "b": configuration.b,
             "proximity": configuration.proximity,
         },
+        "boost": written(configuration.boosts),
+        "rules": curation.written(configuration.rules),
     }
 
 

@@ -94,6 +94,11 @@ class Limits:
         1_024, "conditions", "and listed values in one filter expression"
     )
     sort_keys_max: int = _limit(16, "keys", "each key is one column per segment")
+    score_buckets_max: int = _limit(1_000, "buckets", "of one key of sort")
+    seed_max: int = _limit(
+        999_999_999, "seeds", "of a random order: nine digits", at_most=999_999_999
+    )
+    boosts_max: int = _limit(16, "fields", "each is one column per segment")
     projected_fields_max: int = _limit(256, "fields", "named by fields, exclude_fields, highlight")
     search_fields_max: int = _limit(64, "fields", "named by search_fields")
     facet_ranges_max: int = _limit(32, "fields", "each is one column scan")
@@ -122,6 +127,8 @@ class Limits:
     nested_fields_max: int = _limit(8, "fields", "of objects; each has columns of its own")
     stop_words_max: int = _limit(10_000, "words", "in a configuration")
     synonyms_max: int = _limit(10_000, "rules", "in a configuration")
+    rules_max: int = _limit(1_000, "rules", "of curation, in a configuration or a request")
+    rule_items_max: int = _limit(100, "items", "pinned or hidden by one rule; each is one lookup")
     synonym_alternatives_max: int = _limit(64, "alternatives", "of one word or phrase")
 
     # --- what is kept of things that clients make

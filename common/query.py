@@ -6,7 +6,7 @@ as tagged arrays.
 
     text     Word | Phrase
     filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith
-             | Contains | Same | NumElements | GeoRadius | GeoBox | GeoPolygon
+             | Contains | Same | NumElements | GeoRadius | GeoBox | GeoPolygon | Ids
 """
 
 from __future__ import annotations
@@ -139,6 +139,12 @@ class Contains(Struct, frozen=True, tag="contains", array_like=True):
     text: str
 
 
+class Ids(Struct, frozen=True, tag="ids", array_like=True):
+    """The item has one of the ids, given in their canonical form."""
+
+    ids: tuple[str, ...]
+
+
 class Same(Struct, frozen=True, tag="same", array_like=True):
     """One and the same element of a nested field passes the condition, on fields inside it."""
 
@@ -202,4 +208,5 @@ Filter: TypeAlias = (
     | GeoRadius
     | GeoBox
     | GeoPolygon
+    | Ids
 )

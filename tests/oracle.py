@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import fsum
+from math import fsum, log
 from typing import Any
 
 from common.values import facet_key
@@ -389,6 +389,9 @@ class Oracle:
             hits = sorted_by(hits, sort_field, is_descending)
         elif is_descending and not parameters.get("query"):
             hits = hits[::-1]
+        elif parameters.get("boost") and not wants_words(parameters.get("query", "")):
+            boosts = parameters["boost"]
+            hits = sorted(hits, key=lambda item: -factor_of(item, boosts))
         page, per_page = parameters.get("page", 1), parameters.get("per_page", 10)
         shown = parameters.get("facet_fields", self.facet_settings)
         facets = {
@@ -467,6 +470,36 @@ def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
     # Ties keep their order in both directions: sorted() is stable, in reverse too.
     keyed.sort(key=lambda pair: pair[0], reverse=is_descending)
     return [item for _, item in keyed] + [item for item in items if sort_key(item) is None]
+
+
+def wants_words(query: str) -> bool:
+    """Return whether a query text restricts anything."""
+    return bool(words_in(query))
+
+
+def factor_of(item: Item, boosts: Json) -> float:
+    """Return what boosts multiply the score of an item by, each rounded to 2^-20."""
+    product = 1.0
+    for name, options in boosts.items():
+        found = [value for path, value, shape in leaves(item) if path == name and shape == 0]
+        if found and isinstance(found[-1], bool | int | float):
+            gain = options.get("weight", 1) * gain_of(float(found[-1]), options)
+            factor = round((1 + min(gain, 1e6)) * 2**20) / 2**20
+            product = round(product * 2**32 * factor) / 2**32
+    return product
+
+
+def gain_of(value: float, options: Json) -> float:
+    """Return the gain of one boost, for a weight of 1."""
+    if "decay" in options:
+        distance = abs(value - options["origin"]) / options["decay"]
+        return float(0.5 ** min(distance, 64))
+    value = max(value, 0.0)
+    if "log" in options:
+        return float(options["log"] * log(1 + value))
+    if "linear" in options:
+        return float(options["linear"] * value)
+    return float(value / (value + options["saturation"]))
 
 
 def stats_of(items: list[Item], name: str) -> Json | None:

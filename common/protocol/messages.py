@@ -28,6 +28,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from common.boosts import Boost
 from common.query import Clause, Filter, Same, Word
 
 PROTOCOL_VERSION = 5
@@ -232,15 +233,27 @@ class RangeRequest(Message, frozen=True, array_like=True):
 
 
 class SortKey(Message, frozen=True, array_like=True):
-    """One key of the order. `field` None is the score."""
+    """One key of the order: a field's values, the score, or a random number."""
 
     field: str | None
+    """None: the score, or with a seed a random number."""
     is_descending: bool = False
     is_missing_first: bool = False
     point: tuple[float, float] | None = None
     """Latitude and longitude: the order is by the distance of the field's nearest point."""
     within: Same | None = None
     """The order is by the least number (descending: the greatest) of the elements that pass."""
+    num_buckets: int = 0
+    """Of the score: how many steps of equal height it is rounded down to; 0: it is not."""
+    bucket_height: float = 0.0
+    """Of one step; known when the best score is."""
+    seed: int | None = None
+    """Names the random order."""
+
+    @property
+    def is_score(self) -> bool:
+        """Whether scores are compared."""
+        return self.field is None and self.seed is None
 
 
 class Distinct(Message, frozen=True, array_like=True):
@@ -248,6 +261,26 @@ class Distinct(Message, frozen=True, array_like=True):
 
     field: str
     limit: int = 1
+
+
+class Pin(Message, frozen=True, array_like=True):
+    """An item that is a hit whether or not it has the words, at a fixed position."""
+
+    id: str
+    """In its canonical form."""
+    position: int
+    """Among all hits, from 1."""
+    rule: str
+    """Name of the rule that says so."""
+
+
+class RuleFactor(Message, frozen=True, array_like=True):
+    """What the scores of the items that pass a filter are multiplied by."""
+
+    filter: Filter
+    factor: float
+    rule: str
+    """Name of the rule that says so."""
 
 
 class SearchRequest(Message, frozen=True, array_like=True):
@@ -277,6 +310,28 @@ class SearchRequest(Message, frozen=True, array_like=True):
     timeout_ms: int = 5_000
     ids: tuple[bytes, ...] = ()
     """Not empty: only items with these (canonical) ids count as there."""
+    boosts: tuple[Boost, ...] = ()
+    """What the score is multiplied by, in this order; without a query it is 1 at first."""
+    moment: int = 0
+    """When the search began, in seconds since 1970: what boosts by age count from."""
+    min_score: float | None = None
+    """Items below it are no hits."""
+    factors: tuple[RuleFactor, ...] = ()
+    """What the score is multiplied by behind all boosts."""
+    pins: tuple[Pin, ...] = ()
+    """Of these the ones that pass the filters are hits too."""
+    has_pins_apart: bool = False
+    """Whether pinned hits come in `SearchResponse.pinned`, not among the others."""
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether hits have a score."""
+        return self.query is not None or self.is_boosted
+
+    @property
+    def is_boosted(self) -> bool:
+        """Whether something multiplies scores."""
+        return bool(self.boosts or self.factors)
 
 
 class FacetCounts(Message, frozen=True, array_like=True):
@@ -328,6 +383,16 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """The counts of all `facets`, in their order; see `packed_counts`."""
     elements: tuple[dict[str, list[int]], ...] = ()
     """Per hit, by nested field: positions of the elements that passed; empty unless wanted."""
+    pinned: SearchResponse | None = None
+    """The pinned hits, which are not among the others, with places, scores, records, sort values,
+    documents and explanations; `total` counts both kinds."""
+    pin_numbers: tuple[int, ...] = ()
+    """Of pinned hits: position of each in `SearchRequest.pins`, ascending."""
+
+    @property
+    def num_pinned(self) -> int:
+        """How many pinned hits there are."""
+        return 0 if self.pinned is None else len(self.pinned.pin_numbers)
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):

@@ -192,6 +192,7 @@ _META: Final = _object(
     seq=_COUNT,
     took_us=_COUNT,
     ignored_words=_list(_TEXT),
+    rules=_list(_TEXT),
     shards=_object("total ok failed", total=_COUNT, ok=_COUNT, failed=_COUNT),
 )
 _LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
@@ -330,6 +331,8 @@ SCHEMAS: Final[dict[str, Any]] = {
             b={"type": "number", "minimum": 0, "maximum": 1},
             proximity={"type": "number", "minimum": 0, "maximum": 10},
         ),
+        boost=_SEARCH_SCHEMAS["boost"],
+        rules=_SEARCH_SCHEMAS["rules"],
     ),
     "ConfigurationPatch": {"type": "object"},
     "ConfigurationAnswer": _object(

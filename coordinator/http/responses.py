@@ -298,6 +298,8 @@ def search_body(result: SearchResult, request_id: str, total_us: int, shows_timi
         "ignored_words": result.ignored_words,
         "shards": shards_meta(result.shards),
     }
+    if result.rules:
+        meta["rules"] = result.rules
     timings = result.timings
     if shows_timings:
         meta["timings_us"] = {

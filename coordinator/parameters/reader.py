@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from common.boosts import parse_boosts
 from common.configuration import (
     GEO_FIELD,
     MATCH_FORMS,
@@ -41,6 +42,7 @@ from common.protocol.messages import (
     elements_of,
 )
 from common.query import And, Filter, Not, Same
+from common.rules import parse_rules
 from coordinator.parameters.facet_options import FacetOptions, read_facet_options, read_facet_ranges
 from coordinator.parameters.filter_objects import (
     OBJECT_KEYS,
@@ -67,6 +69,8 @@ from coordinator.parameters.raw import QueryText, RawParameters
 from coordinator.parameters.typed import FacetWish, SearchParameters, facet_wish
 
 SNIPPET_WORDS_DEFAULT: Final = 30
+MIN_SCORE_MAX: Final = 1e12
+NUMBER: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 HINTS_MAX: Final = 8
 """Unknown names for which the nearest known one is looked up: that takes a millisecond each."""
 
@@ -323,12 +327,22 @@ class ParameterReader:
         self.values["sort_param"] = "sort"
 
     def sort_key(self, value: Any, path: str) -> SortKey:
-        """Read "year:desc:missing=first" or {"field", "order", "missing"}."""
-        point = None
+        """Read "year:desc:missing=first" or {"field", "order", "missing", "point"}.
+
+        Also "_score:buckets=10:desc" and "_random:42", with the members buckets and seed.
+        """
+        point: tuple[float, float] | None = None
+        buckets: Any = None
+        seed: Any = None
         if isinstance(value, dict):
             name, order, missing = value.get("field"), value.get("order"), value.get("missing")
-            if not set(value) <= {"field", "order", "missing", "point"}:
-                raise Mistake("must have the members field, order, missing and point", path=path)
+            buckets, seed = value.get("buckets"), value.get("seed")
+            if not set(value) <= {"field", "order", "missing", "point", "buckets", "seed"}:
+                raise Mistake(
+                    "must have the members field, order, missing, point, buckets (of _score) and "
+                    "seed (of _random)",
+                    path=path,
+                )
             if value.get("point") is not None:
                 point = read_point(value["point"], f"{path}.point")
         elif isinstance(value, str):
@@ -339,6 +353,10 @@ class ParameterReader:
                     name, order = head, tail
                 elif colon and tail in ("missing=first", "missing=last") and missing is None:
                     name, missing = head, tail.removeprefix("missing=")
+                elif colon and tail.startswith("buckets=") and buckets is None:
+                    name, buckets = head, tail.removeprefix("buckets=")
+                elif head == "_random" and seed is None:
+                    name, seed = head, tail
                 else:
                     break
         else:
@@ -346,8 +364,22 @@ class ParameterReader:
         if order not in (None, "asc", "desc") or missing not in (None, "first", "last"):
             raise Mistake("has an order asc or desc, and missing first or last", path=path)
         check_field(name, self.limits, path)
+        if name == "_random":
+            if buckets is not None or missing is not None:
+                raise Mistake("has no buckets and no missing values beside _random", path=path)
+            if seed is None:
+                raise Mistake('needs a seed beside _random, for example "_random:42"', path=path)
+            number = integer(seed, 0, "seed_max", self.limits, path)
+            return SortKey(None, order == "desc", seed=number)
+        if seed is not None:
+            raise Mistake("has a seed, which only _random takes", path=path)
         if name == "_score":
-            return SortKey(None, order != "asc", missing == "first")
+            num_buckets = 0
+            if buckets is not None:
+                num_buckets = integer(buckets, 1, "score_buckets_max", self.limits, path)
+            return SortKey(None, order != "asc", missing == "first", num_buckets=num_buckets)
+        if buckets is not None:
+            raise Mistake("has buckets, which only _score takes", path=path)
         from_point = _FROM_POINT.fullmatch(str(name))
         if from_point and from_point[1] in ("_geoPoint", *self.configuration.geo_fields):
             name = self.geo_field if from_point[1] == "_geoPoint" else from_point[1]
@@ -356,6 +388,47 @@ class ParameterReader:
             known = ", ".join(self.configuration.geo_fields) or "none"
             raise Mistake(f"names no field of points; these are {known[:500]}", path=path)
         return SortKey(str(name), order == "desc", missing == "first", point)
+
+    def read_boost(self, value: Any) -> None:
+        """Read `boost`."""
+        boosts = object_of(value, 'of boosts by field, for example {"popularity": {"log": 0.3}}')
+        if len(boosts) > self.limits.boosts_max:
+            raise Mistake(
+                f"names {len(boosts)} fields, more than {self.limits.shown('boosts_max')}"
+            )
+        mistakes: list[Mistake] = []
+
+        def report(path: str, message: str) -> None:
+            mistakes.append(Mistake(message, path=path))
+
+        def is_field(path: str, name: str) -> bool:
+            check_field(name, self.limits, path)
+            return True
+
+        self.values["boosts"] = parse_boosts(boosts, is_field, report)
+        if mistakes:
+            raise mistakes[0]
+
+    def read_rules(self, value: Any) -> None:
+        """Read `rules`."""
+        if not isinstance(value, list) or len(value) > self.limits.rules_max:
+            raise Mistake(f"must be a list of up to {self.limits.shown('rules_max')} rules")
+        mistakes: list[Mistake] = []
+
+        def report(path: str, message: str) -> None:
+            mistakes.append(Mistake(message, path=path))
+
+        self.values["rules"] = parse_rules(value, self.limits, report)
+        if mistakes:
+            raise mistakes[0]
+
+    def read_min_score(self, value: Any) -> None:
+        """Read `min_score`."""
+        if value.__class__ is QueryText and NUMBER.fullmatch(value):
+            value = float(value)
+        if type(value) not in (int, float) or not 0 <= value <= MIN_SCORE_MAX:
+            raise Mistake(f"must be a number from 0 to {MIN_SCORE_MAX:g}")
+        self.values["min_score"] = float(value)
 
     def read_distinct(self, value: Any) -> None:
         """Read `distinct`."""
@@ -591,6 +664,8 @@ class ParameterReader:
             values["prefix"] = configuration.prefix
         if "typo" not in values:
             values["typo"] = configuration.typo
+        if "boosts" not in values:
+            values["boosts"] = configuration.boosts
         if "search_fields" not in values:
             values["search_fields"] = configuration.searchable_fields
         if "timeout_ms" not in values:

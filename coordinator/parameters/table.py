@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from common.boosts import SCALE_MAX, WEIGHT_MAX
 from common.limits import DEFAULT_LIMITS
+from common.rules import NAME_CHARS_MAX
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.kinds import DIGITS
 from coordinator.parameters.places import METRES_MAX
-from coordinator.parameters.reader import Parameter, ParameterReader, Schema
+from coordinator.parameters.reader import (
+    MIN_SCORE_MAX,
+    NUMBER,
+    Parameter,
+    ParameterReader,
+    Schema,
+)
 
 _MAX: Final = DEFAULT_LIMITS
 """Bounds as documented; an operator may have set others."""
@@ -144,9 +152,13 @@ _SORT_KEY: Final[Schema] = {
         order={"enum": ["asc", "desc"]},
         missing={"enum": ["first", "last"]},
         point=_POINT,
+        buckets=_integer(1, _MAX.score_buckets_max),
+        seed=_integer(0, _MAX.seed_max),
     ),
     "required": ["field"],
 }
+_WEIGHT: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": WEIGHT_MAX}
+_SCALE: Final[Schema] = {"type": "number", "exclusiveMinimum": 0, "maximum": SCALE_MAX}
 _MARKED: Final = _names(_MAX.projected_fields_max)
 _MARK: Final = _text(_MAX.mark_chars_max)
 _SHOWN: Final = ["score", "score_details", "timings", "elements"]
@@ -210,6 +222,78 @@ _TEXT_MODES: Final = (
         'Fields to search, with weights: ["name^3", "description"].',
         is_list=True,
     ),
+)
+_BOOST: Final = _parameter(
+    "boost",
+    ParameterReader.read_boost,
+    _by_field(
+        {
+            "anyOf": [
+                _options(log=_WEIGHT),
+                _options(linear=_WEIGHT),
+                _options(saturation=_SCALE, weight=_WEIGHT),
+                *(
+                    _options(
+                        **{
+                            function: {"anyOf": [_SCALE, _TEXT]},
+                            "weight": _WEIGHT,
+                            "origin": {"anyOf": [{"type": "number"}, _TEXT]},
+                        }
+                    )
+                    for function in ("decay", "reciprocal")
+                ),
+            ]
+        },
+        _MAX.boosts_max,
+    ),
+    "Numbers and dates that scores are multiplied by, in place of the configured ones: "
+    '{"popularity": {"log": 0.3}} by 1 + 0.3 · ln(1 + popularity), {"released": {"decay": "180d"}} '
+    "by 1 + 0.5 ^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin. "
+    "Without a query every score is 1 at first.",
+    is_json=True,
+)
+_RULES: Final = _parameter(
+    "rules",
+    ParameterReader.read_rules,
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "name": _text(NAME_CHARS_MAX, 1),
+                "when": _options(
+                    query={"anyOf": [_TEXT, _options(**{"is": _TEXT}), _options(contains=_TEXT)]},
+                    filters={"type": "object", "additionalProperties": _CHOICE},
+                    **{"from": _TEXT},
+                    until=_TEXT,
+                ),
+                "pin": {"type": "array", "items": {}, "maxItems": _MAX.rule_items_max},
+                "hide": {"type": "array", "items": {}, "maxItems": _MAX.rule_items_max},
+                "boost": {"type": "array", "items": {"type": "object"}},
+                "bury": {"type": "array", "items": _TEXT},
+                "filter": _TEXT,
+            },
+            "additionalProperties": False,
+        },
+        "maxItems": _MAX.rules_max,
+    },
+    "Rules of curation, in place of the configured ones: "
+    '[{"name": "tv week", "when": {"query": {"contains": "tv"}, "filters": {"category": "tv"}, '
+    '"from": "2026-11-20", "until": "2026-11-30"}, "pin": [42, {"id": 7, "position": 5}], '
+    '"hide": [13], "boost": [{"filter": "brand = acme", "factor": 3}], "bury": ["used = true"], '
+    '"filter": "in_stock = true"}]. Pinned items are hits if they pass the filters.',
+    is_json=True,
+)
+_MIN_SCORE: Final = _parameter(
+    "min_score",
+    ParameterReader.read_min_score,
+    {
+        "type": ["number", "string"],
+        "minimum": 0,
+        "maximum": MIN_SCORE_MAX,
+        "pattern": f"^{NUMBER.pattern}$",
+    },
+    "Items whose score is below it are no hits: neither listed nor counted.",
 )
 _CONDUCT: Final = (
     _parameter(
@@ -291,11 +375,16 @@ SEARCH_PARAMETERS: Final = (
         },
         'Keys of the order: ["year:desc", "name:asc:missing=first", "_score:desc"]; by distance: '
         "_geo(48.2,16.4):asc, then hits tell their _geoDistance in metres. A field inside a nested "
-        "one orders by the least (desc: the greatest) number of the elements that pass `same`.",
+        "one orders by the least (desc: the greatest) number of the elements that pass `same`. "
+        '"_score:buckets=10:desc": scores in ten equal steps up to the best one, so that the next '
+        'key decides among similar ones; "_random:42": an order that the number names.',
         is_list=True,
         stage=2,
     ),
     *_TEXT_MODES,
+    _BOOST,
+    _RULES,
+    _MIN_SCORE,
     _parameter(
         "fields",
         ParameterReader.read_fields,
@@ -487,6 +576,9 @@ FACET_PARAMETERS: Final = (
         "Leave out values without a hit, unless selected; pagination.total does not count them.",
     ),
     *_TEXT_MODES,
+    _BOOST,
+    _RULES,
+    _MIN_SCORE,
     _FACET_MODE,
     *_CONDUCT,
 )

@@ -8,15 +8,19 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from common.boosts import Boost
 from common.configuration import FacetConfiguration, PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
     Distinct,
     FilterClause,
     HighlightRequest,
+    Pin,
     RangeRequest,
+    RuleFactor,
     SortKey,
 )
 from common.query import Filter, Same
+from common.rules import Rule
 from coordinator.parameters.raw import RawParameters
 
 
@@ -120,6 +124,15 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     sort_param: str = "sort_field"
     is_place_descending: bool = False
     """`order=desc` without a sort key: newest first, where there is no query either."""
+    boosts: tuple[Boost, ...] = ()
+    """The request's, else the index's: what scores are multiplied by."""
+    rules: tuple[Rule, ...] | None = None
+    """The request's; None: the index's."""
+    factors: tuple[RuleFactor, ...] = ()
+    """Of the rules that hold, as are the `pins`."""
+    pins: tuple[Pin, ...] = ()
+    min_score: float | None = None
+    """Items below it are no hits."""
     cursor: str | None = None
     """Opaque; "*" asks for the first page of a snapshot that the answer's cursor goes on with."""
     distinct: Distinct | None = None
@@ -136,6 +149,21 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 10_000
     only_ids: tuple[bytes, ...] = ()
     """Not empty: only items with these (canonical) ids count as there. No client can set it."""
+
+    @property
+    def is_boosted(self) -> bool:
+        """Whether boosts change this answer.
+
+        Not where another order is asked for and there is no query: by fields, by insertion.
+        """
+        if self.query:
+            return True
+        return any(key.is_score for key in self.sort) if self.sort else not self.is_place_descending
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether the same search of the same items has another answer later."""
+        return any(one.depends_on_time for one in self.boosts) or bool(self.rules)
 
     @property
     def offset(self) -> int:

@@ -1,7 +1,7 @@
 """Cursors: where to go on after the last hit of an answer, on the same state of the index.
 
-    base64url( msgpack [version, revision, horizon, search, shard, record, score, place, sort
-    values…] + tag )
+    base64url( msgpack [version, revision, horizon, search, shard, record, score, place, moment,
+    hits so far, sort values…] + tag )
 
 A cursor names the last hit by its sort values, score and place, so the next page costs what the
 first one did, however deep it is. Where sort values are long texts they are left out, so that a
@@ -28,7 +28,7 @@ import msgspec
 from common.errors import InvalidRequest
 from coordinator.parameters.typed import SearchParameters
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 START: Final = "*"
 INLINE_CHARS_MAX: Final = 1_024
 """Longer cursors leave out the sort values."""
@@ -47,12 +47,16 @@ class Cursor:
     """-1: the newest state; the cursor is a wish to begin one."""
     search: bytes = b""
     """`search_hash` of the search that it goes on with."""
-    hit: tuple[int, int] = (0, 0)
-    """Shard and record of the last hit seen."""
+    hit: tuple[int, int] = (-1, 0)
+    """Shard and record of the last hit seen, pinned ones apart; -1: there was no other yet."""
     place: tuple[float | None, int] = (None, 0)
     """Score and place of that hit."""
     sort_values: tuple[Any, ...] | None = None
     """Of that hit; None if they are left out."""
+    moment: int = 0
+    """When the first page was asked for, in seconds since 1970: scores may depend on it."""
+    num_seen: int = 0
+    """Hits of all pages so far: pinned ones have their place by it."""
 
     @property
     def is_start(self) -> bool:
@@ -61,13 +65,15 @@ class Cursor:
 
     @property
     def has_hit(self) -> bool:
-        """Whether a hit was seen: then this is no first page."""
-        return bool(self.search)
+        """Whether a hit that is not pinned was seen."""
+        return self.hit[0] >= 0
 
     @property
     def after(self) -> tuple[Any, ...]:
         """Sort values, score and place of the last hit seen; empty at the start."""
-        return () if self.sort_values is None else (*self.sort_values, *self.place)
+        if self.sort_values is None or not self.has_hit:
+            return ()
+        return *self.sort_values, *self.place
 
     def encode(self) -> str:
         """Return the text that a client sends back."""
@@ -83,6 +89,8 @@ class Cursor:
                 self.search,
                 *self.hit,
                 *self.place,
+                self.moment,
+                self.num_seen,
                 *sort_values,
             )
         )
@@ -97,7 +105,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str, revision: int, num_sort_keys: int) -> Cursor:
-        """Read a cursor that a client sent.
+        """Read a cursor that a client sent; one that begins has no moment.
 
         Raises:
             InvalidRequest: code invalid_cursor.
@@ -112,16 +120,35 @@ class Cursor:
         packed, tag = content[:-_TAG_BYTES], content[-_TAG_BYTES:]
         if not hmac.compare_digest(tag, _tag(packed)):
             raise _invalid("is none that an answer gave since the service started")
-        version, of_revision, horizon, search, shard, record, score, place, *values = (
-            msgspec.msgpack.decode(packed)
-        )
+        (
+            version,
+            of_revision,
+            horizon,
+            search,
+            shard,
+            record,
+            score,
+            place,
+            moment,
+            seen,
+            *values,
+        ) = msgspec.msgpack.decode(packed)
         assert version == _VERSION, "a tag of this process under another version"
         if of_revision != revision:
             raise _invalid("is of an earlier configuration of the index")
         if values and len(values) != num_sort_keys:
             raise _invalid(_OTHER_SEARCH)
         sort_values = None if num_sort_keys and not values else tuple(values)
-        return cls(revision, horizon, search, (shard, record), (score, place), sort_values)
+        return cls(
+            revision,
+            horizon,
+            search,
+            (shard, record),
+            (score, place),
+            sort_values,
+            moment,
+            seen,
+        )
 
     def check(self, search: bytes) -> None:
         """Refuse to go on with another search.
@@ -137,8 +164,8 @@ class Cursor:
 
 
 _OTHER_SEARCH: Final = (
-    "is of another search: index, query, filters, order and distinct must be those of its first "
-    "page"
+    "is of another search: index, query, filters, order, boost, rules and distinct must be those "
+    "of its first page"
 )
 
 
@@ -147,7 +174,7 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
 
     Args:
         index: number of the index.
-        parameters: of the search.
+        parameters: of the search, as asked for.
     """
     text = (
         parameters.query,
@@ -165,6 +192,9 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
             parameters.sort,
             parameters.is_place_descending,
             parameters.distinct,
+            parameters.boosts,
+            parameters.min_score,
+            parameters.rules,
         )
     )
     return hashlib.blake2b(packed, digest_size=8).digest()

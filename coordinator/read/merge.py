@@ -22,17 +22,19 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from common.protocol.messages import Distinct, SearchResponse, SortKey
+from common.protocol.messages import Distinct, Pin, SearchResponse, SortKey
 
 _ARRAYS_MIN = 256
 """Hits from which on making arrays pays."""
 _EXACT_MAX = 1 << 53
+SCORE_UNIT = 2.0**32
+"""Scores are multiples of its inverse."""
 _Keys = list[tuple[SortKey, list[Any]]]
 """Sort keys, the most significant one first, each with its value by position."""
 
@@ -46,6 +48,8 @@ class Hit(Struct, frozen=True):
     shard: int
     answer: SearchResponse
     rank: int
+    pin: int | None = None
+    """Of a pinned hit: which of the search's pins it is."""
 
     @property
     def place(self) -> int:
@@ -134,6 +138,69 @@ def num_inline(num_hits: int, num_shards: int) -> int:
     return min(num_hits, math.ceil(share + 2.5 * deviation))
 
 
+class PinnedOnPage(NamedTuple):
+    """The pinned hits of one page."""
+
+    num_before: int
+    """Pinned hits on earlier pages."""
+    hits: list[Hit]
+    slots: list[int]
+    """Where each stands on the page, ascending."""
+
+    def among(self, others: list[Hit]) -> list[Hit]:
+        """Return the page: the pinned hits in their slots, the others around them."""
+        page = list(others)
+        for slot, hit in zip(self.slots, self.hits, strict=True):
+            page.insert(slot, hit)
+        return page
+
+
+NOTHING_PINNED = PinnedOnPage(0, [], [])
+
+
+def pinned_on_page(
+    answers: Sequence[tuple[int, SearchResponse]], pins: Sequence[Pin], offset: int, limit: int
+) -> PinnedOnPage:
+    """Return the pinned hits that stand on a page.
+
+    Args:
+        answers: shard ordinal and answer.
+        pins: of the search, by position.
+        offset: hits on earlier pages.
+        limit: hits of a full page.
+    """
+    hits = [
+        Hit(shard, answer.pinned, rank, number)
+        for shard, answer in answers
+        if answer.pinned is not None
+        for rank, number in enumerate(answer.pin_numbers)
+    ]
+    if not hits:
+        return NOTHING_PINNED
+    hits.sort(key=lambda hit: hit.pin or 0)
+    num_others = sum([answer.total for _, answer in answers]) - len(hits)
+    places = slots([pins[hit.pin or 0].position for hit in hits], num_others)
+    on_page = [i for i, place in enumerate(places) if offset <= place < offset + limit]
+    return PinnedOnPage(
+        sum([place < offset for place in places]),
+        [hits[i] for i in on_page],
+        [places[i] - offset for i in on_page],
+    )
+
+
+def slots(positions: Sequence[int], num_others: int) -> list[int]:
+    """Return where pinned hits stand among all, from 0, given their positions in order, from 1.
+
+    A position that is taken, by an earlier pin, is the next one; there are no gaps behind the last
+    of the other hits.
+    """
+    taken: list[int] = []
+    for number, position in enumerate(positions):
+        slot = max(position - 1, taken[-1] + 1 if taken else 0)
+        taken.append(min(slot, num_others + number))
+    return taken
+
+
 def lacks_hits(
     answers: Sequence[tuple[int, SearchResponse]],
     page: Sequence[Hit],
@@ -155,7 +222,7 @@ def lacks_hits(
     last_sent = [
         Hit(shard, answer, num_sent - 1)
         for shard, answer in answers
-        if (num_sent := len(answer.places) >> 3) < answer.total
+        if (num_sent := len(answer.places) >> 3) < answer.total - answer.num_pinned
     ]
     if not last_sent or limit == 0:
         return False
@@ -165,7 +232,12 @@ def lacks_hits(
     few = [page[-1], *last_sent]
     scores = [hit.score for hit in few] if few[0].answer.scores else []
     keys = [
-        (key, scores if key.field is None and scores else [hit.sort_values[i] for hit in few])
+        (
+            key,
+            _scores_of(key, scores)
+            if key.is_score and scores
+            else [hit.sort_values[i] for hit in few],
+        )
         for i, key in enumerate(sort)
     ]
     places = [hit.place for hit in few]
@@ -201,10 +273,22 @@ def _column(
     num_hits: int,
 ) -> list[Any]:
     """Return the values of the i-th sort key by position."""
-    if key.field is None and scores:
-        return scores.tolist()
+    if key.is_score and scores:
+        return _scores_of(key, scores.tolist())
     column = [value for _, answer in answers for value in answer.sort_values[i]]
     return column or [None] * num_hits
+
+
+def bucket_height(best_score: float, num_buckets: int) -> float:
+    """Return the height of so many equal steps, the last of which holds the best score."""
+    return (best_score * SCORE_UNIT // num_buckets + 1.0) / SCORE_UNIT
+
+
+def _scores_of(key: SortKey, scores: list[Any]) -> list[Any]:
+    """Return scores as a key compares them: perhaps rounded down to steps."""
+    if not key.bucket_height:
+        return scores
+    return [math.floor(score / key.bucket_height) for score in scores]
 
 
 def _order_of_few(

@@ -74,6 +74,8 @@ class SearchResult(Struct, frozen=True):
     timings: Timings
     cursor: str | None = None
     """Where to go on, if a cursor was asked for and there may be more hits."""
+    rules: list[str] = []
+    """Names of the rules of curation that held."""
 
 
 class FacetPage(Struct, frozen=True):

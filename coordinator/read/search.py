@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -45,6 +46,12 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all, gather, gather_each
 from coordinator.cluster.leases import Leases
+from coordinator.parameters.curation import (
+    ACCEPTED,
+    CompiledRule,
+    compile_rules,
+    curated,
+)
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_keys import accepted_keys
@@ -56,7 +63,15 @@ from coordinator.read.facets import (
     facet_results,
     plan_facets,
 )
-from coordinator.read.merge import Hit, lacks_hits, merge_hits, num_asked, num_inline
+from coordinator.read.merge import (
+    Hit,
+    bucket_height,
+    lacks_hits,
+    merge_hits,
+    num_asked,
+    num_inline,
+    pinned_on_page,
+)
 from coordinator.read.query_parser import ParsedQuery, QueryDictionary, QueryOptions, parse_query
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.rendering import dress_items
@@ -82,6 +97,7 @@ class _IndexMemory(Struct, frozen=True):
     configuration: IndexConfiguration
     revision: int
     vocabulary: QueryDictionary
+    rules: tuple[CompiledRule, ...]
     statistics: StatisticsMemory
     facets: FacetMemory
     narrowed: dict[Filter, StatisticsMemory]
@@ -151,11 +167,14 @@ class Search:
         cursor = None
         if parameters.cursor is not None:
             cursor = self._cursor(index, parameters, parameters.cursor)
+        moment = now() if cursor is None else cursor.moment
+        asked = parameters
+        parameters, rules = self._curated(index, parameters, moment)
         with self._cluster.reading(index.number) as newest:
             horizon = newest if cursor is None else cursor.horizon
             if cursor is not None:
                 cursor = await self._with_sort_values(index, parameters, cursor, deadline)
-            outcome, hits = await self._find(index, parameters, horizon, cursor, deadline)
+            outcome, hits = await self._find(index, parameters, horizon, moment, cursor, deadline)
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
         answers = outcome.answers
         return SearchResult(
@@ -169,7 +188,8 @@ class Search:
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
             timings=_timings(started, answers),
-            cursor=_next_cursor(index, cursor, parameters, hits),
+            cursor=_next_cursor(index, cursor, asked, hits),
+            rules=rules,
         )
 
     async def select(
@@ -194,7 +214,7 @@ class Search:
         cursor = replace(cursor, horizon=horizon)
         cursor = await self._with_sort_values(index, parameters, cursor, deadline)
         _, hits = await self._find(
-            index, parameters, horizon, cursor, deadline, may_be_inline=False
+            index, parameters, horizon, cursor.moment, cursor, deadline, may_be_inline=False
         )
         return hits, _next_cursor(index, cursor, parameters, hits)
 
@@ -264,11 +284,12 @@ class Search:
             As `search`.
         """
         started = time.perf_counter()
-        search, facet = parameters.search, parameters.facet
+        facet, moment = parameters.facet, now()
+        search, _ = self._curated(index, parameters.search, moment)
         deadline = Deadline.after_ms(search.timeout_ms)
         with self._cluster.reading(index.number) as horizon:
             outcome = await self._scatter(
-                index, search, horizon, None, deadline, wants_all_buckets=True
+                index, search, horizon, moment, None, deadline, wants_all_buckets=True
             )
         values = outcome.memory.facets.values(facet.field)
         selected = search.selected.get(facet.field, NONE_SELECTED)
@@ -297,12 +318,18 @@ class Search:
         index: Index,
         parameters: SearchParameters,
         horizon: int,
+        moment: int,
         cursor: Cursor | None,
         deadline: Deadline,
         *,
         may_be_inline: bool = True,
     ) -> tuple[_Outcome, list[Hit]]:
-        """Ask the shards for the hits of a page, and merge them."""
+        """Ask the shards for the hits of a page, and merge them.
+
+        Pinned hits stand where they are pinned to; the others fill the page around them.
+        """
+        if any(key.num_buckets for key in parameters.sort):
+            parameters = await self._with_buckets(index, parameters, horizon, moment, deadline)
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
         offset, limit = 0 if cursor else parameters.offset, parameters.per_page
         num_hits = num_first = offset + limit if limit else 0
@@ -313,19 +340,76 @@ class Search:
                 index,
                 parameters,
                 horizon,
+                moment,
                 cursor,
                 deadline,
                 num_hits=num_first,
                 may_be_inline=may_be_inline,
             )
+            pinned = pinned_on_page(
+                outcome.answers,
+                parameters.pins,
+                parameters.offset if cursor is None else cursor.num_seen,
+                limit,
+            )
+            num_others = limit - len(pinned.hits)
             hits = merge_hits(
-                outcome.answers, sort, is_newest_first, offset, limit, parameters.distinct
+                outcome.answers,
+                sort,
+                is_newest_first,
+                max(offset - pinned.num_before, 0),
+                num_others,
+                parameters.distinct,
             )
             if num_first == num_hits or not lacks_hits(
-                outcome.answers, hits, sort, is_newest_first, limit
+                outcome.answers, hits, sort, is_newest_first, num_others
             ):
-                return outcome, hits
+                return outcome, pinned.among(hits)
             num_first = num_hits
+
+    def _curated(
+        self, index: Index, parameters: SearchParameters, moment: int
+    ) -> tuple[SearchParameters, list[str]]:
+        """Return a search as the rules want it that hold for it, and their names."""
+        if parameters.rules is None:
+            rules: Sequence[CompiledRule] = self._memory(index).rules
+        else:
+            rules = compile_rules(parameters.rules, self._analyzer, self._limits)
+        return curated(parameters, rules, self._analyzer, moment)
+
+    async def _with_buckets(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        horizon: int,
+        moment: int,
+        deadline: Deadline,
+    ) -> SearchParameters:
+        """Return a search that knows how high the steps of its scores are.
+
+        They end at the best score of all hits, which is asked for first.
+        """
+        alone = msgspec.structs.replace(
+            parameters,
+            facets=(),
+            ranges=(),
+            sort=(),
+            distinct=None,
+            pins=(),
+            show=frozenset(),
+            marks=None,
+        )
+        outcome = await self._scatter(index, alone, horizon, moment, None, deadline, num_hits=1)
+        best = max([max(map(_best_score, [one for _, one in outcome.answers]), default=0.0), 0.0])
+        return msgspec.structs.replace(
+            parameters,
+            sort=tuple(
+                msgspec.structs.replace(key, bucket_height=bucket_height(best, key.num_buckets))
+                if key.num_buckets
+                else key
+                for key in parameters.sort
+            ),
+        )
 
     # --- steps 1-5
 
@@ -334,6 +418,7 @@ class Search:
         index: Index,
         parameters: SearchParameters,
         horizon: int,
+        moment: int,
         cursor: Cursor | None,
         deadline: Deadline,
         *,
@@ -344,6 +429,9 @@ class Search:
         """Ask the shards; afterwards every facet number in their answers has a text."""
         memory = self._memory(index)
         scored = UNRESTRICTED
+        is_boosted = parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
+        boosts = parameters.boosts if is_boosted else ()
+        factors = parameters.factors if is_boosted else ()
         if parameters.query:
             scored = await self._scored_query(index, memory, parameters, horizon, deadline)
         if (
@@ -353,11 +441,16 @@ class Search:
             or parameters.distinct is not None
         ):
             await self._check_fields(index, memory, parameters, horizon, deadline)
+        has_scores = scored.query is not None or bool(boosts or factors)
+        min_score = parameters.min_score if has_scores else None
         plan = plan_facets(
             parameters,
             memory.facets,
             horizon,
-            is_total=scored.query is None and not parameters.filters and not wants_all_buckets,
+            is_total=scored.query is None
+            and not parameters.filters
+            and min_score is None
+            and not wants_all_buckets,
             wants_all_buckets=wants_all_buckets,
         )
         is_inline = may_be_inline and num_hits <= INLINE_HITS_MAX and parameters.marks is None
@@ -379,6 +472,12 @@ class Search:
             wants_elements="elements" in parameters.show,
             timeout_ms=deadline.remaining_ms,
             ids=parameters.only_ids,
+            boosts=boosts,
+            moment=moment,
+            min_score=min_score,
+            factors=factors,
+            pins=parameters.pins,
+            has_pins_apart=not parameters.sort and num_hits > 0,
         )
         responses = await gather(
             self._cluster,
@@ -554,7 +653,7 @@ class Search:
         """Return the cursor of a request; its state is kept for a while."""
         cursor = Cursor.decode(text, index.revision, len(parameters.sort))
         if cursor.is_start:
-            return replace(cursor, horizon=self._leases.begin(index.number))
+            return replace(cursor, horizon=self._leases.begin(index.number), moment=now())
         cursor.check(search_hash(index.number, parameters))
         self._leases.go_on(index.number, cursor.horizon)
         return cursor
@@ -589,6 +688,7 @@ class Search:
                 index.configuration,
                 index.revision,
                 QueryDictionary(index.configuration, self._analyzer),
+                compile_rules(index.configuration.rules, self._analyzer, ACCEPTED),
                 StatisticsMemory(self._cluster),
                 FacetMemory(self._cluster),
                 {},
@@ -630,12 +730,30 @@ def _next_cursor(
     """Return where to go on: behind the last hit of a full page of a cursor's search."""
     if cursor is None or not hits or len(hits) < parameters.per_page:
         return None
-    last = hits[-1]
-    return Cursor(
-        cursor.revision,
-        cursor.horizon,
-        search_hash(index.number, parameters),
-        (last.shard, last.record),
-        (last.score, last.place),
-        last.sort_values,
-    ).encode()
+    cursor = replace(
+        cursor,
+        search=search_hash(index.number, parameters),
+        num_seen=cursor.num_seen + len(hits),
+    )
+    if others := [hit for hit in hits if hit.pin is None]:
+        last = others[-1]
+        cursor = replace(
+            cursor,
+            hit=(last.shard, last.record),
+            place=(last.score, last.place),
+            sort_values=last.sort_values,
+        )
+    return cursor.encode()
+
+
+def now() -> int:
+    """Return the moment of a search that begins: in seconds since 1970, in whole minutes.
+
+    Boosts by age and periods of rules see no more of the time, so that pages fit together.
+    """
+    return int(time.time()) // 60 * 60
+
+
+def _best_score(answer: SearchResponse) -> float:
+    """Return the score of a shard's best hit."""
+    return memoryview(answer.scores).cast("d")[0] if answer.scores else 0.0

@@ -302,7 +302,7 @@ def _whole_search(
 ) -> SearchParameters:
     """Return a search for all matching items, a page at a time, over one state of the index."""
     search = parse_search(
-        {**raw, "facet_fields": [], "cursor": cursor},
+        {**raw, "facet_fields": [], "boost": {}, "rules": [], "cursor": cursor},
         request.index.configuration,
         services.settings.limits,
     )

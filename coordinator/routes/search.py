@@ -30,6 +30,7 @@ from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.typed import without_zeros
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
+from coordinator.read.search import now
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -115,7 +116,10 @@ async def _remembered(
 ) -> SearchResult:
     """Return the result of a search from the cache, or keep it there."""
     index = request.index
-    asked = (request.query_string, request.body, request.caller.filter)
+    moment = 0
+    if parameters.depends_on_time or index.configuration.rules:
+        moment = now()
+    asked = (request.query_string, request.body, request.caller.filter, moment)
     with services.cluster.reading(index.number) as horizon:
         key = ResultKey(index.number, index.revision, horizon, asked)
         known = services.results.get(key) if parameters.cursor is None else None

@@ -32,6 +32,7 @@ import numpy as np
 import orjson
 
 from common import data_directory
+from common.analysis.analyzer import Analyzer
 from common.configuration import parse_configuration
 from common.deadline import Deadline
 from common.errors import (
@@ -54,6 +55,7 @@ from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.operations import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
 from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.curation import compile_rules
 from coordinator.settings import Settings
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.load_progress import LoadProgress
@@ -498,7 +500,8 @@ class Ingest:
         current = self._catalog.indexes.get(name)
         before = {} if current is None else current.document
         after = merged(before, document) if is_patch and isinstance(document, dict) else document
-        _, warnings = parse_configuration(after, self._limits)
+        configuration, warnings = parse_configuration(after, self._limits)
+        compile_rules(configuration.rules, Analyzer(), self._limits, "invalid_configuration")
         if not is_patch:
             warnings = [*warnings, *removals(before, after)]
         return ConfigurationPlan(after, warnings, changes(before, after))

@@ -238,24 +238,51 @@ class _MinorLevel:
 
 
 class _ScoreLevel:
-    """The score; one for all where there is no query."""
+    """The score, perhaps rounded down to steps; one for all where there is none."""
 
-    def __init__(self, matches: Matches, *, is_descending: bool) -> None:
+    def __init__(
+        self, matches: Matches, *, is_descending: bool, bucket_height: float = 0.0
+    ) -> None:
         self._matches = matches
         self._is_descending = is_descending
+        self._bucket_height = bucket_height
 
     def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
         scores = self._matches.scores
         if scores is None:
             return np.zeros(self._matches.count if positions is None else len(positions), np.uint64)
         chosen = scores if positions is None else scores[positions]
+        if self._bucket_height:
+            chosen = score_buckets(chosen, self._bucket_height)
         return ordered_keys(chosen, is_descending=self._is_descending)
 
     def bounds(self, value: Any) -> tuple[int, int]:
         if value is None or self._matches.scores is None:
             return 0, 1
         scores = np.array([float(value)])
+        if self._bucket_height:
+            scores = score_buckets(scores, self._bucket_height)
         key = int(ordered_keys(scores, is_descending=self._is_descending)[0])
+        return key, key + 1
+
+
+class _RandomLevel:
+    """A random order, the same for equal seeds."""
+
+    def __init__(self, places: NDArray[np.uint64], docs: NDArray[np.uint32], key: SortKey) -> None:
+        assert key.seed is not None, "a random order without a seed"
+        self._places = places
+        self._docs = docs
+        self._seed = key.seed
+        self._flip = np.uint64(MISSING_KEY if key.is_descending else 0)
+
+    def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
+        docs = self._docs if positions is None else self._docs[positions]
+        return random_numbers(self._places[docs], self._seed) ^ self._flip
+
+    def bounds(self, value: Any) -> tuple[int, int]:
+        place = np.array([value], np.uint64)
+        key = int(random_numbers(place, self._seed)[0] ^ self._flip)
         return key, key + 1
 
 
@@ -278,6 +305,21 @@ class _PlaceLevel:
         return key, key + 1
 
 
+def score_buckets(scores: NDArray[np.float64], height: float) -> NDArray[np.float64]:
+    """Return the step that each score is in, counted from 0."""
+    buckets: NDArray[np.float64] = np.floor(scores / height)
+    return buckets
+
+
+def random_numbers(places: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Return a number of 53 bits for each place: the finalizer of splitmix64."""
+    mixed = places + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & MISSING_KEY)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    numbers: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)
+    return numbers
+
+
 def _flipped(low: int, high: int) -> tuple[int, int]:
     """Return the bounds of the inverted keys of [low, high); low == high names a gap."""
     return MISSING_KEY - (high - 1), MISSING_KEY - low + 1
@@ -293,7 +335,7 @@ class Hits(NamedTuple):
     places: NDArray[np.uint64]
     records: NDArray[np.uint64]
     scores: NDArray[np.float64] | None
-    """None without a query."""
+    """None where nothing gives a score."""
 
     def take(self, chosen: NDArray[np.int64] | slice) -> Hits:
         """Return some of the hits."""
@@ -331,10 +373,10 @@ def select_hits(
         Hits, best first.
     """
     if not num_hits:
-        return _no_hits(has_query=request.query is not None)
-    if request.query is not None and not request.sort and request.after is None:
+        return _no_hits(has_scores=request.has_scores)
+    if request.has_scores and not request.sort and request.after is None:
         return _select_by_score(snapshot, matches, num_hits)
-    is_by_place = request.query is None and not request.sort and request.after is None
+    is_by_place = not request.has_scores and not request.sort and request.after is None
     if is_by_place and _are_places_consecutive(snapshot):
         return _select_by_place(snapshot, matches, num_hits, request.is_place_descending)
     order = _Order(snapshot, request, matches)
@@ -347,10 +389,10 @@ def select_hits(
                 parts.append(best)
                 ordinals.append(i)
     if not parts:
-        return _no_hits(has_query=request.query is not None)
+        return _no_hits(has_scores=request.has_scores)
     docs = [best.matches.docs[best.positions] for best in parts]
     scores = None
-    if request.query is not None:
+    if request.has_scores:
         scores = _joined(
             [
                 None if best.matches.scores is None else best.matches.scores[best.positions]
@@ -378,7 +420,7 @@ def _select_by_place(
             docs.append(found)
             num_missing -= len(found)
     if not docs:
-        return _no_hits(has_query=False)
+        return _no_hits(has_scores=False)
     return _hits(snapshot, ordinals, docs, None, slice(None))
 
 
@@ -386,7 +428,7 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
     """Return the hits with the greatest scores: the order of a search for words."""
     ordinals = [i for i, part in enumerate(matches) if part.count]
     if not ordinals:
-        return _no_hits(has_query=True)
+        return _no_hits(has_scores=True)
     docs = [matches[i].docs for i in ordinals]
     scores = _joined([matches[i].scores for i in ordinals])
     if len(ordinals) == 1 and len(scores) <= _INSERTION_MAX:
@@ -441,6 +483,8 @@ def column_of(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -
 
 def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]:
     """Return the value of each hit for a sort key; empty for the score, which is sent anyway."""
+    if key.seed is not None:
+        return tuple(random_numbers(hits.places, key.seed).tolist())
     if key.field is None:
         return ()
     values: list[Any] = [None] * len(hits.docs)
@@ -465,17 +509,18 @@ class _Order:
     ) -> None:
         self._snapshot = snapshot
         self._request = request
-        self._has_query = request.query is not None
+        self._has_scores = request.has_scores
         self._columns: dict[tuple[int, int], SortColumn] = {}
         self._has_minors: list[bool] = []
         for k, key in enumerate(request.sort):
             # A cursor's value may have one where no document of this shard has.
             has_minors = (
-                request.after is not None
+                key.field is not None
+                and request.after is not None
                 and type(request.after[k]) is int
                 and split_number(request.after[k])[1] != 0
             )
-            field = None if key.field is None else snapshot.registry.number(key.field)
+            field = _field_of(snapshot, key)
             for i, part in enumerate(matches):
                 if field is not None and part.count:
                     column = column_of(snapshot, snapshot.views[i], field, key)
@@ -488,7 +533,7 @@ class _Order:
         request = self._request
         is_in_order = False
         if request.after is None:
-            if not request.sort and not self._has_query:
+            if not request.sort and not self._has_scores:
                 matches = self._first_by_place(matches, k)
             else:
                 matches, is_in_order = self._first_by_walk(ordinal, matches, k)
@@ -502,25 +547,30 @@ class _Order:
     def _levels(self, ordinal: int, matches: Matches) -> list[Level]:
         request = self._request
         docs = matches.docs
+        places = matches.view.segment["docs.place"]
         levels: list[Level] = []
         for k, key in enumerate(request.sort):
-            if key.field is None:
-                levels.append(_ScoreLevel(matches, is_descending=key.is_descending))
+            if key.seed is not None:
+                levels.append(_RandomLevel(places, docs, key))
+            elif key.field is None:
+                height = key.bucket_height
+                levels.append(
+                    _ScoreLevel(matches, is_descending=key.is_descending, bucket_height=height)
+                )
             elif (k, ordinal) in self._columns:
                 column = self._columns[k, ordinal]
                 levels.append(_FieldLevel(column, docs, key))
                 if self._has_minors[k]:
                     levels.append(_MinorLevel(column, docs, key))
-        if self._has_query:
+        if self._has_scores:
             levels.append(_ScoreLevel(matches, is_descending=True))
-        places = matches.view.segment["docs.place"]
         is_descending = self._is_place_descending
         levels.append(_PlaceLevel(places, docs, is_descending=is_descending))
         return levels
 
     @property
     def _is_place_descending(self) -> bool:
-        return self._request.is_place_descending and not self._request.sort and not self._has_query
+        return self._request.is_place_descending and not self._request.sort and not self._has_scores
 
     def _first_by_place(self, matches: Matches, k: int) -> Matches:
         """Return at least the best k if only the place counts: the first, or last, documents."""
@@ -602,7 +652,7 @@ class _Order:
         fields = iter(
             value
             for value, key in zip(after, self._request.sort, strict=False)
-            if key.field is not None and self._snapshot.registry.number(key.field) is not None
+            if _field_of(self._snapshot, key) is not None
         )
         for level in levels:
             if isinstance(level, _FieldLevel):
@@ -612,6 +662,11 @@ class _Order:
             else:
                 values.append(score if isinstance(level, _ScoreLevel) else place)
         return values
+
+
+def _field_of(snapshot: Snapshot, key: SortKey) -> int | None:
+    """Return the number of the field that a key compares, if there is one."""
+    return None if key.field is None else snapshot.registry.number(key.field)
 
 
 def _are_places_ascending(view: SegmentView) -> bool:
@@ -744,19 +799,29 @@ def _hits(
         chosen = docs[0][ranking]
         views = np.full(len(chosen), ordinals[0])
         places, records = segment["docs.place"][chosen], segment["docs.record"][chosen]
-    else:
-        views = np.repeat(ordinals, [len(part) for part in docs])[ranking]
-        chosen = np.concatenate(docs)[ranking]
-        places, records = np.empty((2, len(chosen)), np.uint64)
-        for ordinal in ordinals:
-            at = np.flatnonzero(views == ordinal)
-            segment = snapshot.views[ordinal].segment
-            places[at] = segment["docs.place"][chosen[at]]
-            records[at] = segment["docs.record"][chosen[at]]
-    return Hits(views, chosen, places, records, None if scores is None else scores[ranking])
+        return Hits(views, chosen, places, records, None if scores is None else scores[ranking])
+    views = np.repeat(ordinals, [len(part) for part in docs])[ranking]
+    ranked_scores = None if scores is None else scores[ranking]
+    return hits_of(snapshot, views, np.concatenate(docs)[ranking], ranked_scores)
 
 
-def _no_hits(*, has_query: bool) -> Hits:
+def hits_of(
+    snapshot: Snapshot,
+    views: NDArray[np.int64],
+    docs: NDArray[np.uint32],
+    scores: NDArray[np.float64] | None,
+) -> Hits:
+    """Return documents of several segments as hits, in the order given."""
+    places, records = np.empty((2, len(docs)), np.uint64)
+    for ordinal in np.unique(views).tolist():
+        at = np.flatnonzero(views == ordinal)
+        segment = snapshot.views[ordinal].segment
+        places[at] = segment["docs.place"][docs[at]]
+        records[at] = segment["docs.record"][docs[at]]
+    return Hits(views, docs, places, records, scores)
+
+
+def _no_hits(*, has_scores: bool) -> Hits:
     empty = np.zeros(0, np.uint64)
-    scores = np.zeros(0) if has_query else None
+    scores = np.zeros(0) if has_scores else None
     return Hits(np.zeros(0, np.int64), np.zeros(0, np.uint32), empty, empty, scores)

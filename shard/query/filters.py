@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import numpy as np
 
+from common.placement import hash_id
 from common.query import (
     AllOf,
     And,
@@ -43,6 +44,7 @@ from common.query import (
     GeoBox,
     GeoPolygon,
     GeoRadius,
+    Ids,
     IsEmpty,
     IsNull,
     Not,
@@ -65,6 +67,7 @@ from shard.segment.doc_sets import (
     list_docs,
 )
 from shard.segment.elements import element_segment
+from shard.segment.external_ids import find_live, is_item_of
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import NumberColumn, number_column
@@ -112,10 +115,40 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return _rows(snapshot, view, path, (Aspect.NULL,))
         case IsEmpty(field=path):
             return _rows(snapshot, view, path, (Aspect.EMPTY_TEXT, Aspect.EMPTY))
+        case Ids(ids=ids):
+            return bitset_of(docs_with_ids(snapshot, view, ids)[1], view.segment.num_docs)
         case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
             return _resolve_leaf(snapshot, view, condition)
         case _:
             assert_never(condition)
+
+
+def docs_with_ids(
+    snapshot: Snapshot, view: SegmentView, ids: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Return the live documents of a segment that have one of some ids.
+
+    Args:
+        snapshot: what is searched.
+        view: one of its segments.
+        ids: in their canonical form, each once.
+
+    Returns:
+        Position in `ids` and document ordinal of each, both by document.
+    """
+    hashes = np.array([hash_id(one.encode()) for one in ids], np.uint64)
+    positions, docs = find_live(view.segment, view.live_mask, hashes)
+    documents = snapshot.read_documents(view.segment["docs.record"][docs])
+    is_found = np.array(
+        [
+            is_item_of(document, ids[position].encode())
+            for document, position in zip(documents, positions.tolist(), strict=True)
+        ],
+        np.bool_,
+    )
+    positions, docs = positions[is_found], docs[is_found]
+    order = np.argsort(docs)
+    return positions[order], docs[order]
 
 
 def fold_key(text: str) -> str:
@@ -140,7 +173,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
         case Same(condition=inner):
             elements = element_view(snapshot, view.segment, condition.field)
             return elements is not None and is_slow(snapshot, elements.view, inner)
-        case Exists() | IsNull() | IsEmpty() | NumElements():
+        case Exists() | IsNull() | IsEmpty() | NumElements() | Ids():
             return False
         case GeoRadius() | GeoBox() | GeoPolygon():
             return False

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from common.protocol.messages import (
     FieldStatistics,
     GetRequest,
     GetResponse,
+    Pin,
     RangeRequest,
     SearchRequest,
     SearchResponse,
@@ -52,11 +53,14 @@ from common.values import ValueKind
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.range_counts import count_ranges
-from shard.collect.top_k import Hits, select_hits, sort_values
-from shard.query import filters
+from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
+from shard.query import boosting, filters
+from shard.query.boosting import boosted, explain_boosts
 from shard.query.explanation import explain_score
 from shard.query.filter_matches import match_filters, narrow, resolve_groups
 from shard.query.matches import Matches, both, leave_out_each
+from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
+from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_search import match_text
@@ -93,10 +97,23 @@ class _Matched(NamedTuple):
     """Those among which the best are; with scores, if there is a query."""
     without: Mapping[str, list[Matches]]
     """By facet: what passes everything but the facet's own clauses."""
+    pinned: list[_Pinned]
+    """The pinned hits, if they are wanted apart."""
 
     def for_counting(self, field: str, leaves_out_own: bool) -> list[Matches]:
         """Return the matches that a facet, or range, counts within."""
         return self.without.get(field, self.hits) if leaves_out_own else self.hits
+
+
+class _Pinned(NamedTuple):
+    """The pinned hits of one segment."""
+
+    view: int
+    pins: PinnedDocs
+    scores: NDArray[np.float64] | None
+
+
+NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
 # --- search -------------------------------------------------------------------------------------
@@ -119,6 +136,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     )
     counted = time.perf_counter_ns()
     hits = _select(snapshot, request, found.ranked)
+    pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()
     return SearchResponse(
         total=total,
@@ -142,6 +160,8 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
         if request.wants_elements
         else (),
+        pinned=pinned,
+        pin_numbers=pin_numbers,
     )
 
 
@@ -168,6 +188,10 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         for view in snapshot.views:
             if field is not None and needs_column(snapshot, view, field):
                 return True
+    if any(
+        boosting.is_slow(snapshot, view, one) for one in request.boosts for view in snapshot.views
+    ):
+        return True
     for clause in request.filters:
         for view in snapshot.views:
             if filters.is_slow(snapshot, view, clause.filter):
@@ -212,49 +236,103 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Matched:
     hits: list[Matches] = []
     ranked: list[Matches] = []
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
-    for view in snapshot.views:
+    pinned: list[_Pinned] = []
+    for ordinal, view in enumerate(snapshot.views):
+        pins = NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
         if prepared is None:
-            matches, others = match_filters(snapshot, view, plan.common, plan.groups)
-            best = matches
+            matches, best, others, pins = _match_no_query(snapshot, view, request, plan, pins)
         else:
-            base = narrow(snapshot, view, view.live_mask, plan.common)
-            groups = resolve_groups(snapshot, view, plan.groups)
-            matches, best, others = _match_query(view, request, prepared, base, groups)
+            matches, best, others, pins = _match_query(
+                snapshot, view, request, prepared, plan, pins
+            )
+        if len(pins.docs) and request.has_pins_apart:
+            pinned.append(_Pinned(ordinal, pins, scores_of(best, pins.docs)))
+            best = without_docs(best, pins.docs)
         hits.append(matches)
         ranked.append(best)
         for facet, part in others.items():
             without[facet].append(part)
-    return _Matched(hits, ranked, without)
+    return _Matched(hits, ranked, without, pinned)
+
+
+_MatchedView: TypeAlias = tuple[Matches, Matches, dict[str, Matches], PinnedDocs]
+"""All matches; those that can be among the best, with scores if there are any; by facet those
+without its own clauses; the pinned documents that pass all filters."""
+
+
+def _match_no_query(
+    snapshot: Snapshot, view: SegmentView, request: SearchRequest, plan: _Plan, pins: PinnedDocs
+) -> _MatchedView:
+    """Match what passes the filters, and reaches the threshold where boosts give scores."""
+    matches, others = match_filters(snapshot, view, plan.common, plan.groups)
+    if len(pins.docs):
+        pins = pins.among(matches.words)
+    if not request.is_boosted or not (request.num_hits or request.min_score is not None):
+        return matches, matches, others, pins
+    best = boosted(snapshot, matches, request)
+    if request.min_score is None:
+        return matches, best, others, pins
+    reaching = {}
+    for facet, part in others.items():
+        kept = _at_least(boosted(snapshot, part, request), request.min_score)
+        reaching[facet] = united(kept, pins.docs)
+    matches = united(_at_least(best, request.min_score), pins.docs)
+    return matches, matches, reaching, pins
 
 
 def _match_query(
+    snapshot: Snapshot,
     view: SegmentView,
     request: SearchRequest,
     prepared: PreparedQuery,
-    base: NDArray[np.uint64] | None,
-    groups: Mapping[str, NDArray[np.uint64]],
-) -> tuple[Matches, Matches, dict[str, Matches]]:
+    plan: _Plan,
+    pins: PinnedDocs,
+) -> _MatchedView:
     """Match the query among the documents that pass the filters.
-
-    Returns:
-        All matches; those that can be among the best, with scores; by facet those without its own
-        clauses.
 
     Facets that leave out their own clauses need the query's matches among more documents. Those
     are matched a second time: without exact scores, which are what costs.
     """
+    base = narrow(snapshot, view, view.live_mask, plan.common)
+    groups = resolve_groups(snapshot, view, plan.groups)
     needs_all_scores = (
-        request.sort or request.after or request.distinct or request.wants_explanation
+        request.sort
+        or request.after
+        or request.distinct
+        or request.wants_explanation
+        or request.is_boosted
+        or (request.pins and request.num_hits)
+        or request.min_score is not None
     )
     allowed = base
     for words in groups.values():
         allowed = both(allowed, words)
     num_ranked = None if needs_all_scores else request.num_hits
-    match = match_text(view, prepared, allowed, num_ranked)
+    found, ranked = match_text(view, prepared, allowed, num_ranked)
+    if request.is_boosted:
+        ranked = boosted(snapshot, ranked, request)
+    if request.min_score is not None:
+        found = ranked = _at_least(ranked, request.min_score)
+    if request.pins:
+        wider_pins, pins = pins.among(base), pins.among(allowed)
+        found, ranked = united(found, pins.docs), united(ranked, pins.docs)
     if not groups:
-        return match.found, match.ranked, {}
-    wider = match_text(view, prepared, base, 0)
-    return match.found, match.ranked, leave_out_each(view, wider.found.docs, groups)
+        return found, ranked, {}, pins
+    if request.min_score is None:
+        wider = match_text(view, prepared, base, 0).found
+    else:
+        scored = match_text(view, prepared, base, None).ranked
+        wider = _at_least(boosted(snapshot, scored, request), request.min_score)
+    if request.pins:
+        wider = united(wider, wider_pins.docs)
+    return found, ranked, leave_out_each(view, wider.docs, groups), pins
+
+
+def _at_least(matches: Matches, min_score: float) -> Matches:
+    """Return the matches whose score reaches a threshold."""
+    assert matches.scores is not None, "a threshold without scores"
+    is_kept = matches.scores >= min_score
+    return Matches(matches.view, docs=matches.docs[is_kept], scores=matches.scores[is_kept])
 
 
 def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) -> Hits:
@@ -289,15 +367,86 @@ def _first_per_value(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> 
     return hits.take(np.array(kept, np.int64))
 
 
-def _explain(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> tuple[Any, ...]:
-    """Return the parts of each hit's score, if they were asked for."""
-    if not request.wants_explanation or request.query is None:
-        return ()
-    prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
-    return tuple(
-        explain_score(snapshot.views[view], prepared, doc)
-        for view, doc in zip(hits.views.tolist(), hits.docs.tolist(), strict=True)
+def _pinned_answer(
+    snapshot: Snapshot, request: SearchRequest, pinned: Sequence[_Pinned]
+) -> tuple[SearchResponse | None, tuple[int, ...]]:
+    """Return the pinned hits in the order of their numbers, and the numbers."""
+    if not pinned:
+        return None, ()
+    views = np.concatenate([np.full(len(part.pins.docs), part.view) for part in pinned])
+    docs = np.concatenate([part.pins.docs for part in pinned])
+    numbers = np.concatenate([part.pins.numbers for part in pinned])
+    scores = None
+    if request.has_scores:
+        scores = np.concatenate(
+            [np.zeros(len(part.pins.docs)) if part.scores is None else part.scores
+             for part in pinned]
+        )  # fmt: skip
+    hits = hits_of(snapshot, views, docs, scores).take(np.argsort(numbers))
+    ordered = tuple(np.sort(numbers).tolist())
+    explanations = _explain(snapshot, request, hits, [request.pins[one] for one in ordered])
+    return _answer_of(snapshot, request, hits, explanations), ordered
+
+
+def _answer_of(
+    snapshot: Snapshot, request: SearchRequest, hits: Hits, explanations: tuple[Any, ...]
+) -> SearchResponse:
+    """Return an answer that has nothing but hits."""
+    return SearchResponse(
+        total=len(hits.docs),
+        places=hits.places.tobytes(),
+        scores=b"" if hits.scores is None else hits.scores.tobytes(),
+        records=hits.records.tobytes(),
+        sort_values=tuple([sort_values(snapshot, hits, key) for key in request.sort]),
+        documents=tuple(snapshot.read_documents(hits.records)) if request.num_documents else (),
+        facets=(),
+        ranges=(),
+        explanations=explanations,
+        timings_us=(0, 0, 0),
+        elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
+        if request.wants_elements
+        else (),
     )
+
+
+def _explain(
+    snapshot: Snapshot, request: SearchRequest, hits: Hits, pins: Sequence[Pin] = ()
+) -> tuple[Any, ...]:
+    """Return the parts of each hit's score, if they were asked for.
+
+    Args:
+        snapshot: what was searched.
+        request: the search.
+        hits: of it.
+        pins: what pins each of them; empty if nothing does.
+    """
+    if not request.wants_explanation or not (request.has_scores or pins):
+        return ()
+    prepared = None
+    if request.query is not None:
+        prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
+    explanations = []
+    for i, (ordinal, doc) in enumerate(zip(hits.views.tolist(), hits.docs.tolist(), strict=True)):
+        view = snapshot.views[ordinal]
+        explanation: dict[str, Any] = {"score": 0.0, "parts": []}
+        # A pinned item that the query does not match scores 0.
+        if hits.scores is not None and hits.scores[i] > 0:
+            of_words = None if prepared is None else explain_score(view, prepared, doc)
+            if of_words is not None:
+                explanation = of_words
+            if request.is_boosted:
+                explanation = explain_boosts(snapshot, view, doc, request, of_words)
+        if pins:
+            explanation["parts"].append(
+                {
+                    "kind": "pin",
+                    "score": 0.0,
+                    "rule": pins[i].rule,
+                    "position": pins[i].position,
+                }
+            )
+        explanations.append(explanation)
+    return tuple(explanations)
 
 
 def _languages(snapshot: Snapshot) -> Languages:

@@ -407,8 +407,7 @@ class SortColumn:
             doubles: list[float] = self._numbers[docs].astype(np.float64).tolist()
             return [None if one == missing or one != one else one for one in doubles]
         keys = self.keys(docs, is_descending=False, is_missing_first=False)
-        bits = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)
-        doubles = bits.view(np.float64).tolist()
+        doubles = plain_doubles(keys).tolist()
         if self.minor_keys is None and int(keys.max(initial=0)) < EMPTY_TEXT_KEY:
             return doubles
         minors = [0] * len(docs) if self.minor_keys is None else self.minor_keys[docs].tolist()
@@ -479,6 +478,12 @@ class SortColumn:
         permutation = Permutation(packed.astype(np.uint32), is_first)
         num_bytes = permutation.docs.nbytes + is_first.nbytes
         COLUMN_MEMO.put(self._permutation_key, permutation, num_bytes, self)
+
+
+def plain_doubles(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the doubles of ascending keys; of no meaning for keys that are no number's."""
+    bits: NDArray[np.uint64] = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)
+    return bits.view(np.float64)
 
 
 def plain_number(double: float, residual: int) -> int | float:

@@ -119,6 +119,15 @@ conditions = wanted_values | st.one_of(
 )  # fmt: skip
 
 
+boosts = st.dictionaries(
+    st.sampled_from(["f", "g", "o.b"]),
+    st.sampled_from(
+        [{"linear": 2}, {"log": 0.5}, {"saturation": 2, "weight": 3}, {"decay": 2, "origin": 1}]
+    ),
+    max_size=2,
+)
+
+
 @st.composite
 def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
     filterable = st.sampled_from([*facets, "f", "g"])
@@ -136,6 +145,7 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
                 "match": st.sampled_from(["all", "any", "last", "50%", "75%"]),
                 "prefix": st.sampled_from(["last", "none", "all"]),
                 "typo": st.sampled_from(["auto", 0, 1, 2]),
+                "boost": boosts,
             },
         )
     )

@@ -17,6 +17,7 @@ from common.query import (
     Contains,
     Exists,
     Filter,
+    Ids,
     IsEmpty,
     IsNull,
     Not,
@@ -98,6 +99,8 @@ def passes(item: Item, condition: Filter) -> bool:
                 (lower is None or above(value, lower)) and (upper is None or below(value, upper))
                 for value in values
             )
+        case Ids(ids=ids):
+            return str(item.get("id")) in ids
         case Exists(field=path):
             found = leaves(item, path)
             inside = any(leaves(item, inner) for inner in PATHS if inner.startswith(path + "."))

@@ -1,0 +1,188 @@
+"""Boosts: numbers and dates of items that change their scores; parsed once, for all who name them.
+
+    {"popularity": {"log": 0.3},                     × 1 + 0.3 · ln(1 + popularity)
+     "in_stock":   {"linear": 1},                    × 1 + 1 · in_stock (true is 1)
+     "reviews":    {"saturation": 50, "weight": 2},  × 1 + 2 · reviews / (reviews + 50)
+     "released":   {"decay": "180d"},                × 1 + 0.5 ^ (age / 180 days)
+     "year":       {"reciprocal": 5, "origin": 2020}} × 1 + 1 / (1 + |year - 2020| / 5)
+
+Each boost is a factor of the score, so it says the same for rare words and for common ones. An item
+without a value has the factor 1; negative numbers count as 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from msgspec import Struct
+
+WEIGHT_MAX: Final = 1_000.0
+SCALE_MAX: Final = 1e15
+"""Of distances and durations: 30 million years in seconds."""
+FUNCTIONS: Final = ("log", "linear", "saturation", "decay", "reciprocal")
+_BY_DISTANCE: Final = frozenset(("decay", "reciprocal"))
+_UNITS: Final = {
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3_600.0,
+    "d": 86_400.0,
+    "w": 7 * 86_400.0,
+    "y": 365.25 * 86_400.0,
+}
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(s|min|h|d|w|y)", re.ASCII)
+MILLISECONDS_MIN: Final = 1e11
+"""Numbers from here on are moments in milliseconds, smaller ones in seconds (up to the year 5138).
+"""
+
+Report: TypeAlias = Callable[[str, str], None]
+"""Takes the path within the value, and what would be valid."""
+
+
+class Boost(Struct, frozen=True, array_like=True):
+    """How one field changes the score."""
+
+    field: str
+    function: str
+    """Of `FUNCTIONS`."""
+    weight: float
+    scale: float = 1.0
+    """Where saturation reaches one half; half-life of decay; where reciprocal reaches one half."""
+    origin: float | None = None
+    """What distances are counted from; None: the moment of the search, from which only ages count.
+    """
+    is_time: bool = False
+    """Whether distances are seconds between moments; else differences of numbers."""
+
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether the same item has another factor later."""
+        return self.is_time and self.origin is None
+
+
+def moment_of(text: str) -> float | None:
+    """Return an ISO date, with or without a time, as seconds since 1970; None if it is none.
+
+    A year, or a year and a month, is its beginning; what names no zone is UTC.
+    """
+    if len(text) == 4:
+        text += "-01-01"
+    elif len(text) == 7:
+        text += "-01"
+    if len(text) < 8 or not text.isascii():
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def parse_duration(value: Any) -> float | None:
+    """Return the seconds of a duration such as "180d", or None if it is none."""
+    matched = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if matched is None:
+        return None
+    seconds = float(matched[1]) * _UNITS[matched[2]]
+    return seconds if 0 < seconds <= SCALE_MAX else None
+
+
+def parse_boosts(
+    value: Any, check_field: Callable[[str, str], bool], report: Report
+) -> tuple[Boost, ...]:
+    """Parse boosts by field.
+
+    Args:
+        value: an object; its size is the caller's to bound.
+        check_field: takes the path of a mistake and a name; whether it can be a field's.
+        report: is called for each mistake.
+    """
+    boosts = []
+    for name, options in value.items():
+        path = f".{name[:100]}"
+        if check_field(path, name):
+            boost = _parse_boost(name, options, path, report)
+            if boost is not None:
+                boosts.append(boost)
+    return tuple(boosts)
+
+
+def _parse_boost(name: str, options: Any, path: str, report: Report) -> Boost | None:
+    functions = [one for one in FUNCTIONS if isinstance(options, dict) and one in options]
+    if len(functions) != 1:
+        report(
+            path,
+            "must be an object with one of log, linear, saturation, decay and reciprocal, for "
+            'example {"log": 0.3}, {"saturation": 50, "weight": 2} or {"decay": "180d"}',
+        )
+        return None
+    (function,) = functions
+    known = {function}
+    known |= {"weight"} if function not in ("log", "linear") else set()
+    known |= {"origin"} if function in _BY_DISTANCE else set()
+    for other in options:
+        if other not in known:
+            listed = ", ".join(sorted(known))
+            report(f"{path}.{other[:100]}", f"is unknown beside {function}; known are {listed}")
+            return None
+    weight = options[function] if "weight" not in known else options.get("weight", 1.0)
+    if not _is_number(weight) or not 0 < weight <= WEIGHT_MAX:
+        of = function if "weight" not in known else "weight"
+        report(f"{path}.{of}", f"must be a number above 0, up to {WEIGHT_MAX:g}")
+        return None
+    if "weight" not in known:
+        return Boost(name, function, float(weight))
+    return _parse_scale(name, function, float(weight), options, path, report)
+
+
+def _parse_scale(
+    name: str, function: str, weight: float, options: dict[str, Any], path: str, report: Report
+) -> Boost | None:
+    scale, origin = options[function], options.get("origin")
+    seconds = parse_duration(scale)
+    if seconds is not None and function in _BY_DISTANCE:
+        moment = moment_of(origin) if isinstance(origin, str) else None
+        if origin is not None and moment is None:
+            report(f"{path}.origin", 'must be an ISO date such as "2026-01-31"; absent: now')
+            return None
+        return Boost(name, function, weight, seconds, moment, is_time=True)
+    if not _is_number(scale) or not 0 < scale <= SCALE_MAX:
+        durations = ', or a duration such as "180d" (s, min, h, d, w, y)'
+        report(
+            f"{path}.{function}",
+            f"must be a number above 0{durations if function in _BY_DISTANCE else ''}",
+        )
+        return None
+    if function in _BY_DISTANCE and not (_is_number(origin) and abs(origin) <= SCALE_MAX):
+        report(f"{path}.origin", f"must be the number from which {function} counts distances")
+        return None
+    return Boost(name, function, weight, float(scale), None if origin is None else float(origin))
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return type(value) in (int, float)
+
+
+def written(boosts: Iterable[Boost]) -> dict[str, Any]:
+    """Return boosts as an object that parses to them."""
+    document: dict[str, Any] = {}
+    for boost in boosts:
+        if boost.function in ("log", "linear"):
+            document[boost.field] = {boost.function: boost.weight}
+            continue
+        options: dict[str, Any] = {
+            boost.function: f"{boost.scale:.9f}".rstrip("0").rstrip(".") + "s"
+            if boost.is_time
+            else boost.scale,
+            "weight": boost.weight,
+        }
+        if boost.origin is not None:
+            options["origin"] = (
+                datetime.fromtimestamp(boost.origin, UTC).isoformat()
+                if boost.is_time
+                else boost.origin
+            )
+        document[boost.field] = options
+    return document

@@ -1,0 +1,161 @@
+"""Curation: the rules that hold for one search, and what they make of it (pure).
+
+    rules ─▶ compiled once (filters parsed, words folded) ─▶ those whose conditions hold now
+          ─▶ pins, filters and factors of the search
+
+Rules are read in their order; of two that pin an item, the first one counts, and an item that any
+of them hides is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from common.analysis.analyzer import Analyzer
+from common.errors import InvalidRequest
+from common.limits import Limits
+from common.protocol.messages import FilterClause, Pin, RuleFactor
+from common.query import AllOf, And, AnyOf, Filter, Ids, Not
+from common.rules import Rule
+from coordinator.parameters.filter_parser import parse_filter
+from coordinator.parameters.typed import SearchParameters
+
+ACCEPTED: Final = Limits(
+    filter_expression_chars_max=1 << 30, filter_depth_max=100, filter_conditions_max=1 << 30
+)
+"""Limits of filters that were accepted before, perhaps under other limits than those of now."""
+WORDS_MAX: Final = 256
+"""Of a query, as far as rules look at it."""
+
+
+class CompiledRule(NamedTuple):
+    """A rule ready for use."""
+
+    rule: Rule
+    words: tuple[str, ...] | None
+    """Folded words of its query; None: whatever the query is."""
+    filter: Filter | None
+    factors: tuple[RuleFactor, ...]
+
+
+def compile_rules(
+    rules: Sequence[Rule], analyzer: Analyzer, limits: Limits, code: str = "invalid_rules"
+) -> tuple[CompiledRule, ...]:
+    """Parse the filters and fold the words of rules.
+
+    Args:
+        rules: of a configuration or a request.
+        analyzer: folds the words.
+        limits: of the filters.
+        code: of the error.
+
+    Raises:
+        InvalidRequest: a filter is wrong; `param` names the rule.
+    """
+    compiled = []
+    for i, rule in enumerate(rules):
+        try:
+            compiled.append(_compile(rule, analyzer, limits))
+        except InvalidRequest as error:
+            raise InvalidRequest(
+                f"rules[{i}] has a filter that is wrong: {error.message}",
+                code=code,
+                param=f"rules[{i}]",
+                details=error.details,
+            ) from None
+    return tuple(compiled)
+
+
+def _compile(rule: Rule, analyzer: Analyzer, limits: Limits) -> CompiledRule:
+    words = None
+    if rule.query is not None:
+        words = tuple(token.text for token in analyzer.tokenize(rule.query))
+    return CompiledRule(
+        rule,
+        words,
+        None if rule.filter is None else parse_filter(rule.filter, limits),
+        tuple(
+            RuleFactor(parse_filter(one.filter, limits), one.factor, rule.name)
+            for one in rule.factors
+        ),
+    )
+
+
+def curated(
+    parameters: SearchParameters,
+    rules: Sequence[CompiledRule],
+    analyzer: Analyzer,
+    moment: int,
+) -> tuple[SearchParameters, list[str]]:
+    """Return a search as the rules that hold for it want it, and their names.
+
+    Args:
+        parameters: of the search.
+        rules: of its index, or of its request.
+        analyzer: folds the query.
+        moment: now, in seconds since 1970.
+    """
+    if not rules:
+        return parameters, []
+    words = tuple(token.text for token in analyzer.tokenize(parameters.query)[:WORDS_MAX])
+    chosen: dict[str, set[str]] = {}
+    for clause in parameters.filters:
+        _add_chosen(clause.filter, chosen)
+    holding = [one for one in rules if _holds(one, words, chosen, moment)]
+    if not holding:
+        return parameters, []
+    pins: dict[str, Pin] = {}
+    hidden: dict[str, None] = {}
+    filters: list[FilterClause] = []
+    factors: list[RuleFactor] = []
+    for one in holding:
+        hidden.update(dict.fromkeys(one.rule.hidden))
+        factors += one.factors
+        if one.filter is not None:
+            filters.append(FilterClause(one.filter))
+        for pin in one.rule.pins:
+            pins.setdefault(pin.id, Pin(pin.id, pin.position, one.rule.name))
+    if hidden:
+        filters.append(FilterClause(Not(Ids(tuple(hidden)))))
+    changed = msgspec.structs.replace(
+        parameters,
+        filters=(*parameters.filters, *filters),
+        factors=tuple(factors),
+        pins=tuple(sorted(pins.values(), key=lambda pin: pin.position)),
+    )
+    return changed, [one.rule.name for one in holding]
+
+
+def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:
+    """Add the values that a filter asks for, by field."""
+    match condition:
+        case And(children):
+            for child in children:
+                _add_chosen(child, chosen)
+        case AnyOf(field, values) | AllOf(field, values):
+            chosen.setdefault(field, set()).update(values)
+        case _:
+            pass
+
+
+def _holds(
+    compiled: CompiledRule, words: tuple[str, ...], chosen: dict[str, set[str]], moment: int
+) -> bool:
+    """Return whether the conditions of a rule hold."""
+    rule = compiled.rule
+    if rule.begins is not None and moment < rule.begins:
+        return False
+    if rule.ends is not None and moment >= rule.ends:
+        return False
+    if not all(chosen.get(name, set()).issuperset(keys) for name, keys in rule.filters):
+        return False
+    wanted = compiled.words
+    if wanted is None:
+        return True
+    if rule.is_whole_query:
+        return words == wanted
+    width = len(wanted)
+    return any(words[at : at + width] == wanted for at in range(len(words) - width + 1))

@@ -1,0 +1,242 @@
+"""Boosting: factors of scores from numbers and dates of the items (see common/boosts.py).
+
+    value of the field ─▶ function ─▶ factor, a multiple of 2^-20 ─▶ score × factor, a multiple of
+                                                                     2^-32
+
+The result has equal bits on every shard and machine: logarithm and power are made of additions,
+multiplications and divisions of doubles, each rounded as IEEE 754 says, in one order (numpy's and
+the C library's own differ in the last bit between processors).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from common.boosts import MILLISECONDS_MIN, Boost, moment_of
+from shard.caches.lru_cache import COLUMN_MEMO
+from shard.query import filters
+from shard.query.bm25f import SCORE_UNIT
+from shard.query.matches import Matches
+from shard.segment.sort_columns import (
+    EMPTY_TEXT_KEY,
+    FALSE_KEY,
+    MISSING_KEY,
+    SortColumn,
+    TextColumn,
+    needs_column,
+    plain_doubles,
+    sort_column,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import RuleFactor, SearchRequest
+    from shard.segment.snapshot import SegmentView, Snapshot
+
+_FACTOR_UNIT: Final = 2.0**20
+FACTOR_MAX: Final = 1e6
+_LN_2: Final = 0.6931471805599453
+_SERIES_TERMS: Final = 9
+"""Of the logarithm: the rest is below 2^-50."""
+_POWER_TERMS: Final = 16
+_HALF_LIVES_MAX: Final = 64.0
+_TEXTS_FAST_MAX: Final = 4_096
+"""Dates that are read within a search; more are read beside the event loop."""
+_BASE_SCORE: Final = 1.0
+"""Of every item where the search has no words."""
+
+
+def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Matches:
+    """Return matches with their scores times all factors of a search.
+
+    Args:
+        snapshot: what was searched.
+        matches: with exact scores, or without any: then every score is 1.
+        request: the search.
+    """
+    docs = matches.docs
+    scores = matches.scores
+    if scores is None:
+        scores = np.full(len(docs), _BASE_SCORE)
+    for boost in request.boosts:
+        scores = raised(scores, factors(snapshot, matches.view, boost, docs, request.moment))
+    for rule in request.factors:
+        scores = raised(scores, _rule_factors(snapshot, matches.view, rule, docs))
+    return Matches(matches.view, docs=docs, scores=scores)
+
+
+def _rule_factors(
+    snapshot: Snapshot, view: SegmentView, rule: RuleFactor, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the factor of a rule for some documents; 1 for those that do not pass its filter."""
+    words = filters.resolve(snapshot, view, rule.filter)
+    is_passing = words[docs >> np.uint32(6)] >> (docs & np.uint32(63)).astype(np.uint64)
+    return np.where(is_passing & np.uint64(1), rule.factor, 1.0)
+
+
+def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return scores times factors, rounded to units of scores."""
+    units: NDArray[np.float64] = np.rint(scores * SCORE_UNIT * by)
+    return units / SCORE_UNIT
+
+
+def explain_boosts(
+    snapshot: Snapshot,
+    view: SegmentView,
+    doc: int,
+    request: SearchRequest,
+    explanation: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return the parts of a score with those that boosts and rules add to it.
+
+    Args:
+        snapshot: what was searched.
+        view: the segment of the document.
+        doc: its ordinal.
+        request: the search.
+        explanation: of the score without boosts; None where the search has no words.
+    """
+    parts: list[dict[str, Any]] = [{"kind": "base", "score": _BASE_SCORE}]
+    score = _BASE_SCORE
+    if explanation is not None:
+        parts, score = list(explanation["parts"]), explanation["score"]
+    docs = np.array([doc], np.uint32)
+    for boost in request.boosts:
+        number = snapshot.registry.number(boost.field)
+        value = None if number is None else sort_column(snapshot, view, number).values(docs)[0]
+        factor = float(factors(snapshot, view, boost, docs, request.moment)[0])
+        higher = float(raised(np.array([score]), np.array([factor]))[0])
+        parts.append(
+            {
+                "kind": "boost",
+                "score": higher - score,
+                "field": boost.field,
+                "function": boost.function,
+                "value": value,
+                "factor": factor,
+            }
+        )
+        score = higher
+    for rule in request.factors:
+        factor = float(_rule_factors(snapshot, view, rule, docs)[0])
+        if factor != 1.0:
+            higher = float(raised(np.array([score]), np.array([factor]))[0])
+            parts.append(
+                {"kind": "rule", "score": higher - score, "rule": rule.rule, "factor": factor}
+            )
+            score = higher
+    return {"score": score, "parts": parts}
+
+
+def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
+    """Return whether the values of a boost are not there yet, and take milliseconds to make."""
+    field = snapshot.registry.number(boost.field)
+    if field is None:
+        return False
+    if needs_column(snapshot, view, field):
+        return True
+    texts = sort_column(snapshot, view, field).texts if boost.is_time else None
+    return (
+        texts is not None
+        and texts.num_values > _TEXTS_FAST_MAX
+        and COLUMN_MEMO.get(("moments", view.segment.uid, field, texts.identity)) is None
+    )
+
+
+def factors(
+    snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32], moment: int
+) -> NDArray[np.float64]:
+    """Return the factor of some documents; 1 where a field has no value that counts."""
+    field = snapshot.registry.number(boost.field)
+    if field is None:
+        return np.ones(len(docs))
+    column = sort_column(snapshot, view, field)
+    values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
+    has_value = ~np.isnan(values)
+    gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(moment))
+    by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
+    return np.where(has_value, by, 1.0)
+
+
+def _function(boost: Boost, values: NDArray[np.float64], moment: float) -> NDArray[np.float64]:
+    """Return what the function of a boost makes of values."""
+    if boost.function in ("decay", "reciprocal"):
+        if boost.is_time and boost.origin is None:
+            distances = np.maximum(moment - values, 0.0)
+        else:
+            distances = np.abs(values - (boost.origin or 0.0))
+        ratios = distances / boost.scale
+        return halved(ratios) if boost.function == "decay" else 1.0 / (1.0 + ratios)
+    positive = np.maximum(values, 0.0)
+    if boost.function == "log":
+        return logarithm(1.0 + positive)
+    if boost.function == "linear":
+        return positive
+    return positive / (positive + boost.scale)
+
+
+def logarithm(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the natural logarithms of positive doubles.
+
+    With x = m · 2^e and s = (m - 1) / (m + 1): ln x = e · ln 2 + 2 (s + s^3/3 + s^5/5 + …).
+    """
+    mantissas, exponents = np.frexp(values)
+    is_low = mantissas < 0.7071067811865476
+    mantissas = np.where(is_low, mantissas * 2.0, mantissas)
+    exponents = exponents - is_low
+    ratios = (mantissas - 1.0) / (mantissas + 1.0)
+    squares = ratios * ratios
+    total = np.full(len(values), 1.0 / (2 * _SERIES_TERMS + 1))
+    for i in range(_SERIES_TERMS - 1, -1, -1):
+        total = total * squares + 1.0 / (2 * i + 1)
+    result: NDArray[np.float64] = exponents * _LN_2 + 2.0 * ratios * total
+    return result
+
+
+def halved(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 2 to the minus so many, for what is not negative: the series of e^x."""
+    times = np.minimum(times, _HALF_LIVES_MAX)
+    whole = np.floor(times)
+    powers = (whole - times) * _LN_2
+    total = np.ones(len(times))
+    for i in range(_POWER_TERMS, 0, -1):
+        total = total * powers / i + 1.0
+    result: NDArray[np.float64] = np.ldexp(total, -whole.astype(np.int32))
+    return result
+
+
+def _numbers(column: SortColumn, docs: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Return the numbers of some documents (true is 1, false 0); NaN where there is none."""
+    keys = column.keys(docs, is_descending=False, is_missing_first=False)
+    values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
+    is_bool = (keys >= np.uint64(FALSE_KEY)) & (keys < np.uint64(MISSING_KEY))
+    return np.where(is_bool, (keys == np.uint64(FALSE_KEY + 1)).astype(np.float64), values)
+
+
+def _moments(
+    view: SegmentView, field: int, column: SortColumn, docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the moments of some documents, ISO dates or numbers, in seconds since 1970."""
+    keys = column.keys(docs, is_descending=False, is_missing_first=False)
+    values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
+    values = np.where(np.abs(values) >= MILLISECONDS_MIN, values / 1_000.0, values)
+    if column.texts is not None:
+        is_text = (keys > np.uint64(EMPTY_TEXT_KEY)) & (keys < np.uint64(FALSE_KEY))
+        ranks = (keys[is_text] - np.uint64(EMPTY_TEXT_KEY + 1)).astype(np.int64)
+        values[is_text] = _moments_by_rank(view, field, column.texts)[ranks]
+    return values
+
+
+def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArray[np.float64]:
+    """Return the moment of every text of a column by rank; remembered."""
+    key = ("moments", view.segment.uid, field, texts.identity)
+    by_rank: NDArray[np.float64] | None = COLUMN_MEMO.get(key)
+    if by_rank is None:
+        read = [moment_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
+        by_number = np.array([np.nan if one is None else one for one in read], np.float64)
+        by_rank = by_number if texts.order is None else by_number[texts.order]
+        COLUMN_MEMO.put(key, by_rank, by_rank.nbytes, view.segment)
+    return by_rank

@@ -1,0 +1,187 @@
+"""Rules of curation over HTTP, against a list that is curated by hand, on 1, 2, 3 and 5 shards."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Index, Services
+from tests.cluster.test_business_ranking import answered
+
+ITEMS: list[dict[str, Any]] = [
+    {
+        "id": number,
+        "name": ["red lamp", "lamp", "chair"][number % 3],
+        "brand": ["acme", "bolt"][number % 2],
+        "price": number,
+    }
+    for number in range(90)
+]
+CONFIGURATION = {
+    "searchable_fields": ["name"],
+    "aggregations": {"brand": {"conjunction": False, "hide_zero_doc_count": True}},
+}
+
+
+@pytest.fixture(scope="module")
+def indexes(services: Services) -> Any:
+    made = [Index(services(count).client(), "curated") for count in (1, 2, 3, 5)]
+    for i, index in enumerate(made):
+        assert index.configure(CONFIGURATION).status == 200
+        for start in range(0, len(ITEMS), 30 + i):
+            assert index.put(ITEMS[start : start + 30 + i]).status == 200
+    yield made
+    for index in made:
+        index.client.delete(index.path)
+        index.client.close()
+
+
+def by_hand(
+    plain: list[dict[str, Any]], pins: list[tuple[int, int]], passes: Any
+) -> list[dict[str, Any]]:
+    """Return hits with pinned items in their places, one position after the other."""
+    pinned = [(position, number) for number, position in pins if passes(ITEMS[number])]
+    pinned.sort(key=lambda pair: pair[0])
+    others = [item for item in plain if item["id"] not in {number for _, number in pinned}]
+    result: list[dict[str, Any]] = []
+    while others or pinned:
+        if pinned and (pinned[0][0] <= len(result) + 1 or not others):
+            result.append(ITEMS[pinned.pop(0)[1]])
+        else:
+            result.append(others.pop(0))
+    return result
+
+
+@pytest.mark.parametrize("query", ["lamp", "red lamp", "", "chair", "nothing"])
+@pytest.mark.parametrize("brands", [[], ["acme"]])
+@pytest.mark.parametrize("per_page", [1, 7, 100])
+def test_pinned_items_stand_where_they_are_pinned(
+    indexes: list[Index], query: str, brands: list[str], per_page: int
+) -> None:
+    pins = [(80, 1), (3, 2), (5, 2), (999, 3), (17, 9), (60, 9_000)]
+    known = [pin for pin in pins if pin[0] < len(ITEMS)]
+    filters = {"brand": brands} if brands else {}
+    rule = {"pin": [{"id": number, "position": position} for number, position in pins]}
+    asked: dict[str, Any] = {"query": query, "filters": filters}
+    plain = answered(indexes, **asked, per_page=100)["data"]["items"]
+    expected = by_hand(plain, known, lambda item: not brands or item["brand"] in brands)
+    found = []
+    for page in range(1, len(expected) // per_page + 2):
+        answer = answered(indexes, **asked, rules=[rule], per_page=per_page, page=page)
+        assert answer["pagination"]["total"] == len(expected)
+        found += answer["data"]["items"]
+    assert found == expected
+    assert answer["meta"]["rules"] == ["rule 1"]
+    hits = by_hand(answered(indexes, query=query, per_page=100)["data"]["items"], known, bool)
+    counts = {brand: sum(item["brand"] == brand for item in hits) for brand in ("acme", "bolt")}
+    buckets = answer["data"]["aggregations"]["brand"]["buckets"]
+    assert {bucket["key"]: bucket["doc_count"] for bucket in buckets} == counts
+    assert answered(indexes, **asked, rules=[rule], per_page=0)["pagination"]["total"] == len(
+        expected
+    )
+    for index in indexes:
+        by_cursor: list[Any] = []
+        cursor: str | None = "*"
+        while cursor is not None:
+            page_of_cursor = index.search(
+                **asked, rules=[rule], per_page=max(per_page, 7), cursor=cursor
+            )
+            by_cursor += page_of_cursor["data"]["items"]
+            cursor = page_of_cursor["pagination"].get("cursor")
+        assert by_cursor == expected
+
+
+def test_pinned_items_are_hits_of_any_order(indexes: list[Index]) -> None:
+    rule = {"pin": [2, 5]}
+    answer = answered(indexes, query="red", rules=[rule], sort_field="price", per_page=100)
+    assert [item["id"] for item in answer["data"]["items"]] == sorted(
+        {2, 5, *(item["id"] for item in ITEMS if item["name"] == "red lamp")}
+    )
+
+
+def test_hidden_items_do_not_count(indexes: list[Index]) -> None:
+    hidden = random.Random(3).sample(range(90), 30)
+    answer = answered(indexes, query="lamp", rules=[{"hide": hidden}], per_page=100)
+    left = [one for one in ITEMS if "lamp" in one["name"] and one["id"] not in hidden]
+    assert answer["pagination"]["total"] == len(left)
+    assert sorted(item["id"] for item in answer["data"]["items"]) == [one["id"] for one in left]
+    buckets = answer["data"]["aggregations"]["brand"]["buckets"]
+    expected = [one["brand"] for one in left]
+    assert {one["key"]: one["doc_count"] for one in buckets} == {
+        brand: expected.count(brand) for brand in set(expected)
+    }
+    facet = indexes[1].post("facet", {"name": "brand", "rules": [{"hide": hidden}]}).json
+    visible = [one["brand"] for one in ITEMS if one["id"] not in hidden]
+    assert {one["key"]: one["doc_count"] for one in facet["data"]["buckets"]} == {
+        brand: visible.count(brand) for brand in set(visible)
+    }
+
+
+def test_rules_boost_bury_and_narrow(indexes: list[Index]) -> None:
+    rules = [
+        {"name": "ours", "boost": [{"filter": "brand = acme", "factor": 2}]},
+        {"name": "cheap", "bury": ["price < 40"]},
+        {"filter": "price < 50", "when": {"query": {"contains": "lamp"}}},
+    ]
+    answer = answered(
+        indexes, query="red lamp", rules=rules, per_page=100, show=["score", "score_details"]
+    )
+    found = answer["data"]["items"]
+    wanted = [one for one in ITEMS if one["name"] == "red lamp" and one["price"] < 50]
+    assert [item["id"] for item in found] == [
+        one["id"] for one in sorted(wanted, key=lambda o: (o["price"] < 40, o["brand"] != "acme"))
+    ]
+    assert answer["meta"]["rules"] == ["ours", "cheap", "rule 3"]
+    for item in found:
+        details = item["_score_details"]
+        assert sum(part["score"] for part in details["parts"]) == details["score"] == item["_score"]
+        rules_named = [part["rule"] for part in details["parts"] if part["kind"] == "rule"]
+        assert rules_named == ["ours"] * (item["brand"] == "acme") + ["cheap"] * (
+            item["price"] < 40
+        )
+
+
+def test_score_details_name_the_rule_of_a_pin(indexes: list[Index]) -> None:
+    rule = {"name": "sale", "pin": [2, 0]}
+    asked = {"query": "red lamp", "rules": [rule], "show": ["score_details"], "per_page": 3}
+    items = answered(indexes, **asked)["data"]["items"]
+    assert [item["id"] for item in items[:2]] == [2, 0]
+    assert items[0]["_score_details"] == {
+        "score": 0.0,
+        "parts": [{"kind": "pin", "score": 0.0, "rule": "sale", "position": 1}],
+    }
+    assert items[1]["_score"] == items[1]["_score_details"]["score"] > 0
+    assert items[1]["_score_details"]["parts"][-1]["position"] == 2
+    assert all(part["kind"] != "pin" for part in items[2]["_score_details"]["parts"])
+
+
+def test_configured_rules_hold_and_a_key_still_restricts(services: Services) -> None:
+    index = Index(services(2).client(), "configured-rules")
+    rule = {
+        "name": "tv week",
+        "when": {"query": "lamp", "from": "2020-01-01", "until": "2999-01-01"},
+        "pin": [2],
+        "hide": [1],
+    }
+    over = {**rule, "name": "over", "when": {"until": "2020-01-01"}}
+    assert index.configure({**CONFIGURATION, "rules": [rule, over]}).status == 200
+    index.put(ITEMS[:6])
+    assert index.ids(query="lamp") == [2, 4, 0, 3]
+    assert index.ids(query="lamp", rules=[]) == [1, 4, 0, 3]
+    assert index.ids(query="lamp", filters={"price": {"gte": 3}}) == [4, 3]
+    assert index.get("configuration").json["effective"]["rules"] == [
+        {**rule, "when": {**rule["when"], "query": {"is": "lamp"}}, "hide": ["1"],  # type: ignore[dict-item]
+         "pin": [{"id": "2", "position": 1}]},
+        {**over, "hide": ["1"], "pin": [{"id": "2", "position": 1}]},
+    ]  # fmt: skip
+    exported = index.client.request("GET", f"{index.path}/items?query=lamp").body.splitlines()
+    assert sorted(line[:7] for line in exported) == [b'{"id":%d' % n for n in (0, 1, 3, 4)]
+    reply = index.configure({"rules": [{"filter": "price >"}]})
+    assert reply.status == 400
+    assert reply.json["error"]["code"] == "invalid_configuration"
+    assert reply.json["error"]["param"] == "rules[0]"
+    reply = index.post("search", {"rules": [{"pin": [1.5]}]})
+    assert (reply.status, reply.json["error"]["param"]) == (400, "rules[0].pin[0]")
+    index.client.delete(index.path)

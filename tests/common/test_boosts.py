@@ -1,0 +1,86 @@
+"""Boosts: what their objects may say, and the dates that they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.boosts import Boost, moment_of, parse_boosts, written
+
+
+def parsed(value: dict[str, Any]) -> tuple[tuple[Boost, ...], list[tuple[str, str]]]:
+    mistakes: list[tuple[str, str]] = []
+
+    def report(path: str, message: str) -> None:
+        mistakes.append((path, message))
+
+    return parse_boosts(value, lambda path, name: True, report), mistakes
+
+
+def test_every_function_is_read_and_written_back() -> None:
+    value = {
+        "popularity": {"log": 0.3},
+        "in_stock": {"linear": 1},
+        "reviews": {"saturation": 50, "weight": 2},
+        "released": {"decay": "180d"},
+        "updated": {"reciprocal": "1.5h", "weight": 0.5, "origin": "2026-01-31T12:00:00+01:00"},
+        "year": {"decay": 5, "origin": 2020},
+    }
+    boosts, mistakes = parsed(value)
+    assert not mistakes
+    assert boosts == (
+        Boost("popularity", "log", 0.3),
+        Boost("in_stock", "linear", 1.0),
+        Boost("reviews", "saturation", 2.0, 50.0),
+        Boost("released", "decay", 1.0, 180 * 86_400.0, None, True),
+        Boost("updated", "reciprocal", 0.5, 5_400.0, 1769857200.0, True),
+        Boost("year", "decay", 1.0, 5.0, 2020.0),
+    )
+    assert [boost.depends_on_time for boost in boosts] == [False] * 3 + [True, False, False]
+    assert parsed(written(boosts)) == (boosts, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "message"),
+    [
+        (3, ".a", "must be an object with one of log, linear"),
+        ({}, ".a", "must be an object with one of log, linear"),
+        ({"log": 1, "linear": 1}, ".a", "must be an object with one of log, linear"),
+        ({"log": 0}, ".a.log", "must be a number above 0, up to 1000"),
+        ({"log": True}, ".a.log", "must be a number above 0, up to 1000"),
+        ({"log": 1, "weight": 2}, ".a.weight", "is unknown beside log; known are log"),
+        ({"saturation": 5, "weight": -1}, ".a.weight", "must be a number above 0, up to 1000"),
+        ({"saturation": "180d"}, ".a.saturation", "must be a number above 0"),
+        ({"decay": "180"}, ".a.decay", 'must be a number above 0, or a duration such as "180d"'),
+        ({"decay": "0d"}, ".a.decay", "must be a number above 0, or a duration"),
+        ({"decay": 5}, ".a.origin", "must be the number from which decay counts distances"),
+        ({"decay": "5d", "origin": "soon"}, ".a.origin", "must be an ISO date"),
+    ],
+)
+def test_mistakes_say_what_would_be_valid(options: Any, path: str, message: str) -> None:
+    boosts, mistakes = parsed({"a": options})
+    assert not boosts
+    ((where, what),) = mistakes
+    assert where == path
+    assert what.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("1970-01-02", 86_400.0),
+        ("1970-01-01T00:01:00Z", 60.0),
+        ("1970-01-01T01:00:00+01:00", 0.0),
+        ("1970-01-01 00:00:01.5", 1.5),
+        ("1970-02", 31 * 86_400.0),
+        ("1971", 365 * 86_400.0),
+        ("1969-12-31", -86_400.0),
+        ("2026-02-30", None),
+        ("", None),
+        ("soon", None),
+        ("１９７０-01-01", None),
+    ],
+)
+def test_dates_are_moments(text: str, moment: float | None) -> None:
+    assert moment_of(text) == moment

@@ -1,0 +1,129 @@
+"""Rules: what they may say, for which searches they hold, and what these become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.analysis.analyzer import Analyzer
+from common.errors import InvalidRequest
+from common.limits import DEFAULT_LIMITS
+from common.protocol.messages import FilterClause, Pin
+from common.query import AnyOf, Ids, Not
+from common.rules import parse_rules, written
+from coordinator.parameters.curation import compile_rules, curated
+from coordinator.parameters.typed import SearchParameters
+
+ANALYZER = Analyzer()
+NOON = 1_795_521_600  # 2026-11-24T12:00:00Z
+
+
+def fail(path: str, message: str) -> None:
+    pytest.fail(f"{path} {message}")
+
+
+def mistakes_of(rules: list[Any]) -> list[tuple[str, str]]:
+    mistakes: list[tuple[str, str]] = []
+
+    def report(path: str, message: str) -> None:
+        mistakes.append((path, message))
+
+    parse_rules(rules, DEFAULT_LIMITS, report)
+    return mistakes
+
+
+def names(when: Any, query: str = "", filters: Any = (), moment: int = NOON) -> list[str]:
+    """Return the names of the rules that hold for a search: the only one, or none."""
+    rules = parse_rules([{"name": "it", "when": when, "hide": [1]}], None, fail)
+    compiled = compile_rules(rules, ANALYZER, DEFAULT_LIMITS)
+    parameters = SearchParameters(query=query, filters=tuple(map(FilterClause, filters)))
+    return curated(parameters, compiled, ANALYZER, moment)[1]
+
+
+@pytest.mark.parametrize(
+    ("when", "query", "holds"),
+    [
+        (None, "", True),
+        (None, "anything", True),
+        ({"query": "tv"}, "TV", True),
+        ({"query": {"is": "tv"}}, "  tv! ", True),
+        ({"query": {"is": "tv"}}, "tv stand", False),
+        ({"query": ""}, "", True),
+        ({"query": ""}, "tv", False),
+        ({"query": {"contains": "flat TV"}}, "new flat tv stand", True),
+        ({"query": {"contains": "flat TV"}}, "flat new tv", False),
+        ({"query": {"contains": "tv"}}, "", False),
+    ],
+)
+def test_rules_hold_for_queries(when: Any, query: str, holds: bool) -> None:
+    assert names(when, query) == (["it"] if holds else [])
+
+
+def test_rules_hold_for_filters() -> None:
+    when = {"filters": {"category": ["tv", "radio"], "new": True}}
+    category, new = AnyOf("category", ("radio", "tv", "phone")), AnyOf("new", ("true",))
+    assert names(when, filters=[category, new]) == ["it"]
+    assert names(when, filters=[category]) == []
+    assert names(when, filters=[category, Not(new)]) == []
+
+
+def test_rules_hold_for_a_period() -> None:
+    when = {"from": "2026-11-24", "until": "2026-11-24T18:00:00+01:00"}
+    assert names(when, moment=NOON) == ["it"]
+    assert names(when, moment=NOON - 12 * 3_600) == ["it"]
+    assert names(when, moment=NOON - 12 * 3_600 - 1) == []
+    assert names(when, moment=NOON + 5 * 3_600) == []
+
+
+def test_rules_add_up() -> None:
+    listed = [
+        {"pin": [42, {"id": "7", "position": 5}], "boost": {"filter": "a = b", "factor": 3}},
+        {"name": "second", "pin": {"id": 42, "position": 9}, "hide": [13], "bury": "used = true"},
+        {"when": {"query": "other"}, "hide": [1]},
+        {"filter": "in_stock = true", "hide": [13, "x"]},
+    ]
+    rules = parse_rules(listed, DEFAULT_LIMITS, fail)
+    assert parse_rules(written(rules), DEFAULT_LIMITS, fail) == rules
+    compiled = compile_rules(rules, ANALYZER, DEFAULT_LIMITS)
+    search, held = curated(SearchParameters(query="tv"), compiled, ANALYZER, NOON)
+    assert held == ["rule 1", "second", "rule 4"]
+    assert search.pins == (Pin("42", 1, "rule 1"), Pin("7", 5, "rule 1"))
+    assert [(one.factor, one.rule) for one in search.factors] == [
+        (3.0, "rule 1"),
+        (0.001, "second"),
+    ]
+    assert [clause.filter for clause in search.filters] == [
+        AnyOf("in_stock", ("true",)),
+        Not(Ids(("13", "x"))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "message"),
+    [
+        (3, "[0]", "must be an object with some of name, when, pin"),
+        ({}, "[0]", "must do something: pin, hide, boost, bury or filter"),
+        ({"pins": [1]}, "[0].pins", "is unknown; known are name, when, pin"),
+        ({"hide": [1.5]}, "[0].hide[0]", "must be the id of an item"),
+        ({"pin": [1, 1]}, "[0].pin", "has an item twice"),
+        ({"pin": [{"id": 1, "position": 0}]}, "[0].pin[0].position", "must be an integer from 1"),
+        ({"boost": [{"filter": "a = b"}]}, "[0].boost[0].factor", "must be a number above 0"),
+        ({"boost": [{"factor": 2}]}, "[0].boost[0].filter", "must be a filter expression such as"),
+        ({"hide": [1], "when": {"from": "soon"}}, "[0].when.from", "must be an ISO date such as"),
+        ({"hide": [1], "when": {"query": {"like": "a"}}}, "[0].when.query", 'must be {"is": …}'),
+        ({"hide": [1], "when": {"filters": {"a": []}}}, "[0].when.filters.a", "must be a value"),
+        ({"hide": list(range(101))}, "[0]", "pins and hides 101 items, more than 100 (limit rule_"),
+    ],
+)
+def test_mistakes_say_what_would_be_valid(rule: Any, path: str, message: str) -> None:
+    ((where, what),) = mistakes_of([rule])
+    assert where == path
+    assert what.startswith(message)
+
+
+def test_a_wrong_filter_names_its_rule() -> None:
+    rules = parse_rules([{"hide": [1]}, {"filter": "price >"}], None, fail)
+    with pytest.raises(InvalidRequest, match=r"rules\[1\] has a filter that is wrong") as caught:
+        compile_rules(rules, ANALYZER, DEFAULT_LIMITS)
+    assert caught.value.param == "rules[1]"

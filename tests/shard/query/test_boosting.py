@@ -1,0 +1,37 @@
+"""Factors: logarithm and power as the C library has them, whatever stands beside a value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shard.query.boosting import halved, logarithm, raised
+
+
+def test_logarithm_is_that_of_the_c_library() -> None:
+    values = np.concatenate([1.0 + np.arange(2_000.0), np.logspace(0, 300, 5_000)])
+    expected = [math.log(value) for value in values.tolist()]
+    np.testing.assert_allclose(logarithm(values), expected, rtol=4e-15, atol=1e-15)
+
+
+def test_halved_is_a_power_of_one_half() -> None:
+    times = np.concatenate([np.arange(70.0), np.linspace(0, 64, 5_001)])
+    expected = [2.0 ** -min(time, 64.0) for time in times.tolist()]
+    np.testing.assert_allclose(halved(times), expected, rtol=4e-15)
+
+
+@pytest.mark.parametrize("function", [logarithm, halved])
+def test_a_value_gives_the_same_bits_wherever_it_stands(function: object) -> None:
+    assert callable(function)
+    values = 1.0 + np.random.default_rng(1).random(1_001) * 50
+    together = function(values)
+    for at in (0, 1, 7, 500, 1_000):
+        assert function(values[at : at + 1])[0] == together[at]
+
+
+def test_raised_scores_are_multiples_of_their_unit() -> None:
+    scores = raised(np.array([1.25, 3.0]), np.array([1 / 3, 2.5]))
+    assert (scores * 2.0**32 % 1.0 == 0).all()
+    assert scores[1] == 7.5
