@@ -31,6 +31,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from shard.collect.elements import element_order
+from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
 from shard.segment.distance_columns import DistanceColumn
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from common.protocol.messages import SearchRequest, SortKey
+    from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _HEAP_MAX = 128
@@ -269,20 +271,20 @@ class _ScoreLevel:
 class _RandomLevel:
     """A random order, the same for equal seeds."""
 
-    def __init__(self, places: NDArray[np.uint64], docs: NDArray[np.uint32], key: SortKey) -> None:
+    def __init__(self, segment: Segment, docs: NDArray[np.uint32], key: SortKey) -> None:
         assert key.seed is not None, "a random order without a seed"
-        self._places = places
+        self._segment = segment
         self._docs = docs
         self._seed = key.seed
         self._flip = np.uint64(MISSING_KEY if key.is_descending else 0)
 
     def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
         docs = self._docs if positions is None else self._docs[positions]
-        return random_numbers(self._places[docs], self._seed) ^ self._flip
+        return random_numbers(self._segment, docs, self._seed) ^ self._flip
 
     def bounds(self, value: Any) -> tuple[int, int]:
-        place = np.array([value], np.uint64)
-        key = int(random_numbers(place, self._seed)[0] ^ self._flip)
+        number = value if type(value) is int and 0 <= value >> NUMBER_BITS == 0 else 0
+        key = number ^ int(self._flip)
         return key, key + 1
 
 
@@ -309,15 +311,6 @@ def score_buckets(scores: NDArray[np.float64], height: float) -> NDArray[np.floa
     """Return the step that each score is in, counted from 0."""
     buckets: NDArray[np.float64] = np.floor(scores / height)
     return buckets
-
-
-def random_numbers(places: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return a number of 53 bits for each place: the finalizer of splitmix64."""
-    mixed = places + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & MISSING_KEY)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    numbers: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)
-    return numbers
 
 
 def _flipped(low: int, high: int) -> tuple[int, int]:
@@ -484,7 +477,7 @@ def column_of(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -
 def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]:
     """Return the value of each hit for a sort key; empty for the score, which is sent anyway."""
     if key.seed is not None:
-        return tuple(random_numbers(hits.places, key.seed).tolist())
+        return _random_values(snapshot, hits, key.seed)
     if key.field is None:
         return ()
     values: list[Any] = [None] * len(hits.docs)
@@ -499,6 +492,15 @@ def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]
         for position, value in zip(at.tolist(), column.values(hits.docs[at]), strict=True):
             values[position] = value
     return tuple(values)
+
+
+def _random_values(snapshot: Snapshot, hits: Hits, seed: int) -> tuple[int, ...]:
+    """Return the number of each hit in a random order."""
+    numbers = np.zeros(len(hits.docs), np.uint64)
+    for ordinal in np.unique(hits.views).tolist():
+        at = np.flatnonzero(hits.views == ordinal)
+        numbers[at] = random_numbers(snapshot.views[ordinal].segment, hits.docs[at], seed)
+    return tuple(numbers.tolist())
 
 
 class _Order:
@@ -551,7 +553,7 @@ class _Order:
         levels: list[Level] = []
         for k, key in enumerate(request.sort):
             if key.seed is not None:
-                levels.append(_RandomLevel(places, docs, key))
+                levels.append(_RandomLevel(matches.view.segment, docs, key))
             elif key.field is None:
                 height = key.bucket_height
                 levels.append(
@@ -652,10 +654,10 @@ class _Order:
         fields = iter(
             value
             for value, key in zip(after, self._request.sort, strict=False)
-            if _field_of(self._snapshot, key) is not None
+            if key.seed is not None or _field_of(self._snapshot, key) is not None
         )
         for level in levels:
-            if isinstance(level, _FieldLevel):
+            if isinstance(level, _FieldLevel | _RandomLevel):
                 values.append(next(fields))
             elif isinstance(level, _MinorLevel):
                 values.append(values[-1])

@@ -171,13 +171,13 @@ def test_configured_rules_hold_and_a_key_still_restricts(services: Services) -> 
     assert index.ids(query="lamp") == [2, 4, 0, 3]
     assert index.ids(query="lamp", rules=[]) == [1, 4, 0, 3]
     assert index.ids(query="lamp", filters={"price": {"gte": 3}}) == [4, 3]
-    assert index.get("configuration").json["effective"]["rules"] == [
+    assert index.get("configuration", effective="true").json["rules"] == [
         {**rule, "when": {**rule["when"], "query": {"is": "lamp"}}, "hide": ["1"],  # type: ignore[dict-item]
          "pin": [{"id": "2", "position": 1}]},
         {**over, "hide": ["1"], "pin": [{"id": "2", "position": 1}]},
     ]  # fmt: skip
     exported = index.client.request("GET", f"{index.path}/items?query=lamp").body.splitlines()
-    assert sorted(line[:7] for line in exported) == [b'{"id":%d' % n for n in (0, 1, 3, 4)]
+    assert sorted(line[:8] for line in exported) == [b'{"id": %d' % n for n in (0, 1, 3, 4)]
     reply = index.configure({"rules": [{"filter": "price >"}]})
     assert reply.status == 400
     assert reply.json["error"]["code"] == "invalid_configuration"
@@ -185,3 +185,4 @@ def test_configured_rules_hold_and_a_key_still_restricts(services: Services) -> 
     reply = index.post("search", {"rules": [{"pin": [1.5]}]})
     assert (reply.status, reply.json["error"]["param"]) == (400, "rules[0].pin[0]")
     index.client.delete(index.path)
+    index.client.close()

@@ -186,6 +186,17 @@ EDGES = {
     "snippet_words_max": Edge(
         9, lambda n: search(snippet={"fields": [f"name:{n}"]}), "invalid_snippet"
     ),
+    "score_buckets_max": Edge(
+        9, lambda n: search(sort=f"_score:buckets={n}"), "invalid_sort"
+    ),
+    "seed_max": Edge(9, lambda n: search(sort=f"_random:{n}"), "invalid_sort"),
+    "boosts_max": Edge(
+        2, lambda n: search(boost={w: {"log": 1} for w in words(n)}), "invalid_boost"
+    ),
+    "rules_max": Edge(2, lambda n: search(rules=[{"hide": [1]}] * n), "invalid_rules"),
+    "rule_items_max": Edge(
+        3, lambda n: search(rules=[{"hide": [1], "pin": list(range(n - 1))}]), "invalid_rules"
+    ),
     "mark_chars_max": Edge(9, lambda n: search(highlight={"pre": "<" * n}), "invalid_highlight"),
     "distinct_max": Edge(
         9, lambda n: search(distinct={"field": "year", "limit": n}), "invalid_distinct"

@@ -1,0 +1,42 @@
+"""Random orders: a number for every item that its id and a seed decide, and nothing else.
+
+So an order is the same on any number of shards, after an update, a restore or a new load. Items
+without an id take their place instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from shard.caches.lru_cache import COLUMN_MEMO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shard.segment.segment import Segment
+
+NUMBER_BITS: Final = 53
+"""Doubles hold the numbers exactly."""
+_MASK: Final = (1 << 64) - 1
+
+
+def random_numbers(segment: Segment, docs: NDArray[np.uint32], seed: int) -> NDArray[np.uint64]:
+    """Return the numbers of some documents: the finalizer of splitmix64 over hash and seed."""
+    mixed = _hashes(segment)[docs] + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _MASK)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    numbers: NDArray[np.uint64] = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(64 - NUMBER_BITS)
+    return numbers
+
+
+def _hashes(segment: Segment) -> NDArray[np.uint64]:
+    """Return what stands for every item of a segment, by document; remembered."""
+    key = ("id hashes", segment.uid)
+    hashes: NDArray[np.uint64] | None = COLUMN_MEMO.get(key)
+    if hashes is None:
+        hashes = segment["docs.place"].astype(np.uint64)
+        hashes[segment["ids.doc"]] = segment["ids.hash"]
+        COLUMN_MEMO.put(key, hashes, hashes.nbytes, segment)
+    return hashes
