@@ -274,7 +274,7 @@ class Pin(Message, frozen=True, array_like=True):
     """Name of the rule that says so."""
 
 
-class RuleFactor(Message, frozen=True, array_like=True):
+class FilterFactor(Message, frozen=True, array_like=True):
     """What the scores of the items that pass a filter are multiplied by."""
 
     filter: Filter
@@ -316,7 +316,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """When the search began, in seconds since 1970: what boosts by age count from."""
     min_score: float | None = None
     """Items below it are no hits."""
-    factors: tuple[RuleFactor, ...] = ()
+    factors: tuple[FilterFactor, ...] = ()
     """What the score is multiplied by behind all boosts."""
     pins: tuple[Pin, ...] = ()
     """Of these the ones that pass the filters are hits too."""

@@ -17,7 +17,7 @@ import msgspec
 from common.analysis.analyzer import Analyzer
 from common.errors import InvalidRequest
 from common.limits import Limits
-from common.protocol.messages import FilterClause, Pin, RuleFactor
+from common.protocol.messages import FilterClause, FilterFactor, Pin
 from common.query import AllOf, And, AnyOf, Filter, Ids, Not
 from common.rules import Rule
 from coordinator.parameters.filter_parser import parse_filter
@@ -38,7 +38,7 @@ class CompiledRule(NamedTuple):
     words: tuple[str, ...] | None
     """Folded words of its query; None: whatever the query is."""
     filter: Filter | None
-    factors: tuple[RuleFactor, ...]
+    factors: tuple[FilterFactor, ...]
 
 
 def compile_rules(
@@ -78,7 +78,7 @@ def _compile(rule: Rule, analyzer: Analyzer, limits: Limits) -> CompiledRule:
         words,
         None if rule.filter is None else parse_filter(rule.filter, limits),
         tuple(
-            RuleFactor(parse_filter(one.filter, limits), one.factor, rule.name)
+            FilterFactor(parse_filter(one.filter, limits), one.factor, rule.name)
             for one in rule.factors
         ),
     )
@@ -110,7 +110,7 @@ def curated(
     pins: dict[str, Pin] = {}
     hidden: dict[str, None] = {}
     filters: list[FilterClause] = []
-    factors: list[RuleFactor] = []
+    factors: list[FilterFactor] = []
     for one in holding:
         hidden.update(dict.fromkeys(one.rule.hidden))
         factors += one.factors

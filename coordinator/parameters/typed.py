@@ -13,10 +13,10 @@ from common.configuration import FacetConfiguration, PrefixMode, SearchableField
 from common.protocol.messages import (
     Distinct,
     FilterClause,
+    FilterFactor,
     HighlightRequest,
     Pin,
     RangeRequest,
-    RuleFactor,
     SortKey,
 )
 from common.query import Filter, Same
@@ -128,7 +128,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """The request's, else the index's: what scores are multiplied by."""
     rules: tuple[Rule, ...] | None = None
     """The request's; None: the index's."""
-    factors: tuple[RuleFactor, ...] = ()
+    factors: tuple[FilterFactor, ...] = ()
     """Of the rules that hold, as are the `pins`."""
     pins: tuple[Pin, ...] = ()
     min_score: float | None = None

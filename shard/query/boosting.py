@@ -33,7 +33,7 @@ from shard.segment.sort_columns import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from common.protocol.messages import RuleFactor, SearchRequest
+    from common.protocol.messages import FilterFactor, SearchRequest
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _FACTOR_UNIT: Final = 2.0**20
@@ -69,7 +69,7 @@ def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Mat
 
 
 def _rule_factors(
-    snapshot: Snapshot, view: SegmentView, rule: RuleFactor, docs: NDArray[np.uint32]
+    snapshot: Snapshot, view: SegmentView, rule: FilterFactor, docs: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
     """Return the factor of a rule for some documents; 1 for those that do not pass its filter."""
     words = filters.resolve(snapshot, view, rule.filter)
