@@ -222,7 +222,7 @@ async def test_expired_key_is_refused(web: Web, monkeypatch: pytest.MonkeyPatch)
 
 async def test_keys_are_hashed_at_rest_and_never_shown_again(web: Web) -> None:
     admin = await make_key(web, actions=["admin"], description="for operators")
-    secret = admin.split("_")[2]
+    secret = admin.split("_", 2)[2]
 
     stored = (web.services.settings.data_dir / "catalog.json").read_bytes()
     listed = await web.send(request("GET", "/_keys", None, f"X-API-Key: {admin}"))
@@ -303,6 +303,27 @@ async def test_configured_origin_may_read_and_write(make_web: MakeWeb) -> None:
     assert "POST" in preflight.headers["access-control-allow-methods"]
     assert "access-control-allow-origin" not in stranger.headers
     assert "access-control-allow-methods" not in stranger.headers
+
+
+async def test_algolias_clients_may_come_from_configured_origins(make_web: MakeWeb) -> None:
+    web = await make_web(allowed_origins=("https://shop.example",))
+    ours, other = "Origin: https://shop.example", "Origin: https://x.example"
+    asks = "Access-Control-Request-Method: PUT"
+    preflight = await web.send(request("OPTIONS", "/1/indexes/films/1", None, ours, asks))
+    body = b'{"requests":[{"indexName":"films"}]}'
+
+    def sent(target: str, origin: str) -> bytes:
+        return request("POST", target, body, origin, content_type="text/plain")
+
+    search = await web.send(sent("/1/indexes/*/queries", ours))
+    write = await web.send(sent("/1/indexes/films/batch", other))
+
+    assert "PUT" in preflight.headers["access-control-allow-methods"]
+    assert "X-Algolia-API-Key" in preflight.headers["access-control-allow-headers"]
+    assert search.status == 200
+    assert search.headers["access-control-allow-origin"] == "https://shop.example"
+    # What a browser sends without asking first changes nothing from another origin.
+    assert (write.status, write.code) == (403, "origin_not_allowed")
 
 
 async def test_rate_of_a_client_is_limited_where_the_setting_says_so(make_web: MakeWeb) -> None:
