@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -254,7 +254,11 @@ def _finish(
 
 
 def plan_restore(
-    folder: Path, renamed: Mapping[str, str], wanted: Sequence[str] | None, num_shards: int
+    folder: Path,
+    renamed: Mapping[str, str],
+    wanted: Sequence[str] | None,
+    num_shards: int,
+    may_see: Callable[[str], bool] = lambda _: True,
 ) -> list[Restored]:
     """Return what has to be made to have indexes of a snapshot again.
 
@@ -263,6 +267,7 @@ def plan_restore(
         renamed: names that indexes get instead of their own.
         wanted: names of the indexes in the snapshot; None for all.
         num_shards: of the service.
+        may_see: whether whoever asks may learn that the snapshot has an index of this name.
 
     Raises:
         NotFound: `snapshot_not_found`, or `index_not_found` in it.
@@ -304,8 +309,9 @@ def plan_restore(
     names = list(found) if wanted is None else wanted
     for name in (*names, *renamed):
         if name not in found:
+            seen = ", ".join(filter(may_see, found)) or "no index that you may use"
             raise NotFound(
-                f"snapshot {folder.name!r} has no index {name!r}; it has {', '.join(found)}",
+                f"snapshot {folder.name!r} has no index {name!r}; it has {seen}",
                 code="index_not_found",
             )
     return [found[name] for name in names]

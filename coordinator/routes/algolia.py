@@ -76,14 +76,12 @@ def find_index(services: Services, request: Request, name: Any) -> tuple[Index, 
     if name not in catalog.indexes and name not in catalog.aliases:
         plain, sort = index_settings.split_name(name)
     try:
-        index = catalog.index(plain)
-    except NotFound:
+        return services.guard.index(request.caller, plain), sort
+    except (Forbidden, NotFound):
         check_index_name(plain, services.settings.limits)
-        services.guard.check_index(request.caller, plain)  # who may not use it learns nothing
+        # The error names what was asked for: where the order begins tells whether there is one.
+        services.guard.check_index(request.caller, name)
         raise
-    if not request.caller.may_use(index.name):
-        services.guard.check_index(request.caller, plain)
-    return index, sort
 
 
 async def index_to_write(services: Services, request: Request, name: str) -> Index:

@@ -205,7 +205,9 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
             services.guard.check_index(caller, used)
     folder = services.settings.snapshot_folder / name
     num_shards = services.cluster.num_shards
-    plan = await asyncio.to_thread(snapshots.plan_restore, folder, renamed, wanted, num_shards)
+    plan = await asyncio.to_thread(
+        snapshots.plan_restore, folder, renamed, wanted, num_shards, caller.may_use
+    )
     for one in plan:
         check_index_name(one.name, limits)
         services.guard.check_index(caller, one.name)

@@ -11,12 +11,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from common.errors import NotFound
+from coordinator.cluster import snapshots
 from tests.service import Client, Reply, Service
 
 CONFIGURATION: dict[str, Any] = {
@@ -162,6 +166,16 @@ def test_what_cannot_be_restored_is_refused_and_changes_nothing(tmp_path: Path) 
             (400, "unknown_parameter", "monday", {"index": "films"}),
         ):
             assert code(restore(client, snapshot, **document)) == (status, error), document
+        for pattern, seen in (("film*", "films"), ("song*", "no index that you may use")):
+            with pytest.raises(NotFound) as caught:
+                snapshots.plan_restore(
+                    service.data / "snapshots" / "monday",
+                    {},
+                    ["songs"],
+                    2,
+                    partial(fnmatchcase, pat=pattern),
+                )
+            assert caught.value.message.endswith(f"has no index 'songs'; it has {seen}")
         assert "facetd reshard --shards 2" in restore(client, "single").json["error"]["message"]
 
         damaged = sorted((service.data / "snapshots/monday/shard-1").glob("*/data.mdb"))[-1]

@@ -164,6 +164,23 @@ async def test_admin_of_some_indexes_is_held_to_them(web: Web) -> None:
     assert await status(web, "POST", "/_snapshots/mine/restore", admin, body) == 404
 
 
+async def test_foreign_indexes_of_algolias_protocol_tell_nothing(web: Web) -> None:
+    root = await make_key(web, actions=["admin", "configure"])
+    for name in ("secret", "secret:year:desc"):
+        made = request("POST", f"/{name}/configuration", b"{}", f"X-API-Key: {root}")
+        assert (await web.send(made)).status == 200
+    key = f"X-API-Key: {await make_key(web, root, actions=['search'], indexes=['pub*'])}"
+
+    messages = []
+    for name in ("secret", "nope"):
+        for order in ("", ":year:desc", ":year:asc"):
+            reply = await web.post(f"/1/indexes/{name}{order}/query", {}, key)
+            assert reply.status == 403
+            messages.append(reply.json["message"].replace(name, "?"))
+
+    assert messages[:3] == messages[3:]
+
+
 async def test_expiry_that_no_date_shows_is_refused(web: Web) -> None:
     admin = await make_key(web, actions=["admin"])
     for moment in ("9999-12-31T23:59:59.999999", "9999-12-31T23:59:59.5+00:00"):

@@ -246,6 +246,7 @@ HELD_ELSEWHERE = {
     "send_timeout_ms": "http/test_frame.py::test_client_that_never_reads_is_let_go",
     "keepalive_timeout_ms": "http/test_limits.py::test_idle_connection_is_closed",
     "connections_max": "http/test_frame.py::test_idle_connection_makes_room_at_the_bound",
+    "tenant_token_seconds_max": "coordinator/http/test_tenant_tokens.py::test_lifetime_at_its_edge",
     "requests_in_flight_max": "http/test_limits.py::test_requests_in_flight",
     "bytes_in_flight_max": "http/test_limits.py::test_bytes_in_flight",
     "errors_reported_max": "http/test_limits.py::test_errors_listed",

@@ -12,6 +12,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from common.errors import Forbidden, Unauthorized
+from common.limits import Limits
 from common.query import And, AnyOf
 from coordinator.cluster.catalog import Catalog
 from coordinator.http.security import SECTION, Action, Caller, Guard, create_key
@@ -26,7 +27,7 @@ class Door:
 
     def __init__(self, folder: Path, **document: Any) -> None:
         self.id, self.key, stored = create_key(
-            {"actions": ["admin", "search", "write"], **document}, is_first=True
+            {"actions": ["admin", "search", "write"], **document}, is_first=False
         )
         self.stored = stored
         self.catalog = Catalog.open(folder, 1)
@@ -113,6 +114,18 @@ def test_claims_that_are_wrong_are_named(door: Door, claims: dict[str, Any], rea
     with pytest.raises(Unauthorized) as caught:
         door.ask(door.sign(**claims))
     assert reason in caught.value.message
+
+
+def test_lifetime_at_its_edge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    limits = Limits(tenant_token_seconds_max=90)
+    door = Door(tmp_path)
+    door.guard = Guard(Settings(data_dir=tmp_path, limits=limits), door.catalog)
+
+    assert door.ask(door.sign(exp=now + 90)).expires == now + 90
+    with pytest.raises(Unauthorized, match="tenant_token_seconds_max"):
+        door.ask(door.sign(exp=now + 91))
 
 
 def test_what_nobody_signed_is_refused(door: Door) -> None:
