@@ -10,13 +10,14 @@ reads it).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xxhash
 
 from common.kernels.byte_words import load_u32, load_u64
 from common.kernels.decorator import kernel
+from common.kernels.types import U64, BoolArray, I64Array, U8Array, U64Array, int64, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,38 +28,38 @@ NUM_SLOTS: Final = 1024
 ID_BYTES_MAX: Final = 256
 ID_INTEGER_MAX: Final = 2**63 - 1
 
-_PRIME_1 = np.uint64(0x9E3779B185EBCA87)
-_PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
-_PRIME_3 = np.uint64(0x165667B19E3779F9)
-_PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
-_PRIME_5 = np.uint64(0x27D4EB2F165667C5)
-_64 = np.uint64(64)
+_PRIME_1 = uint64(0x9E3779B185EBCA87)
+_PRIME_2 = uint64(0xC2B2AE3D27D4EB4F)
+_PRIME_3 = uint64(0x165667B19E3779F9)
+_PRIME_4 = uint64(0x85EBCA77C2B2AE63)
+_PRIME_5 = uint64(0x27D4EB2F165667C5)
+_64 = uint64(64)
 
 
-@kernel("uint64(uint64, uint64)", inline=True, allocates=False)
-def _rotate(word: Any, num_bits: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _rotate(word: U64, num_bits: U64) -> U64:
     return (word << num_bits) | (word >> (_64 - num_bits))
 
 
-@kernel("uint64(uint64, uint64)", inline=True, allocates=False)
-def _round(accumulator: Any, lane: Any) -> Any:
-    return _rotate(accumulator + lane * _PRIME_2, np.uint64(31)) * _PRIME_1
+@kernel(inline=True, allocates=False)
+def _round(accumulator: U64, lane: U64) -> U64:
+    return _rotate(accumulator + lane * _PRIME_2, uint64(31)) * _PRIME_1
 
 
-@kernel("uint64(uint64, uint64)", inline=True, allocates=False)
-def _merge_round(digest: Any, accumulator: Any) -> Any:
-    return (digest ^ _round(np.uint64(0), accumulator)) * _PRIME_1 + _PRIME_4
+@kernel(inline=True, allocates=False)
+def _merge_round(digest: U64, accumulator: U64) -> U64:
+    return (digest ^ _round(uint64(0), accumulator)) * _PRIME_1 + _PRIME_4
 
 
-@kernel("uint64(uint8[::1], int64, int64)", allocates=False)
-def xxh64(array: Any, start: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def xxh64(array: U8Array, start: int, end: int) -> U64:
     """Return the xxh64 (seed 0) of ``array[start:end]``, equal to ``xxhash.xxh64_intdigest``."""
     position = start
     if end - start >= 32:
         first = _PRIME_1 + _PRIME_2
         second = _PRIME_2
-        third = np.uint64(0)
-        fourth = np.uint64(0) - _PRIME_1
+        third = uint64(0)
+        fourth = uint64(0) - _PRIME_1
         while position + 32 <= end:
             first = _round(first, load_u64(array, position))
             second = _round(second, load_u64(array, position + 8))
@@ -66,10 +67,10 @@ def xxh64(array: Any, start: Any, end: Any) -> Any:
             fourth = _round(fourth, load_u64(array, position + 24))
             position += 32
         digest = (
-            _rotate(first, np.uint64(1))
-            + _rotate(second, np.uint64(7))
-            + _rotate(third, np.uint64(12))
-            + _rotate(fourth, np.uint64(18))
+            _rotate(first, uint64(1))
+            + _rotate(second, uint64(7))
+            + _rotate(third, uint64(12))
+            + _rotate(fourth, uint64(18))
         )
         digest = _merge_round(digest, first)
         digest = _merge_round(digest, second)
@@ -77,36 +78,38 @@ def xxh64(array: Any, start: Any, end: Any) -> Any:
         digest = _merge_round(digest, fourth)
     else:
         digest = _PRIME_5
-    digest += np.uint64(end - start)
+    digest += uint64(end - start)
     while position + 8 <= end:
-        digest ^= _round(np.uint64(0), load_u64(array, position))
-        digest = _rotate(digest, np.uint64(27)) * _PRIME_1 + _PRIME_4
+        digest ^= _round(uint64(0), load_u64(array, position))
+        digest = _rotate(digest, uint64(27)) * _PRIME_1 + _PRIME_4
         position += 8
     if position + 4 <= end:
-        digest ^= np.uint64(load_u32(array, position)) * _PRIME_1
-        digest = _rotate(digest, np.uint64(23)) * _PRIME_2 + _PRIME_3
+        digest ^= uint64(load_u32(array, position)) * _PRIME_1
+        digest = _rotate(digest, uint64(23)) * _PRIME_2 + _PRIME_3
         position += 4
     while position < end:
-        digest ^= np.uint64(array[position]) * _PRIME_5
-        digest = _rotate(digest, np.uint64(11)) * _PRIME_1
+        digest ^= uint64(array[position]) * _PRIME_5
+        digest = _rotate(digest, uint64(11)) * _PRIME_1
         position += 1
-    digest ^= digest >> np.uint64(33)
+    digest ^= digest >> uint64(33)
     digest *= _PRIME_2
-    digest ^= digest >> np.uint64(29)
+    digest ^= digest >> uint64(29)
     digest *= _PRIME_3
-    return digest ^ (digest >> np.uint64(32))
+    return digest ^ (digest >> uint64(32))
 
 
-@kernel("void(uint64[::1], boolean[::1], uint64[::1], int64, int64[::1])")
-def _shards_of(hashes: Any, has_id: Any, places: Any, num_shards: Any, out: Any) -> Any:
+@kernel
+def _shards_of(
+    hashes: U64Array, has_id: BoolArray, places: U64Array, num_shards: int, out: I64Array
+) -> None:
     place_bytes = np.empty(8, np.uint8)
     for item in range(len(hashes)):
         digest = hashes[item]
         if not has_id[item]:
             for byte in range(8):
-                place_bytes[byte] = (places[item] >> np.uint64(8 * byte)) & np.uint64(0xFF)
+                place_bytes[byte] = (places[item] >> uint64(8 * byte)) & uint64(0xFF)
             digest = xxh64(place_bytes, 0, 8)
-        slot = np.int64(digest & np.uint64(NUM_SLOTS - 1))
+        slot = int64(digest & uint64(NUM_SLOTS - 1))
         out[item] = (slot * num_shards) // NUM_SLOTS
 
 

@@ -39,6 +39,7 @@ from common.analysis.characters import (
     CharacterClass,
 )
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, U8Array, int64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,8 +100,8 @@ class TokenBuffers(NamedTuple):
     ends: NDArray[np.int64]
 
 
-@kernel("(int64,)")
-def token_buffers(num_words: Any) -> Any:
+@kernel
+def token_buffers(num_words: int) -> TokenBuffers:
     """Return buffers for at most so many words at a time; outside of kernels a plain tuple."""
     return TokenBuffers(
         np.empty(num_words * 16 + _MARGIN_BYTES, np.uint8),
@@ -111,21 +112,21 @@ def token_buffers(num_words: Any) -> Any:
     )
 
 
-@kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
-def _decode(text: Any, start: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _decode(text: U8Array, start: int) -> tuple[int, int]:
     """Return the code point that begins at `start` (valid UTF-8, not ASCII) and its bytes."""
-    lead = np.int64(text[start])
-    second = np.int64(text[start + 1]) & 0x3F
+    lead = int64(text[start])
+    second = int64(text[start + 1]) & 0x3F
     if lead < 0xE0:
         return (lead & 0x1F) << 6 | second, 2
-    third = np.int64(text[start + 2]) & 0x3F
+    third = int64(text[start + 2]) & 0x3F
     if lead < 0xF0:
         return (lead & 0x0F) << 12 | second << 6 | third, 3
-    return (lead & 0x07) << 18 | second << 12 | third << 6 | np.int64(text[start + 3]) & 0x3F, 4
+    return (lead & 0x07) << 18 | second << 12 | third << 6 | int64(text[start + 3]) & 0x3F, 4
 
 
-@kernel("int64(int64, uint8[::1], int64)", inline=True, allocates=False)
-def _encode(point: Any, out: Any, cursor: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _encode(point: int, out: U8Array, cursor: int) -> int:
     """Write a code point as UTF-8; return the cursor behind it."""
     if point < 0x80:
         out[cursor] = point
@@ -146,8 +147,8 @@ def _encode(point: Any, out: Any, cursor: Any) -> Any:
     return cursor + 4
 
 
-@kernel("int64(int64, uint8[::1], int64)", inline=True, allocates=False)
-def _encode_character(character: Any, out: Any, cursor: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _encode_character(character: int, out: U8Array, cursor: int) -> int:
     """Write a character of a run, its base and up to two marks; return the cursor behind it."""
     while character != 0:
         cursor = _encode(character & _POINT_MASK, out, cursor)
@@ -155,8 +156,8 @@ def _encode_character(character: Any, out: Any, cursor: Any) -> Any:
     return cursor
 
 
-@kernel("int64(int64, int64)", allocates=False)
-def _compose(first: Any, second: Any) -> Any:
+@kernel(allocates=False)
+def _compose(first: int, second: int) -> int:
     """Return the one character that two are equal to, or 0 if there is none."""
     if 0x1161 <= second <= 0x1175:
         if 0x1100 <= first <= 0x1112:
@@ -179,20 +180,16 @@ def _compose(first: Any, second: Any) -> Any:
     return 0
 
 
-@kernel(
-    "UniTuple(int64, 2)(uint8[::1], int64, int64, CharacterTables, boolean, int64[::1],"
-    " TokenBuffers)",
-    allocates=False,
-)
+@kernel(allocates=False)
 def tokenize_span(
-    text: Any,
-    start: Any,
-    end: Any,
+    text: U8Array,
+    start: int,
+    end: int,
     tables: CharacterTables,
-    is_indexing: Any,
-    state: Any,
+    is_indexing: bool,
+    state: I64Array,
     buffers: TokenBuffers,
-) -> Any:
+) -> tuple[int, int]:
     """Cut ``text[start:end]`` into words until it ends or the output is full.
 
     Args:
@@ -229,7 +226,7 @@ def tokenize_span(
             folded = ascii_folding[text[at]]
             if folded == NOT_ASCII:
                 point, size = _decode(text, at)
-                cell = np.int64(cells[np.int64(pages[point >> 8]) << 8 | point & 255])
+                cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
                 kind = cell >> CLASS_SHIFT
                 run = cell & FOLDED_MASK
                 is_word = kind == _WORD
@@ -249,10 +246,10 @@ def tokenize_span(
             first: Any = 0
             if run >= EXPANSION_BASE:
                 first = run - EXPANSION_BASE + 1
-                num_points = np.int64(expansions[first - 1])
+                num_points = int64(expansions[first - 1])
             for i in range(num_points):
                 if first > 0:
-                    run = np.int64(expansions[first + i])
+                    run = int64(expansions[first + i])
                     # ำ is a mark and a letter; no other expansion of a run has marks.
                     is_mark = run == 0x0E4D or run == 0x0ECD
                 if is_mark and state[_LAST] != 0:
@@ -323,7 +320,7 @@ def tokenize_span(
                 at += 1
                 continue
             point, size = _decode(text, at)
-            cell = np.int64(cells[np.int64(pages[point >> 8]) << 8 | point & 255])
+            cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
             kind = cell >> CLASS_SHIFT
             if kind != _WORD and kind != _IGNORED:
                 break
@@ -338,9 +335,9 @@ def tokenize_span(
                     word_limit = cursor  # what follows is cut off, even if shorter
             else:
                 first = target - EXPANSION_BASE + 1
-                for i in range(first, first + np.int64(expansions[first - 1])):
+                for i in range(first, first + int64(expansions[first - 1])):
                     if cursor + 4 <= word_limit:
-                        cursor = _encode(np.int64(expansions[i]), word_bytes, cursor)
+                        cursor = _encode(int64(expansions[i]), word_bytes, cursor)
                     else:
                         word_limit = cursor
         word_ends[count] = cursor

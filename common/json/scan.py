@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,8 @@ from common.json.tokens import (
     text_length,
     unescape,
 )
-from common.kernels.decorator import Rows, arguments, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, Rows, U8Array, uint32, uint64
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import ID_BYTES_MAX, xxh64
 
@@ -251,8 +252,8 @@ class _Rows(NamedTuple):
     hashes: NDArray[np.uint64]
 
 
-@kernel("()")
-def _new_scratch() -> Any:
+@kernel
+def _new_scratch() -> _Scratch:
     return _Scratch(
         np.zeros(_STACK_MAX + 1, np.bool_),
         np.zeros((_STACK_MAX + 1, 2), np.int64),
@@ -261,8 +262,8 @@ def _new_scratch() -> Any:
     )
 
 
-@kernel("int64(uint8[::1], int64, int64, boolean)", inline=True, allocates=False)
-def _skip_space(buffer: Any, position: Any, end: Any, is_lines: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _skip_space(buffer: U8Array, position: int, end: int, is_lines: bool) -> int:
     """Skip white space; in lines, a line feed is none."""
     while position < end:
         byte = buffer[position]
@@ -274,16 +275,16 @@ def _skip_space(buffer: Any, position: Any, end: Any, is_lines: Any) -> Any:
     return position
 
 
-@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
-def _scan_literal(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _scan_literal(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
     """Scan true, false or null."""
     first = buffer[position]
     if first == 0x74:
-        literal, length = np.uint32(0x65757274), 4
+        literal, length = uint32(0x65757274), 4
     elif first == 0x6E:
-        literal, length = np.uint32(0x6C6C756E), 4
+        literal, length = uint32(0x6C6C756E), 4
     elif first == 0x66:
-        literal, length = np.uint32(0x736C6166), 5
+        literal, length = uint32(0x736C6166), 5
     else:
         stop(found, BAD_VALUE, position)
         return FAULT
@@ -292,15 +293,15 @@ def _scan_literal(buffer: Any, position: Any, end: Any, found: Any) -> Any:
             stop(found, INCOMPLETE, end)
             return FAULT
         # Little-endian: the first letter is the lowest byte; only "false" has a fifth.
-        expected = (literal >> np.uint32(8 * offset)) & np.uint32(0xFF) if offset < 4 else 0x65
+        expected = (literal >> uint32(8 * offset)) & uint32(0xFF) if offset < 4 else 0x65
         if buffer[position + offset] != expected:
             stop(found, BAD_VALUE, position)
             return FAULT
     return position + length
 
 
-@kernel("boolean(uint8[::1], int64, int64, uint8[::1])", allocates=False)
-def _is_id_key(buffer: Any, start: Any, end: Any, scratch: Any) -> Any:
+@kernel(allocates=False)
+def _is_id_key(buffer: U8Array, start: int, end: int, scratch: U8Array) -> bool:
     """Return whether the key inside ``buffer[start:end]`` is "id", written in any way."""
     if end - start == 2:
         return buffer[start] == 0x69 and buffer[start + 1] == 0x64
@@ -310,26 +311,26 @@ def _is_id_key(buffer: Any, start: Any, end: Any, scratch: Any) -> Any:
     return length == 2 and scratch[0] == 0x69 and scratch[1] == 0x64
 
 
-@kernel("boolean(uint8[::1], int64, int64, int64)", inline=True, allocates=False)
-def _is_longer(buffer: Any, start: Any, end: Any, num_bytes: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _is_longer(buffer: U8Array, start: int, end: int, num_bytes: int) -> bool:
     """Return whether the text of a scanned string has more than so many bytes."""
     return end - start > num_bytes and text_length(buffer, start, end) > num_bytes
 
 
-@kernel("boolean(uint8[::1], int64, int64)", allocates=False)
-def _is_integer_id(buffer: Any, start: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def _is_integer_id(buffer: U8Array, start: int, end: int) -> bool:
     """Return whether a number token is an integer in 0 … 2^63-1."""
-    number = np.uint64(0)
+    number = uint64(0)
     for position in range(start, end):
         if not 0x30 <= buffer[position] <= 0x39:
             return False
-        number = number * np.uint64(10) + np.uint64(buffer[position] - 0x30)
+        number = number * uint64(10) + uint64(buffer[position] - 0x30)
     # 19 digits fit into 64 bits, so the number did not wrap around.
-    return end - start <= 19 and number <= np.uint64(0x7FFFFFFFFFFFFFFF)
+    return end - start <= 19 and number <= uint64(0x7FFFFFFFFFFFFFFF)
 
 
-@kernel("boolean(uint8[::1], int64, int64, _Bounds, uint8[::1])", allocates=False)
-def _is_limited(buffer: Any, start: Any, end: Any, bounds: _Bounds, scratch: Any) -> Any:
+@kernel(allocates=False)
+def _is_limited(buffer: U8Array, start: int, end: int, bounds: _Bounds, scratch: U8Array) -> bool:
     """Return whether the key inside ``buffer[start:end]`` is that of a limited field."""
     names, name_ends = bounds.limited_names, bounds.limited_ends
     if end - start > len(scratch):
@@ -348,10 +349,10 @@ def _is_limited(buffer: Any, start: Any, end: Any, bounds: _Bounds, scratch: Any
     return False
 
 
-@kernel("int64(uint8[::1], int64, int64, boolean, _Bounds, _Scratch)", allocates=False)
+@kernel(allocates=False)
 def _scan_value(
-    buffer: Any, position: Any, end: Any, is_lines: Any, bounds: _Bounds, scratch: _Scratch
-) -> Any:
+    buffer: U8Array, position: int, end: int, is_lines: bool, bounds: _Bounds, scratch: _Scratch
+) -> int:
     """Scan one value that begins at `position`, as an item.
 
     Args:
@@ -519,17 +520,17 @@ _ROW_ID_END: Final = 7
 _NUM_COLUMNS: Final = 8
 
 
-@kernel("void(_Rows, int64, uint8[::1], int64, int64, int64, int64, _Scratch)", allocates=False)
+@kernel(allocates=False)
 def _write_row(
     items: _Rows,
-    row: Any,
-    buffer: Any,
-    start: Any,
-    end: Any,
-    position: Any,
-    bytes_max: Any,
+    row: int,
+    buffer: U8Array,
+    start: int,
+    end: int,
+    position: int,
+    bytes_max: int,
     scratch: _Scratch,
-) -> Any:
+) -> None:
     """Note what the scan of one value found; `end` is FAULT if it is broken."""
     rows, hashes = items
     found = scratch.found
@@ -555,8 +556,10 @@ def _write_row(
     hashes[row] = xxh64(buffer, found[ID_START], found[ID_END])
 
 
-@kernel("UniTuple(int64, 3)(uint8[::1], int64, int64, _Bounds, _Rows)")
-def _scan_lines(buffer: Any, position: Any, line: Any, bounds: _Bounds, rows: _Rows) -> Any:
+@kernel
+def _scan_lines(
+    buffer: U8Array, position: int, line: int, bounds: _Bounds, rows: _Rows
+) -> tuple[int, int, int]:
     """Scan complete lines, to the end or until the rows are full.
 
     Returns:
@@ -590,10 +593,10 @@ def _scan_lines(buffer: Any, position: Any, line: Any, bounds: _Bounds, rows: _R
     return position, line, row
 
 
-@kernel("UniTuple(int64, 4)(uint8[::1], int64, int64, int64, _Bounds, _Rows)")
+@kernel
 def _scan_array(
-    buffer: Any, position: Any, index: Any, state: Any, bounds: _Bounds, rows: _Rows
-) -> Any:
+    buffer: U8Array, position: int, index: int, state: int, bounds: _Bounds, rows: _Rows
+) -> tuple[int, int, int, int]:
     """Scan items of an array, to the end, the first broken or incomplete one, or full rows.
 
     Returns:

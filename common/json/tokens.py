@@ -20,6 +20,7 @@ import numpy as np
 
 from common.kernels.byte_words import load_u64, trailing_zeros
 from common.kernels.decorator import kernel
+from common.kernels.types import U8, I64Array, U8Array, int64, uint8, uint64
 
 FAULT: Final = -1
 
@@ -57,11 +58,11 @@ ID_START: Final = 5
 ID_END: Final = 6
 NUM_FOUND: Final = 7
 
-_ONES: Final = np.uint64(0x0101010101010101)
-_HIGHS: Final = np.uint64(0x8080808080808080)
-_SPACES: Final = np.uint64(0x2020202020202020)
-_QUOTES: Final = np.uint64(0x2222222222222222)
-_BACKSLASHES: Final = np.uint64(0x5C5C5C5C5C5C5C5C)
+_ONES: Final = uint64(0x0101010101010101)
+_HIGHS: Final = uint64(0x8080808080808080)
+_SPACES: Final = uint64(0x2020202020202020)
+_QUOTES: Final = uint64(0x2222222222222222)
+_BACKSLASHES: Final = uint64(0x5C5C5C5C5C5C5C5C)
 
 _INTEGER_MAX: Final = np.frombuffer(b"18446744073709551615", np.uint8)
 _INTEGER_MIN: Final = np.frombuffer(b"9223372036854775808", np.uint8)
@@ -69,15 +70,15 @@ _INFINITE: Final = np.frombuffer(str(2**1024 - 2**970).encode(), np.uint8)
 """Half way between the largest double and the next power of two: from here on, infinity."""
 
 
-@kernel("void(int64[::1], int64, int64)", inline=True, allocates=False)
-def stop(found: Any, reason: Any, position: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def stop(found: I64Array, reason: int, position: int) -> None:
     """Note why and where a scan cannot go on."""
     found[REASON] = reason
     found[AT] = position
 
 
-@kernel("void(int64[::1], int64, int64)", inline=True, allocates=False)
-def refuse(found: Any, reason: Any, position: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def refuse(found: I64Array, reason: int, position: int) -> None:
     """Note why the item will be refused, if nothing was noted before; the scan goes on."""
     if found[REFUSED] == 0:
         found[REFUSED] = reason
@@ -87,8 +88,8 @@ def refuse(found: Any, reason: Any, position: Any) -> Any:
 # --- reading what was scanned before --------------------------------------------------------------
 
 
-@kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
-def find_quote_or_backslash(payload: Any, position: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def find_quote_or_backslash(payload: U8Array, position: int) -> int:
     """Return the first position from `position` on that holds a quote or a backslash."""
     last = len(payload) - 8
     while position <= last:
@@ -105,8 +106,8 @@ def find_quote_or_backslash(payload: Any, position: Any) -> Any:
     return position
 
 
-@kernel("int64(uint8[::1], int64)", allocates=False)
-def find_closing_quote(payload: Any, position: Any) -> Any:
+@kernel(allocates=False)
+def find_closing_quote(payload: U8Array, position: int) -> int:
     """Return the position of the quote that ends the string whose inside `position` is in."""
     position = find_quote_or_backslash(payload, position)
     while payload[position] == 0x5C:
@@ -114,19 +115,19 @@ def find_closing_quote(payload: Any, position: Any) -> Any:
     return position
 
 
-@kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
-def hex4(payload: Any, position: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def hex4(payload: U8Array, position: int) -> int:
     """Return the number that four hexadecimal digits stand for."""
     number: Any = 0
     for digit in range(4):
-        byte = np.int64(payload[position + digit])
+        byte = int64(payload[position + digit])
         # '0'-'9' are 0x30-0x39; 'A'-'F' and 'a'-'f' have 1-6 in their low four bits.
         number = number * 16 + (byte & 15) + (9 if byte >= 0x40 else 0)
     return number
 
 
-@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64)", allocates=False)
-def unescape(payload: Any, start: Any, end: Any, out: Any, out_start: Any) -> Any:
+@kernel(allocates=False)
+def unescape(payload: U8Array, start: int, end: int, out: U8Array, out_start: int) -> int:
     """Write the UTF-8 text of the valid JSON string inside ``payload[start:end]`` to `out`.
 
     Returns:
@@ -183,8 +184,8 @@ def unescape(payload: Any, start: Any, end: Any, out: Any, out_start: Any) -> An
     return target
 
 
-@kernel("int64(uint8[::1], int64, int64)", allocates=False)
-def text_length(payload: Any, start: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def text_length(payload: U8Array, start: int, end: int) -> int:
     """Return how many bytes the text of the valid JSON string in ``payload[start:end]`` has."""
     length = end - start
     position = start
@@ -206,13 +207,13 @@ def text_length(payload: Any, start: Any, end: Any) -> Any:
 # --- checking strings -----------------------------------------------------------------------------
 
 
-@kernel("boolean(uint8)", inline=True, allocates=False)
-def _is_hex(byte: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _is_hex(byte: U8) -> bool:
     return 0x30 <= byte <= 0x39 or 0x41 <= byte <= 0x46 or 0x61 <= byte <= 0x66
 
 
-@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
-def _scan_hex4(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _scan_hex4(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
     for digit in range(position, position + 4):
         if digit >= end:
             stop(found, INCOMPLETE, end)
@@ -223,8 +224,8 @@ def _scan_hex4(buffer: Any, position: Any, end: Any, found: Any) -> Any:
     return position + 4
 
 
-@kernel("int64(uint8[::1], int64, int64, int64[::1])", allocates=False)
-def _scan_escape(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+@kernel(allocates=False)
+def _scan_escape(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
     """Scan one escape whose backslash is at `position`; a surrogate must be the first of a pair."""
     if position + 1 >= end:
         stop(found, INCOMPLETE, end)
@@ -271,8 +272,8 @@ def _scan_escape(buffer: Any, position: Any, end: Any, found: Any) -> Any:
     return behind
 
 
-@kernel("int64(uint8[::1], int64, int64, int64[::1])", allocates=False)
-def _scan_utf8(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+@kernel(allocates=False)
+def _scan_utf8(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
     """Scan one character of two to four bytes: shortest form, no surrogate, up to U+10FFFF."""
     lead = buffer[position]
     lowest = 0x80
@@ -307,8 +308,8 @@ def _scan_utf8(buffer: Any, position: Any, end: Any, found: Any) -> Any:
     return position + length
 
 
-@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
-def scan_string(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def scan_string(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
     """Scan a string from behind its opening quote; return the position behind the closing one."""
     last = end - 8
     while True:
@@ -355,8 +356,8 @@ def scan_string(buffer: Any, position: Any, end: Any, found: Any) -> Any:
 # --- checking numbers -----------------------------------------------------------------------------
 
 
-@kernel("boolean(uint8[::1], int64, int64)", allocates=False)
-def _is_integer_in_range(buffer: Any, start: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def _is_integer_in_range(buffer: U8Array, start: int, end: int) -> bool:
     """Return whether an integer token lies in -2^63 … 2^64-1."""
     limit = _INTEGER_MAX
     if buffer[start] == 0x2D:
@@ -370,8 +371,8 @@ def _is_integer_in_range(buffer: Any, start: Any, end: Any) -> Any:
     return True
 
 
-@kernel("boolean(uint8[::1], int64, int64)", allocates=False)
-def _is_finite(buffer: Any, start: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def _is_finite(buffer: U8Array, start: int, end: int) -> bool:
     """Return whether a float token rounds to a finite double.
 
     Only the size of its first significant digit matters, but where that is 10^308: there the digits
@@ -395,7 +396,7 @@ def _is_finite(buffer: Any, start: Any, end: Any) -> Any:
             is_small = buffer[position + 1] == 0x2D
             position += 2 if is_small or buffer[position + 1] == 0x2B else 1
             while position < end:
-                exponent = min(exponent * 10 + np.int64(buffer[position]) - 0x30, 1_000_000_000)
+                exponent = min(exponent * 10 + int64(buffer[position]) - 0x30, 1_000_000_000)
                 position += 1
             if is_small:
                 exponent = -exponent
@@ -416,22 +417,22 @@ def _is_finite(buffer: Any, start: Any, end: Any) -> Any:
     for digit in range(len(_INFINITE)):
         if position < digits_end and buffer[position] == 0x2E:
             position += 1
-        byte = buffer[position] if position < digits_end else np.uint8(0x30)
+        byte = buffer[position] if position < digits_end else uint8(0x30)
         if byte != _INFINITE[digit]:
             return byte < _INFINITE[digit]
         position += 1
     return False
 
 
-@kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def _skip_digits(buffer: Any, position: Any, end: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _skip_digits(buffer: U8Array, position: int, end: int) -> int:
     while position < end and 0x30 <= buffer[position] <= 0x39:
         position += 1
     return position
 
 
-@kernel("int64(uint8[::1], int64, int64, int64[::1])", inline=True, allocates=False)
-def scan_number(buffer: Any, position: Any, end: Any, found: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def scan_number(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
     """Scan a number that begins at `position` with a digit or a minus; its range is checked too.
 
     A number that ends with the bytes is incomplete: inside an item, something must follow.

@@ -7,13 +7,12 @@ about 1 ns a key. (Williams: Algorithm 232, heapsort, CACM 1964.)
 
 from __future__ import annotations
 
-from typing import Any
-
 from common.kernels.decorator import kernel
+from common.kernels.types import I64Array
 
 
-@kernel("void(int64[::1], int64, int64)", inline=True, allocates=False)
-def replace_least(heap: Any, size: Any, key: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def replace_least(heap: I64Array, size: int, key: int) -> None:
     """Put a key in the place of the least one.
 
     Args:

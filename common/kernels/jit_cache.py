@@ -44,14 +44,17 @@ def fill() -> None:
 
 def directory() -> Path:
     """Return the folder for these kernels: below the user's cache folder, else a new one."""
-    version = sources_digest()
+    path = user_folder("kernels", sources_digest())
+    return path or Path(tempfile.mkdtemp(prefix="facetd-kernels-"))
+
+
+def user_folder(*names: str) -> Path | None:
+    """Return a folder in the user's cache folder; None if others could have put code into it."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    path = Path(home) / "facetd" / "kernels" / version
+    path = Path(home, "facetd", *names)
     with contextlib.suppress(OSError):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if _is_ours(path):
-        return path  # where it cannot be written to, numba still reads what is there
-    return Path(tempfile.mkdtemp(prefix="facetd-kernels-"))
+    return path if _is_ours(path) else None  # perhaps to be read only
 
 
 def sources_digest() -> str:

@@ -22,7 +22,7 @@ CHECKED_EXTENSION: Final = Path(__file__).with_name("_checked.abi3.so")
 MARK: Final = b"facetd-kernel-sources:"
 """What the table follows in the extension: JSON up to the next zero byte."""
 
-_DECLARATIONS: Final = (b"@kernel(", b"@kernel\n", b"@arguments\n")
+_DECLARATIONS: Final = (b"\n@kernel\n", b"\n@kernel(", b"\n@arguments\n")
 
 
 def kernel_files() -> Iterator[Path]:

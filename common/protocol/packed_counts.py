@@ -26,9 +26,20 @@ import numpy as np
 
 from common.kernels.byte_words import load_u32
 from common.kernels.decorator import kernel
+from common.kernels.types import (
+    BoolArray,
+    I64Array,
+    ReadOnly,
+    Rows,
+    U16Array,
+    U32Array,
+    int64,
+    uint16,
+    uint32,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 HEADER_UNITS: Final = 4
 NARROW_END: Final = 1 << 16
@@ -43,23 +54,21 @@ def room_for(num_values: int) -> int:
     return HEADER_UNITS + 4 * (num_values + 1)
 
 
-@kernel("void(uint16[::1], int64, int64)", inline=True)
-def _write_wide(packed: Any, at: Any, number: Any) -> Any:
-    packed[at] = np.uint16(number & 0xFFFF)
-    packed[at + 1] = np.uint16(number >> 16)
+@kernel(inline=True)
+def _write_wide(packed: U16Array, at: int, number: int) -> None:
+    packed[at] = uint16(number & 0xFFFF)
+    packed[at + 1] = uint16(number >> 16)
 
 
-@kernel("void(uint16[::1], int64, int64, int64)", inline=True)
-def _write_header(packed: Any, at: Any, form: Any, length: Any) -> Any:
-    packed[at] = np.uint16(form)
-    packed[at + 1] = np.uint16(0)
+@kernel(inline=True)
+def _write_header(packed: U16Array, at: int, form: int, length: int) -> None:
+    packed[at] = uint16(form)
+    packed[at + 1] = uint16(0)
     _write_wide(packed, at + 2, length)
 
 
-@kernel("UniTuple(int64, 2)(uint32[::1], int64, uint16[::1], int64)")
-def pack_counts(
-    counts: NDArray[np.uint32], num_values: int, packed: NDArray[np.uint16], at: int
-) -> tuple[int, int]:
+@kernel
+def pack_counts(counts: U32Array, num_values: int, packed: U16Array, at: int) -> tuple[int, int]:
     """Write the counts of a facet in its shortest form, by a walk over all of its values.
 
     Args:
@@ -72,7 +81,7 @@ def pack_counts(
         Where the facet ends, and how many of its values have a count.
     """
     num_present = 0
-    greatest = np.uint32(0)
+    greatest = uint32(0)
     for code in range(1, num_values + 1):
         num_present += 1 if counts[code] != 0 else 0
         greatest = max(greatest, counts[code])
@@ -81,20 +90,20 @@ def pack_counts(
         if greatest < NARROW_END:
             _write_header(packed, at, 0, num_values)
             for number in range(num_values):
-                packed[begin + number] = np.uint16(counts[number + 1])
+                packed[begin + number] = uint16(counts[number + 1])
             end = begin + num_values
         else:
             _write_header(packed, at, 1, num_values)
             for number in range(num_values):
-                _write_wide(packed, begin + 2 * number, np.int64(counts[number + 1]))
+                _write_wide(packed, begin + 2 * number, int64(counts[number + 1]))
             end = begin + 2 * num_values
     elif greatest < NARROW_END and num_values <= NARROW_END:
         _write_header(packed, at, 2, num_present)
         end = begin
         for number in range(num_values):
             count = counts[number + 1]
-            packed[end] = np.uint16(number)
-            packed[end + 1] = np.uint16(count)
+            packed[end] = uint16(number)
+            packed[end + 1] = uint16(count)
             end += 2 if count != 0 else 0
     else:
         _write_header(packed, at, 3, num_present)
@@ -103,19 +112,19 @@ def pack_counts(
             count = counts[number + 1]
             if count != 0:
                 _write_wide(packed, end, number)
-                _write_wide(packed, end + 2, np.int64(count))
+                _write_wide(packed, end + 2, int64(count))
                 end += 4
     counts[: num_values + 1] = 0
     return end, num_present
 
 
-@kernel("UniTuple(int64, 2)(uint32[::1], uint32[::1], int64, int64, uint16[::1], int64)")
+@kernel
 def pack_touched(
-    counts: NDArray[np.uint32],
-    touched: NDArray[np.uint32],
+    counts: U32Array,
+    touched: U32Array,
     num_touched: int,
     num_values: int,
-    packed: NDArray[np.uint16],
+    packed: U16Array,
     at: int,
 ) -> tuple[int, int]:
     """Write the counts of a facet as pairs, looking at some codes only.
@@ -131,7 +140,7 @@ def pack_touched(
     Returns:
         As `pack_counts`.
     """
-    greatest = np.uint32(0)
+    greatest = uint32(0)
     num_present = num_touched
     for i in range(num_touched):
         if touched[i] == 0:
@@ -142,50 +151,35 @@ def pack_touched(
     _write_header(packed, at, 3 if is_wide else 2, num_present)
     end = at + HEADER_UNITS
     for i in range(num_touched):
-        code = np.int64(touched[i])
+        code = int64(touched[i])
         count = counts[code]
         counts[code] = 0
         if code != 0:
             if is_wide:
                 _write_wide(packed, end, code - 1)
-                _write_wide(packed, end + 2, np.int64(count))
+                _write_wide(packed, end + 2, int64(count))
                 end += 4
             else:
-                packed[end] = np.uint16(code - 1)
-                packed[end + 1] = np.uint16(count)
+                packed[end] = uint16(code - 1)
+                packed[end + 1] = uint16(count)
                 end += 2
     return end, num_present
 
 
-def _packed(types: Any) -> Any:
-    """Return numba's type of packed counts that came in a message, which nobody writes to."""
-    return types.Array(types.uint16, 1, "C", readonly=True)
+@kernel(inline=True)
+def _read_wide(packed: ReadOnly[U16Array], at: int) -> int:
+    return int64(load_u32(packed, at))
 
 
-@kernel(lambda types: types.int64(_packed(types), types.int64), inline=True)
-def _read_wide(packed: Any, at: Any) -> Any:
-    return np.int64(load_u32(packed, at))
-
-
-@kernel(
-    lambda types: types.int64(
-        _packed(types),
-        types.int64[::1],
-        types.int64[::1],
-        types.uint32[:, ::1],
-        types.boolean[::1],
-        types.int64[::1],
-        types.uint32[::1],
-    )
-)
+@kernel
 def add_packed(
-    packed: NDArray[np.uint16],
-    ends: NDArray[np.int64],
-    shards: NDArray[np.int64],
-    to_number: NDArray[np.uint32],
-    is_same: NDArray[np.bool_],
-    sums: NDArray[np.int64],
-    touched: NDArray[np.uint32],
+    packed: ReadOnly[U16Array],
+    ends: I64Array,
+    shards: I64Array,
+    to_number: Rows[np.uint32],
+    is_same: BoolArray,
+    sums: I64Array,
+    touched: U32Array,
 ) -> int:
     """Add one facet of all shards' packed counts to sums that are zeros.
 
@@ -205,18 +199,18 @@ def add_packed(
     for i in range(len(ends)):
         shard = shards[i]
         at = ends[i]
-        form = np.int64(packed[at])
+        form = int64(packed[at])
         length = _read_wide(packed, at + 2)
         at += HEADER_UNITS
         if form < 2:
             num_touched = EVERY
         if form == 0 and is_same[shard]:
             for number in range(length):
-                sums[number] += np.int64(packed[at + number])
+                sums[number] += int64(packed[at + number])
             ends[i] = at + length
         elif form == 0:
             for number in range(length):
-                sums[to_number[shard, number]] += np.int64(packed[at + number])
+                sums[to_number[shard, number]] += int64(packed[at + number])
             ends[i] = at + length
         elif form == 1:
             for number in range(length):
@@ -226,10 +220,10 @@ def add_packed(
             units = 2 if form == 2 else 4
             for pair in range(at, at + units * length, units):
                 if form == 2:
-                    target: Any = np.int64(to_number[shard, packed[pair]])
-                    count: Any = np.int64(packed[pair + 1])
+                    target: Any = int64(to_number[shard, packed[pair]])
+                    count: Any = int64(packed[pair + 1])
                 else:
-                    target = np.int64(to_number[shard, _read_wide(packed, pair)])
+                    target = int64(to_number[shard, _read_wide(packed, pair)])
                     count = _read_wide(packed, pair + 2)
                 if num_touched != EVERY:
                     touched[num_touched] = target
@@ -239,10 +233,8 @@ def add_packed(
     return int(num_touched)
 
 
-@kernel("void(int64[::1], int64, uint32[::1], int64)")
-def clear_sums(
-    sums: NDArray[np.int64], num_values: int, touched: NDArray[np.uint32], num_touched: int
-) -> None:
+@kernel
+def clear_sums(sums: I64Array, num_values: int, touched: U32Array, num_touched: int) -> None:
     """Set the sums that `add_packed` has made back to zeros."""
     if num_touched == EVERY:
         sums[:num_values] = 0

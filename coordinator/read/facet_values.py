@@ -29,7 +29,6 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -37,6 +36,7 @@ from numpy.typing import NDArray
 
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
+from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
 from coordinator.parameters.typed import BucketOrder
@@ -55,10 +55,15 @@ Answers = Sequence[tuple[int, SearchResponse]]
 """Shard ordinal and its answer."""
 
 
-@kernel("int64(int64[::1], uint32[::1], int64, uint32[::1], uint32[::1], int64[::1])")
+@kernel
 def _select_top(
-    counts: Any, touched: Any, num_touched: Any, ranks: Any, by_rank: Any, best: Any
-) -> Any:
+    counts: I64Array,
+    touched: U32Array,
+    num_touched: int,
+    ranks: U32Array,
+    by_rank: U32Array,
+    best: I64Array,
+) -> int:
     """Write the k values of the greatest counts, best first; of equal counts the lower rank wins.
 
     A min-heap of k keys, count in the upper and rank in the lower half, in one pass.
@@ -76,20 +81,20 @@ def _select_top(
         last of them: less than 0, and its negative is the k-th greatest count.
     """
     k = len(best) >> 1
-    low_half = np.int64(0xFFFFFFFF)
+    low_half = int64(0xFFFFFFFF)
     heap = np.empty(k, np.int64)
     size = 0
     floor = 0
     greatest_unranked = 0
     num_seen = len(counts) if num_touched == EVERY else num_touched
     for i in range(num_seen):
-        number = np.int64(i) if num_touched == EVERY else np.int64(touched[i])
+        number = int64(i) if num_touched == EVERY else int64(touched[i])
         count = counts[number]
         if count <= floor:
             continue
         key = count << 32
         if number < len(ranks):
-            key |= low_half - np.int64(ranks[number])
+            key |= low_half - int64(ranks[number])
         else:
             greatest_unranked = max(greatest_unranked, count)
         if size < k:
@@ -107,14 +112,16 @@ def _select_top(
         return -(floor + 1)
     for i in range(size - 1, -1, -1):
         key = heap[0]
-        best[i] = np.int64(by_rank[low_half - (key & low_half)])
+        best[i] = int64(by_rank[low_half - (key & low_half)])
         best[k + i] = key >> 32
         replace_least(heap, i, heap[i])
     return size
 
 
-@kernel("int64(int64[::1], uint32[::1], int64, int64, int64[::1])")
-def _list_at_least(counts: Any, touched: Any, num_touched: Any, threshold: Any, chosen: Any) -> Any:
+@kernel
+def _list_at_least(
+    counts: I64Array, touched: U32Array, num_touched: int, threshold: int, chosen: I64Array
+) -> int:
     """Write the numbers of all values whose count is at least the threshold.
 
     Returns:
@@ -123,7 +130,7 @@ def _list_at_least(counts: Any, touched: Any, num_touched: Any, threshold: Any, 
     num = 0
     num_seen = len(counts) if num_touched == EVERY else num_touched
     for i in range(num_seen):
-        number = np.int64(i) if num_touched == EVERY else np.int64(touched[i])
+        number = int64(i) if num_touched == EVERY else int64(touched[i])
         if counts[number] >= threshold:
             if num == len(chosen):
                 return -1

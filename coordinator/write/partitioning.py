@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, U8Array
 from common.placement import shard_of_id
 from common.protocol.operations import Operation
 
@@ -51,13 +52,13 @@ Parts = dict[int, Part]
 """Part by shard; shards without a part are left out."""
 
 
-@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel
 def _measure(
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    shards: NDArray[np.int64],
-    num_items: NDArray[np.int64],
-    num_bytes: NDArray[np.int64],
+    starts: I64Array,
+    ends: I64Array,
+    shards: I64Array,
+    num_items: I64Array,
+    num_bytes: I64Array,
 ) -> None:
     for item in range(len(starts)):
         shard = shards[item]
@@ -84,12 +85,12 @@ class _Regions(NamedTuple):
     positions: NDArray[np.int64]
 
 
-@kernel("void(uint8[::1], int64[::1], int64[::1], int64[::1], _Regions)")
+@kernel
 def _divide(
-    payload: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    shards: NDArray[np.int64],
+    payload: U8Array,
+    starts: I64Array,
+    ends: I64Array,
+    shards: I64Array,
     regions: _Regions,
 ) -> None:
     """Copy each item to its shard's region; the cursors begin where the regions do."""

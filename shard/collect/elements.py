@@ -11,11 +11,12 @@ Elements that pass are a bitset over the elements of a segment, resolved as over
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32, uint64
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
 from shard.query.filters import element_view, resolve
@@ -33,17 +34,18 @@ if TYPE_CHECKING:
     from shard.query.matches import Matches
     from shard.segment.snapshot import SegmentView, Snapshot
 
+Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 
-@kernel(
-    [
-        "void(uint32[::1], uint32[::1], uint64[::1], "
-        f"{codes}, uint32[::1], uint32[::1], uint32[::1])"
-        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
-    ],
-    allocates=False,
-)
+
+@kernel(allocates=False)
 def _count_owners(
-    elements: Any, owners: Any, words: Any, codes: Any, starts: Any, last: Any, counts: Any
+    elements: U32Array,
+    owners: U32Array,
+    words: U64Array,
+    codes: Codes,
+    starts: U32Array,
+    last: U32Array,
+    counts: U32Array,
 ) -> None:
     """Add 1 to counts[code] for every document of a bitset that has it in one of the elements.
 
@@ -53,26 +55,26 @@ def _count_owners(
     if len(starts) == 0 and len(words) == 0:
         for element in elements:
             code = codes[element]
-            mark = owners[element] + np.uint32(1)
-            counts[code] += np.uint32(last[code] != mark)
+            mark = owners[element] + uint32(1)
+            counts[code] += uint32(last[code] != mark)
             last[code] = mark
         return
     for element in elements:
         doc = owners[element]
         if len(words) != 0 and not (
-            (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1)
+            (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1)
         ):
             continue
-        begin = np.int64(element)
+        begin = int64(element)
         end = begin + 1
         if len(starts) != 0:
-            begin = np.int64(starts[element])
-            end = np.int64(starts[element + np.uint32(1)])
+            begin = int64(starts[element])
+            end = int64(starts[element + uint32(1)])
         for position in range(begin, end):
             code = codes[position]
-            if last[code] != doc + np.uint32(1):
-                last[code] = doc + np.uint32(1)
-                counts[code] += np.uint32(1)
+            if last[code] != doc + uint32(1):
+                last[code] = doc + uint32(1)
+                counts[code] += uint32(1)
 
 
 def count_within(

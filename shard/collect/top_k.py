@@ -30,6 +30,17 @@ import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
+from common.kernels.types import (
+    U64,
+    BoolArray,
+    F64Array,
+    I64Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint32,
+    uint64,
+)
 from shard.collect.elements import element_order
 from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.bm25f import SCORE_UNIT
@@ -65,26 +76,26 @@ _INSERTION_MAX = 64
 """At most so many hits are sorted by insertion."""
 _LEXSORT_MAX = 256
 """Fewer rows are sorted by one call of `lexsort`."""
-_ALL_ONES = np.uint64(MISSING_KEY)
+_ALL_ONES = uint64(MISSING_KEY)
 _MINOR_OFFSET = 1 << 15
-_TOP_BIT = np.uint64(1 << 63)
+_TOP_BIT = uint64(1 << 63)
 _LEAST = np.iinfo(np.int64).min
 
 
-@kernel("uint64(uint64[::1], int64)")
-def _kth_smallest_heap(keys: Any, k: Any) -> Any:
+@kernel
+def _kth_smallest_heap(keys: U64Array, k: int) -> U64:
     """Return the k-th smallest of more than k keys: the k-th greatest of all turned round."""
-    heap = np.full(k, np.int64(_LEAST))
+    heap = np.full(k, int64(_LEAST))
     kth = _ALL_ONES
     for key in keys:
         if key < kth:
-            replace_least(heap, k, np.int64(~key ^ _TOP_BIT))
-            kth = ~(np.uint64(heap[0]) ^ _TOP_BIT)
+            replace_least(heap, k, int64(~key ^ _TOP_BIT))
+            kth = ~(uint64(heap[0]) ^ _TOP_BIT)
     return kth
 
 
-@kernel("UniTuple(int64, 2)(uint64[::1], uint64, int64[::1], int64[::1])")
-def _split_at(keys: Any, threshold: Any, below: Any, equal: Any) -> Any:
+@kernel
+def _split_at(keys: U64Array, threshold: U64, below: I64Array, equal: I64Array) -> tuple[int, int]:
     """Write the positions of the keys below, and of those equal to, a threshold."""
     num_below = 0
     num_equal = 0
@@ -99,19 +110,17 @@ def _split_at(keys: Any, threshold: Any, below: Any, equal: Any) -> Any:
     return num_below, num_equal
 
 
-@kernel(
-    "int64(uint32[::1], boolean[::1], uint64[::1], int64, boolean, boolean, int64, uint32[::1])"
-)
+@kernel
 def _walk(
-    docs: Any,
-    is_first: Any,
-    words: Any,
-    k: Any,
-    is_backward: Any,
-    takes_first: Any,
-    steps_max: Any,
-    found: Any,
-) -> Any:
+    docs: U32Array,
+    is_first: BoolArray,
+    words: U64Array,
+    k: int,
+    is_backward: bool,
+    takes_first: bool,
+    steps_max: int,
+    found: U32Array,
+) -> int:
     """Write the matching documents among the first of a permutation, at least k of them.
 
     Runs of equal keys are taken from the first to the last, or from the last to the first; within
@@ -137,7 +146,7 @@ def _walk(
             if num_steps >= steps_max or count == len(found):
                 return -1
             doc = docs[at]
-            if (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
+            if (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1):
                 found[count] = doc
                 count += 1
             num_steps += 1
@@ -149,10 +158,15 @@ def _walk(
     return count if count >= k else -1
 
 
-@kernel("(int64, uint32[::1], float64[::1], uint64[::1], uint64[::1], int64)")
+@kernel
 def _first_of_few(
-    view: Any, docs: Any, scores: Any, all_places: Any, all_records: Any, num_hits: Any
-) -> Any:
+    view: int,
+    docs: U32Array,
+    scores: F64Array,
+    all_places: U64Array,
+    all_records: U64Array,
+    num_hits: int,
+) -> tuple[I64Array, U32Array, U64Array, U64Array, F64Array]:
     """Return the members of `Hits` of the best of a view's documents: by score, then by place.
 
     Sorted by insertion: they are few.

@@ -34,12 +34,13 @@ Cost of several terms: 2 ns a document, beside finding it; 8 ns a list, where it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, clear_bits, mark_bits, saturate
 from shard.query.bounds import (
     CODES,
@@ -97,8 +98,8 @@ _DEEP_FACTOR: Final = 8
 _DEEP_FIRST: Final = 6
 """How many times they are scored first, by their bounds."""
 _GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
-_GROUP_MASK: Final = np.uint64((1 << (1 << GROUP_SHIFT)) - 1)
-_ONE: Final = np.uint64(1)
+_GROUP_MASK: Final = uint64((1 << (1 << GROUP_SHIFT)) - 1)
+_ONE: Final = uint64(1)
 
 
 @arguments
@@ -114,7 +115,7 @@ class _Bounded(NamedTuple):
     """
 
     term: int
-    languages: np.uint64
+    languages: U64
     weight: float
     bounds: NDArray[np.int64]
     drift: float
@@ -123,16 +124,16 @@ class _Bounded(NamedTuple):
 # --- kernels: one term
 
 
-@kernel("(ScoredLists, boolean, _Bounded, float64, uint64[::1], uint64[::1], int64)")
+@kernel
 def _best_of_term(
     scored: ScoredLists,
-    checks_rows: Any,
+    checks_rows: bool,
     bounded: _Bounded,
-    k1: Any,
-    allowed: Any,
-    bits: Any,
-    k: Any,
-) -> Any:
+    k1: float,
+    allowed: U64Array,
+    bits: U64Array,
+    k: int,
+) -> tuple[U32Array, I64Array]:
     """Return documents and scores of a term's k best, and of all that are their equals.
 
     A round scores the blocks whose bounds are great enough. What the k-th best of these scores
@@ -154,17 +155,17 @@ def _best_of_term(
             num_chosen += is_chosen[block]
         members = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
         num_members = 0
-        current = np.int64(-1)
+        current = int64(-1)
         for block in range(num_blocks):
             if not is_chosen[block]:
                 continue
             at, count = locate_block(lists, term, block)
             decode_docs(lists.postings, at, count, block_docs)
             for i in range(count):
-                doc = np.int64(block_docs[i])
+                doc = int64(block_docs[i])
                 is_new = doc != current
                 if len(allowed) > 0:
-                    is_new &= allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE != 0
+                    is_new &= allowed[doc >> 6] >> uint64(doc & 63) & _ONE != 0
                 members[num_members] = doc
                 num_members += is_new
                 current = doc
@@ -193,7 +194,7 @@ def _best_of_term(
         if found >= k:
             worst = kth_greatest(scores, k)
             for block in range(num_blocks):
-                reach = saturate(np.int64(bounds[block] * drift) + 1, weight, k1)
+                reach = saturate(int64(bounds[block] * drift) + 1, weight, k1)
                 is_enough &= is_chosen[block] or reach < worst
                 is_chosen[block] |= reach >= worst
         else:  # the filters leave too few of these
@@ -209,35 +210,35 @@ def _best_of_term(
 # --- kernels: one dense term
 
 
-@kernel("void(uint64[::1], uint8[::1], int64[::1])", allocates=False)
-def _count_by_code(members: Any, codes: Any, counts: Any) -> None:
+@kernel(allocates=False)
+def _count_by_code(members: U64Array, codes: U8Array, counts: I64Array) -> None:
     """Count documents by the bound of their group, in one word of a bitset of `_SAMPLE_STEP`."""
     counts[:] = 0
     for word in range(0, len(members) - 1, _SAMPLE_STEP):
         for part in range(_GROUPS_PER_WORD):
-            group = members[word] >> np.uint64(part << GROUP_SHIFT) & _GROUP_MASK
+            group = members[word] >> uint64(part << GROUP_SHIFT) & _GROUP_MASK
             counts[codes[word * _GROUPS_PER_WORD + part]] += count_ones(group)
 
 
-@kernel("uint32[::1](uint64[::1], uint8[::1], int64, int64)")
-def _list_by_codes(members: Any, codes: Any, least: Any, greatest: Any) -> Any:
+@kernel
+def _list_by_codes(members: U64Array, codes: U8Array, least: int, greatest: int) -> U32Array:
     """Return the documents of a bitset whose groups have bounds from `least` to `greatest`."""
     chosen = np.empty(len(members), np.uint64)
     for word in range(len(members)):
-        mask = np.uint64(0)
+        mask = uint64(0)
         first = word * _GROUPS_PER_WORD
         for part in range(min(_GROUPS_PER_WORD, len(codes) - first)):
-            code = np.int64(codes[first + part])
-            is_chosen = np.uint64((code >= least) & (code <= greatest))
-            mask |= (_GROUP_MASK * is_chosen) << np.uint64(part << GROUP_SHIFT)
+            code = int64(codes[first + part])
+            is_chosen = uint64((code >= least) & (code <= greatest))
+            mask |= (_GROUP_MASK * is_chosen) << uint64(part << GROUP_SHIFT)
         chosen[word] = members[word] & mask
     return list_all_docs(chosen, count_docs(chosen))
 
 
-@kernel("(ScoredLists, DenseTerms, GroupBounds, uint64[::1], int64)")
+@kernel
 def _best_of_dense_term(
-    scored: ScoredLists, of_term: DenseTerms, bounds: GroupBounds, allowed: Any, k: Any
-) -> Any:
+    scored: ScoredLists, of_term: DenseTerms, bounds: GroupBounds, allowed: U64Array, k: int
+) -> tuple[U32Array, I64Array]:
     """Return documents and scores of a dense term's k best, and of all that are their equals.
 
     Groups with great bounds are scored; what the k-th best of these scores tells which others can
@@ -249,7 +250,7 @@ def _best_of_dense_term(
     step = of_term.words.weights[0] * bounds.drift * (SCORE_UNIT / CODES)
     counts = np.empty(CODES, np.int64)
     _count_by_code(members, codes, counts)
-    least = np.int64(CODES)
+    least = int64(CODES)
     num_counted = 0
     while least > 0 and num_counted * _SAMPLE_STEP < _DEEP_FIRST * k:
         least -= 1
@@ -257,9 +258,9 @@ def _best_of_dense_term(
     docs = _list_by_codes(members, codes, least, CODES - 1)
     scores = np.zeros(len(docs), np.int64)
     add_dense(scored, of_term, docs, scores)
-    worst = kth_greatest(scores, k) if k <= len(docs) else np.int64(0)
+    worst = kth_greatest(scores, k) if k <= len(docs) else int64(0)
     reach = least
-    while reach > 0 and np.int64(reach * step) + 1 >= worst:
+    while reach > 0 and int64(reach * step) + 1 >= worst:
         reach -= 1
     if reach < least:
         more = _list_by_codes(members, codes, reach, least - 1)
@@ -272,30 +273,30 @@ def _best_of_dense_term(
 # --- kernels: several terms
 
 
-@kernel("int64(int64)", inline=True, allocates=False)
-def _num_bounded(k: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _num_bounded(k: int) -> int:
     """Return how many are scored first, where the k best are wanted."""
     return _BOUNDED_FACTOR * num_first(k)
 
 
-@kernel("void(uint32[::1], uint8[::1], float64, int64[::1])", allocates=False)
-def _add_bounds(docs: Any, codes: Any, greatest: Any, uppers: Any) -> None:
+@kernel(allocates=False)
+def _add_bounds(docs: U32Array, codes: U8Array, greatest: float, uppers: I64Array) -> None:
     """Add the most that documents can get for a term that gives `greatest` at most."""
     for i in range(len(docs)):
-        code = np.int64(codes[docs[i] >> np.uint32(GROUP_SHIFT)])
-        uppers[i] += np.int64((code + 1) * (greatest / CODES)) + 1
+        code = int64(codes[docs[i] >> uint32(GROUP_SHIFT)])
+        uppers[i] += int64((code + 1) * (greatest / CODES)) + 1
 
 
-@kernel("(ScoredLists, DenseTerms, GroupBounds, Nearness, uint32[::1], int64[::1], int64)")
+@kernel
 def _best_by_bounds(
     scored: ScoredLists,
     of_terms: DenseTerms,
     bounds: GroupBounds,
     nearness: Nearness,
-    docs: Any,
-    scores: Any,
-    k: Any,
-) -> Any:
+    docs: U32Array,
+    scores: I64Array,
+    k: int,
+) -> tuple[U32Array, I64Array]:
     """Return the best of documents, of at least `num_first(k)`, and what these score.
 
     `scores` are those of the lists that were read; the dense ones have still to add theirs.
@@ -324,22 +325,19 @@ def _best_by_bounds(
     return rank_others(scored, nearness, near, near_totals, others, other_totals, k)
 
 
-@kernel(
-    "(ScoredLists, DenseLists, boolean, QueryTerms, float64, uint64[::1], Searched, GroupBounds, "
-    "Nearness, int64)"
-)
+@kernel
 def _best_of_terms(
     scored: ScoredLists,
     dense: DenseLists,
-    are_all_searched: Any,
+    are_all_searched: bool,
     words: QueryTerms,
-    k1: Any,
-    allowed: Any,
+    k1: float,
+    allowed: U64Array,
     segment: Searched,
     bounds: GroupBounds,
     nearness: Nearness,
-    k: Any,
-) -> Any:
+    k: int,
+) -> tuple[U32Array, U32Array, I64Array, int]:
     """Return the documents that have all terms; the best of them; their scores; missing bounds."""
     checks_rows = checks_rows_of(are_all_searched, words.languages)
     places = find_places(dense, words, checks_rows)
@@ -405,7 +403,7 @@ def _best_by_blocks(
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
         lists.fields.lists,
         not lists.fields.are_all_searched,
-        _Bounded(term, np.uint64(ALL_LANGUAGES), weight, kept.of_blocks[start:end], drift),
+        _Bounded(term, ALL_LANGUAGES, weight, kept.of_blocks[start:end], drift),
         lists.k1,
         allowed,
         lists.bits,

@@ -37,7 +37,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import Rows, arguments, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U8,
+    U64,
+    F64Array,
+    I64Array,
+    Rows,
+    U8Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint8,
+    uint32,
+    uint64,
+)
 from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.postings import (
     BLOCK_ENTRIES,
@@ -66,7 +80,7 @@ _TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1
 _CHOICE_STEPS: Final = 8
 """Weights within an eighth of a doubling are one choice."""
 
-_ONE: Final = np.uint64(1)
+_ONE: Final = uint64(1)
 
 
 @arguments
@@ -180,8 +194,10 @@ class FieldGains:
         return self._drift[1]
 
 
-@kernel("(float64[::1], float64[::1], float64, int64[::1])")
-def _make_gains(weights: Any, averages: Any, b: Any, lengths: Any) -> Any:
+@kernel
+def _make_gains(
+    weights: F64Array, averages: F64Array, b: float, lengths: I64Array
+) -> Rows[np.float64]:
     gains = np.zeros((len(weights), 256), np.float64)
     for row in range(len(weights)):
         if weights[row] > 0.0:
@@ -252,46 +268,46 @@ NO_BITS: Final = np.zeros(0, np.uint64)
 NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 
-@kernel("()")
-def block_scratch() -> Any:
+@kernel
+def block_scratch() -> BlockScratch:
     """Return room to read a block."""
     return BlockScratch(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES + 1, np.int64))
 
 
-@kernel("uint64(FieldLengths, uint64, int64)", inline=True, allocates=False)
-def length_place(lengths: FieldLengths, row: Any, doc: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def length_place(lengths: FieldLengths, row: U64, doc: int) -> U64:
     """Return where the code of the length of a row's field in a document is."""
     _, length_starts, _, length_doc_starts, length_docs = lengths
     start = length_starts[row]
     sparse = length_doc_starts[row]
     if sparse < 0:
-        return np.uint64(start + doc)
-    low = np.int64(0)
-    high = length_starts[np.int64(row) + 1] - start - 1
+        return uint64(start + doc)
+    low = int64(0)
+    high = length_starts[int64(row) + 1] - start - 1
     while low < high:
         middle = (low + high) >> 1
-        if np.int64(length_docs[sparse + middle]) < doc:
+        if int64(length_docs[sparse + middle]) < doc:
             low = middle + 1
         else:
             high = middle
-    return np.uint64(start + low)
+    return uint64(start + low)
 
 
-@kernel("uint8(FieldLengths, uint64, int64)", inline=True, allocates=False)
-def length_code(lengths: FieldLengths, row: Any, doc: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def length_code(lengths: FieldLengths, row: U64, doc: int) -> U8:
     """Return the code of the length of a row's field in a document."""
     return lengths.lengths[length_place(lengths, row, doc)]
 
 
-@kernel("int64(int64, float64, float64)", inline=True, allocates=False)
-def saturate(freq: Any, weight: Any, k1: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def saturate(freq: int, weight: float, k1: float) -> int:
     """Return weight · t / (t + k1) in units of 2^-32; freq and k1 in units of 2^-24."""
     t = float(max(freq, 1))
-    return np.int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
+    return int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
 
 
-@kernel("int64(uint32[::1], int64, uint64[::1], int64[::1])", allocates=False)
-def pick_wanted(docs: Any, count: Any, wanted: Any, picked: Any) -> Any:
+@kernel(allocates=False)
+def pick_wanted(docs: U32Array, count: int, wanted: U64Array, picked: I64Array) -> int:
     """Write the places among the first `count` documents of those in a bitset; return how many.
 
     `picked` has room for one more. There is no branch: in random data it would be missed every
@@ -301,26 +317,26 @@ def pick_wanted(docs: Any, count: Any, wanted: Any, picked: Any) -> Any:
     for i in range(count):
         doc = docs[i]
         picked[num_picked] = i
-        num_picked += np.int64(wanted[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63)) & _ONE)
+        num_picked += int64(wanted[doc >> uint32(6)] >> uint64(doc & uint32(63)) & _ONE)
     return num_picked
 
 
-@kernel("void(ScoredLists, WeighedTerms, Wanted, Cells, BlockScratch)", allocates=False)
+@kernel(allocates=False)
 def _add_terms(
     scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells, scratch: BlockScratch
-) -> Any:
+) -> None:
     """Leaf of `add_terms`, which gives it scratch for a block."""
     lists, lengths, gains, row_languages = scored
     docs, picked = scratch
     has_bits = len(wanted.bits) > 0
     for i_term in range(len(weighed.terms)):
-        term = np.int64(weighed.terms[i_term])
-        rank = np.int64(NUM_TIERS) - np.int64(weighed.tiers[i_term])
+        term = int64(weighed.terms[i_term])
+        rank = int64(NUM_TIERS) - int64(weighed.tiers[i_term])
         ratio = weighed.ratios[i_term]
         languages = weighed.languages[i_term]
         num_blocks = count_blocks(lists, term)
-        candidate = np.int64(0)
-        block = np.int64(0)
+        candidate = int64(0)
+        block = int64(0)
         while True:
             if wanted.is_listed:
                 block, candidate = next_block(lists, term, block, wanted.docs, candidate)
@@ -334,12 +350,12 @@ def _add_terms(
                 num_picked = pick_wanted(docs, count, wanted.bits, picked)
             for p in range(num_picked):
                 i = picked[p] if has_bits else p
-                doc = np.int64(docs[i])
+                doc = int64(docs[i])
                 cell = cells.totals[doc]
                 if cell >> _TIER_SHIFT > rank:
                     continue
                 field, freq = decode_entry(lists.postings, packing, i)
-                row = np.uint64(lengths.field_rows[field])
+                row = uint64(lengths.field_rows[field])
                 if not row_languages[row] & languages:
                     continue
                 gain = gains[row, length_code(lengths, row, doc)]
@@ -347,41 +363,43 @@ def _add_terms(
                     continue
                 if cell == 0:
                     cell = rank << _TIER_SHIFT
-                    cells.touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
-                cells.totals[doc] = cell + np.int64(freq * gain * ratio + 0.5)
+                    cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
+                cells.totals[doc] = cell + int64(freq * gain * ratio + 0.5)
 
 
-@kernel("void(ScoredLists, Entries, float64, uint64[::1], Cells)", allocates=False)
+@kernel(allocates=False)
 def add_entries(
-    scored: ScoredLists, entries: Entries, ratio: Any, allowed: Any, cells: Cells
-) -> Any:
+    scored: ScoredLists, entries: Entries, ratio: float, allowed: U64Array, cells: Cells
+) -> None:
     """Add entries that a phrase gave, as tier 0, before any terms of lesser tiers."""
     docs, fields, freqs = entries
     lengths = scored.lengths
     has_allowed = len(allowed) > 0
     for i in range(len(docs)):
-        doc = np.int64(docs[i])
-        if has_allowed and not allowed[doc >> 6] >> np.uint64(doc & 63) & _ONE:
+        doc = int64(docs[i])
+        if has_allowed and not allowed[doc >> 6] >> uint64(doc & 63) & _ONE:
             continue
-        row = np.uint64(lengths.field_rows[fields[i]])
+        row = uint64(lengths.field_rows[fields[i]])
         gain = scored.gains[row, length_code(lengths, row, doc)]
         if gain == 0.0:
             continue
         cell = cells.totals[doc]
         if cell == 0:
-            cell = np.int64(NUM_TIERS) << _TIER_SHIFT
-            cells.touched[doc >> 6] |= _ONE << np.uint64(doc & 63)
-        cells.totals[doc] = cell + np.int64(freqs[i] * gain * ratio + 0.5)
+            cell = int64(NUM_TIERS) << _TIER_SHIFT
+            cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
+        cells.totals[doc] = cell + int64(freqs[i] * gain * ratio + 0.5)
 
 
-@kernel("void(ScoredLists, WeighedTerms, Wanted, Cells)")
-def add_terms(scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells) -> Any:
+@kernel
+def add_terms(scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells) -> None:
     """Add the frequencies of many terms to the cells of their documents."""
     _add_terms(scored, weighed, wanted, cells, block_scratch())
 
 
-@kernel("(uint32[::1], float64[::1], float64, Cells)")
-def take_scores(docs: Any, weights: Any, k1: Any, cells: Cells) -> Any:
+@kernel
+def take_scores(
+    docs: U32Array, weights: F64Array, k1: float, cells: Cells
+) -> tuple[I64Array, U8Array]:
     """Return scores (int64, 2^-32) and tiers of the listed documents, and clean their cells."""
     totals, touched = cells
     scores = np.empty(len(docs), np.int64)
@@ -392,15 +410,15 @@ def take_scores(docs: Any, weights: Any, k1: Any, cells: Cells) -> Any:
         tiers[i] = NUM_TIERS - (cell >> _TIER_SHIFT)
         scores[i] = cell & _TOTAL_MASK
         totals[doc] = 0
-        touched[doc >> np.uint32(6)] = 0
+        touched[doc >> uint32(6)] = 0
     # A loop of its own, so that several are divided at once.
     for i in range(len(docs)):
         scores[i] = saturate(scores[i], weights[tiers[i]], k1)
     return scores, tiers
 
 
-@kernel("void(uint64[::1], uint32[::1])", allocates=False)
-def mark_bits(bits: Any, docs: Any) -> Any:
+@kernel(allocates=False)
+def mark_bits(bits: U64Array, docs: U32Array) -> None:
     """Set the bits of documents.
 
     By bytes: of documents that stand close together the next would have to wait for the word that
@@ -408,11 +426,11 @@ def mark_bits(bits: Any, docs: Any) -> Any:
     """
     octets = bits.view(np.uint8)
     for doc in docs:
-        octets[doc >> np.uint32(3)] |= np.uint8(1) << np.uint8(doc & np.uint32(7))
+        octets[doc >> uint32(3)] |= uint8(1) << uint8(doc & uint32(7))
 
 
-@kernel("void(uint64[::1], uint32[::1])", allocates=False)
-def clear_bits(bits: Any, docs: Any) -> Any:
+@kernel(allocates=False)
+def clear_bits(bits: U64Array, docs: U32Array) -> None:
     """Clear all words in which documents have a bit."""
     if len(docs) > len(bits):
         bits[:] = 0

@@ -20,11 +20,22 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from common.kernels.decorator import Rows, arguments, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U64,
+    I64Array,
+    Rows,
+    U8Array,
+    U32Array,
+    int64,
+    uint8,
+    uint32,
+    uint64,
+)
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldGains, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
@@ -67,40 +78,40 @@ class GroupBounds(NamedTuple):
         return self if drift == self.drift else self._replace(drift=drift)
 
 
-@kernel("void(uint32[::1], int64[::1], uint8[::1])", allocates=False)
-def _write_codes(docs: Any, scores: Any, codes: Any) -> None:
+@kernel(allocates=False)
+def _write_codes(docs: U32Array, scores: I64Array, codes: U8Array) -> None:
     """Write a list's bounds by group, from its documents' scores for a word of weight 1."""
     for i in range(len(docs)):
-        group = docs[i] >> np.uint32(GROUP_SHIFT)
-        codes[group] = max(codes[group], np.uint8(min(scores[i] >> _CODE_SHIFT, CODES - 1)))
+        group = docs[i] >> uint32(GROUP_SHIFT)
+        codes[group] = max(codes[group], uint8(min(scores[i] >> _CODE_SHIFT, CODES - 1)))
 
 
-@kernel("void(ScoredLists, boolean, int64, uint64, int64[::1])")
+@kernel
 def _bound_blocks(
-    scored: ScoredLists, checks_rows: Any, term: Any, languages: Any, bounds: Any
+    scored: ScoredLists, checks_rows: bool, term: int, languages: U64, bounds: I64Array
 ) -> None:
     """Write the greatest t of the documents that begin in each block of a term."""
     lists, lengths, gains, row_languages = scored
     postings, field_rows = lists.postings, lengths.field_rows
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    current = np.int64(-1)
-    total = np.int64(0)
+    current = int64(-1)
+    total = int64(0)
     owner = 0
     for block in range(len(bounds)):
         bounds[block] = 0
         at, count = locate_block(lists, term, block)
         packing = decode_docs(postings, at, count, docs)
         for i in range(count):
-            doc = np.int64(docs[i])
+            doc = int64(docs[i])
             if doc != current:
                 current = doc
                 owner = block
-                total = np.int64(0)
+                total = int64(0)
             field, freq = decode_entry(postings, packing, i)
-            row = np.uint64(field_rows[field])
+            row = uint64(field_rows[field])
             if checks_rows and not row_languages[row] & languages:
                 continue
-            total += np.int64(freq * gains[row, length_code(lengths, row, doc)] + 0.5)
+            total += int64(freq * gains[row, length_code(lengths, row, doc)] + 0.5)
             bounds[owner] = max(bounds[owner], total)
 
 
@@ -161,7 +172,7 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
         kept.gains.lists,
         not kept.gains.are_all_searched,
         term,
-        np.uint64(ALL_LANGUAGES),
+        ALL_LANGUAGES,
         bounds,
     )
     kept.of_blocks[start:end] = bounds

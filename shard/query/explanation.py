@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import Rows, U32Array, int64
 from common.query import MatchKind, Phrase, Word
 from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
 from shard.query.prepared import PreparedQuery
@@ -50,17 +51,17 @@ _MATCH_NAMES: Final = ("exact", "stem", "prefix", "typo", "two typos")
 _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
 
 
-@kernel("(PostingLists, uint32[::1], uint32[::1])")
-def _list_entries(lists: PostingLists, terms: Any, wanted: Any) -> Any:
+@kernel
+def _list_entries(lists: PostingLists, terms: U32Array, wanted: U32Array) -> Rows[np.int64]:
     """Return rows (place in `terms`, field, frequency): the terms' entries of one document."""
     entries = new_block()
     docs, fields, freqs = entries
     found = np.empty((16, 3), np.int64)
     num_found = 0
     for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
+        term = int64(terms[i_term])
         num_blocks = count_blocks(lists, term)
-        block = np.int64(0)
+        block = int64(0)
         while True:
             block, _ = next_block(lists, term, block, wanted, 0)
             if block == num_blocks:

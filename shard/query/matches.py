@@ -15,11 +15,12 @@ then stored totals answer, and nobody makes either form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import U64, U32Array, U64Array, uint32, uint64
 from shard.segment.doc_sets import (
     bitset_of,
     complement,
@@ -124,17 +125,17 @@ class Matches:
 # --- matches narrowed by the clauses of disjunctive facets ---------------------------------------
 
 
-@kernel("void(uint64[::1], uint32[::1], uint64, uint64[::1])")
-def _note_failures(words: Any, docs: Any, bit: Any, failures: Any) -> None:
+@kernel
+def _note_failures(words: U64Array, docs: U32Array, bit: U64, failures: U64Array) -> None:
     """Set a bit in the failures of every document that a bitset does not hold."""
     for i in range(len(docs)):
         doc = docs[i]
-        if not (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1):
+        if not (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1):
             failures[i] |= bit
 
 
-@kernel("int64(uint32[::1], uint64[::1], uint64, uint32[::1])")
-def _pick_docs(docs: Any, failures: Any, ignored: Any, picked: Any) -> Any:
+@kernel
+def _pick_docs(docs: U32Array, failures: U64Array, ignored: U64, picked: U32Array) -> int:
     """Write the documents that fail nothing but what is ignored; return how many."""
     count = 0
     for i in range(len(docs)):
@@ -162,7 +163,7 @@ def leave_out_each(
         By facet what passes all other groups.
     """
     failures = np.zeros(len(docs), np.uint64)
-    bits = {facet: np.uint64(1 << i) for i, facet in enumerate(groups)}
+    bits = {facet: 1 << i for i, facet in enumerate(groups)}
     for facet, words in groups.items():
         _note_failures(words, docs, bits[facet], failures)
     without: dict[str, Matches] = {}

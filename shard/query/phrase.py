@@ -17,11 +17,12 @@ Cost: an intersection of documents, then of each word the blocks that meet the c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U8, I64Array, U16Array, U32Array, int64
 from shard.query.bm25f import NO_DOCS, NO_FIELDS
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import QueryTerms, TermLists
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
     from shard.segment.text_index import TextIndex
 
+Numbers = TypeVar("Numbers", U16Array, U32Array, I64Array)
+
 NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
 
@@ -69,20 +72,18 @@ class _Seeds(NamedTuple):
     levels: NDArray[np.uint8]
 
 
-@kernel(
-    lambda types: [
-        kind[::1](kind[::1], types.int64) for kind in (types.uint16, types.uint32, types.int64)
-    ]
-)
-def _longer(array: Any, size: Any) -> Any:
+@kernel
+def _longer(array: Numbers, size: int) -> Numbers:
     """Return a copy of an array with room for more."""
     longer = np.empty(size, array.dtype)
     longer[: len(array)] = array
     return longer
 
 
-@kernel("(PostingLists, Positions, int64, uint32[::1])")
-def _list_seeds(lists: PostingLists, word_positions: Positions, term: Any, wanted: Any) -> Any:
+@kernel
+def _list_seeds(
+    lists: PostingLists, word_positions: Positions, term: int, wanted: U32Array
+) -> tuple[U32Array, U16Array, I64Array, U32Array]:
     """Return the entries of a term in the wanted documents, with all their positions.
 
     Returns:
@@ -97,11 +98,11 @@ def _list_seeds(lists: PostingLists, word_positions: Positions, term: Any, wante
     starts = np.empty(size + 1, np.int64)
     num_room = 2 * size
     places = np.empty(num_room, np.uint32)
-    num_found = np.int64(0)
-    num_places = np.int64(0)
+    num_found = int64(0)
+    num_places = int64(0)
     num_blocks = count_blocks(lists, term)
-    block = np.int64(0)
-    document = np.int64(0)
+    block = int64(0)
+    document = int64(0)
     while True:
         block, document = next_block(lists, term, block, wanted, document)
         if block == num_blocks or document == len(wanted):
@@ -110,13 +111,13 @@ def _list_seeds(lists: PostingLists, word_positions: Positions, term: Any, wante
         cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
         block += 1
         doc, packing = open_block(postings, at)
-        i = np.int64(0)
-        num_passed = np.int64(0)  # entries of the block whose positions are before the cursor
+        i = int64(0)
+        num_passed = int64(0)  # entries of the block whose positions are before the cursor
         while document < len(wanted):
             i, doc = skip_to(postings, packing, count, i, doc, wanted[document])
             if i == count:
                 break
-            document = gallop(wanted, document, np.int64(doc))
+            document = gallop(wanted, document, int64(doc))
             if document == len(wanted) or wanted[document] != doc:
                 i += 1
                 continue
@@ -133,7 +134,7 @@ def _list_seeds(lists: PostingLists, word_positions: Positions, term: Any, wante
             entry_docs[num_found] = doc
             entry_fields[num_found] = field
             starts[num_found] = num_places
-            position = np.int64(0)
+            position = int64(0)
             for _ in range(freq):
                 delta, cursor = decode_varint(positions, cursor)
                 position += delta
@@ -151,15 +152,15 @@ def _list_seeds(lists: PostingLists, word_positions: Positions, term: Any, wante
     )
 
 
-@kernel("void(PostingLists, Positions, uint32[::1], _Seeds, int64, uint8)", allocates=False)
+@kernel(allocates=False)
 def _follow(
     lists: PostingLists,
     word_positions: Positions,
-    terms: Any,
+    terms: U32Array,
     seeds: _Seeds,
-    distance: Any,
-    level: Any,
-) -> Any:
+    distance: int,
+    level: U8,
+) -> None:
     """Raise the seeds at `level` that one of the terms follows by `distance` to level + 1.
 
     Args:
@@ -175,10 +176,10 @@ def _follow(
     entry_docs, entry_fields, place_starts, places, levels = seeds
     num_entries = len(entry_docs)
     for term_32 in terms:
-        term = np.int64(term_32)
+        term = int64(term_32)
         num_blocks = count_blocks(lists, term)
-        entry = np.int64(0)
-        block = np.int64(0)
+        entry = int64(0)
+        block = int64(0)
         while True:
             block, entry = next_block(lists, term, block, entry_docs, entry)
             if block == num_blocks or entry == num_entries:
@@ -187,23 +188,23 @@ def _follow(
             cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
             block += 1
             doc, packing = open_block(postings, at)
-            i = np.int64(0)
-            num_passed = np.int64(0)  # entries of the block whose positions are before the cursor
+            i = int64(0)
+            num_passed = int64(0)  # entries of the block whose positions are before the cursor
             while entry < num_entries:
                 i, doc = skip_to(postings, packing, count, i, doc, entry_docs[entry])
                 if i == count:
                     break
-                entry = gallop(entry_docs, entry, np.int64(doc))
+                entry = gallop(entry_docs, entry, int64(doc))
                 field, freq = decode_entry(postings, packing, i)
                 while (
                     entry < num_entries
                     and entry_docs[entry] == doc
-                    and np.int64(entry_fields[entry]) < field
+                    and int64(entry_fields[entry]) < field
                 ):
                     entry += 1
                 if entry == num_entries:
                     break
-                if entry_docs[entry] != doc or np.int64(entry_fields[entry]) != field:
+                if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
                     i += 1
                     continue
                 cursor = skip_varints(
@@ -211,25 +212,21 @@ def _follow(
                 )
                 place = place_starts[entry]
                 stop = place_starts[entry + 1]
-                position = np.int64(0)
+                position = int64(0)
                 for _ in range(freq):
                     delta, cursor = decode_varint(positions, cursor)
                     position += delta
                     wanted = position - distance
-                    while place < stop and np.int64(places[place]) < wanted:
+                    while place < stop and int64(places[place]) < wanted:
                         place += 1
-                    if (
-                        place < stop
-                        and np.int64(places[place]) == wanted
-                        and levels[place] == level
-                    ):
+                    if place < stop and int64(places[place]) == wanted and levels[place] == level:
                         levels[place] = level + 1
                 i += 1
                 num_passed = i
 
 
-@kernel("Entries(_Seeds, uint8)")
-def _take_entries(seeds: _Seeds, level: Any) -> Any:
+@kernel
+def _take_entries(seeds: _Seeds, level: U8) -> Entries:
     """Return the entries that have seeds of a level, with how many."""
     docs, fields, starts, _, levels = seeds
     size = len(docs)

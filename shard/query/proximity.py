@@ -33,6 +33,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U64,
+    F64Array,
+    I64Array,
+    Rows,
+    U8Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint64,
+)
 from shard.query.bm25f import ScoredLists
 from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
 from shard.segment.positions import POSITION_GAP, Positions, decode_varint, skip_varints
@@ -136,15 +147,15 @@ class _QueryTerm(NamedTuple):
     word: int
 
 
-@kernel("int64(PostingLists, int64, _Listed, _Listed)", allocates=False)
-def _select_listed(lists: PostingLists, term: Any, listed: _Listed, selected: _Listed) -> Any:
+@kernel(allocates=False)
+def _select_listed(lists: PostingLists, term: int, listed: _Listed, selected: _Listed) -> int:
     """Write those of the wanted documents that a list has, and their numbers; return how many."""
     postings = lists.postings
     wanted, numbers = listed
     num_wanted = len(wanted)
     num_blocks = count_blocks(lists, term)
-    place = np.int64(0)
-    block = np.int64(0)
+    place = int64(0)
+    block = int64(0)
     num_found = 0
     while place < num_wanted:
         block, place = next_block(lists, term, block, wanted, place)
@@ -167,8 +178,10 @@ def _select_listed(lists: PostingLists, term: Any, listed: _Listed, selected: _L
     return num_found
 
 
-@kernel("void(int64[:, ::1], int64, int64, int64, int64, int64)", inline=True, allocates=False)
-def _put_row(rows: Any, row: Any, first: Any, second: Any, third: Any, fourth: Any) -> None:
+@kernel(inline=True, allocates=False)
+def _put_row(
+    rows: Rows[np.int64], row: int, first: int, second: int, third: int, fourth: int
+) -> None:
     """Write a row of four numbers."""
     rows[row, 0] = first
     rows[row, 1] = second
@@ -176,10 +189,10 @@ def _put_row(rows: Any, row: Any, first: Any, second: Any, third: Any, fourth: A
     rows[row, 3] = fourth
 
 
-@kernel("(PostingLists, int64, PrefixRanges, uint32[::1], uint32[::1])")
+@kernel
 def _narrow(
-    lists: PostingLists, num_terms: Any, prefixes: PrefixRanges, terms: Any, wanted: Any
-) -> Any:
+    lists: PostingLists, num_terms: int, prefixes: PrefixRanges, terms: U32Array, wanted: U32Array
+) -> tuple[Rows[np.int64], _Listed]:
     """Say which terms to read in which documents, for terms and prefix lists.
 
     A prefix has thousands of terms, so they are looked for from prefix to longer prefix, each among
@@ -214,7 +227,7 @@ def _narrow(
             _put_row(readings, num_readings, terms[i_term], i_term, 0, num_wanted)
             num_readings += 1
             continue
-        number: Any = np.int64(terms[i_term]) - num_terms
+        number: Any = int64(terms[i_term]) - num_terms
         first = prefix_firsts[number]
         depth = -1
         # A list stands behind those of longer prefixes, so downwards it comes before them.
@@ -234,8 +247,8 @@ def _narrow(
             if depth + 1 == _DEPTH_MAX:
                 number -= 1  # its terms stay those of the shorter prefix
                 continue
-            start = np.int64(0)
-            end = np.int64(num_wanted)
+            start = int64(0)
+            end = int64(num_wanted)
             if depth >= 0:
                 start = opened[depth, 2]
                 end = opened[depth, 3]
@@ -270,30 +283,30 @@ def _narrow(
     return readings[:num_readings].copy(), _Listed(listed, numbers)
 
 
-@kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, uint64, uint64[::1], int64)", allocates=False)
+@kernel(allocates=False)
 def _put_positions(
-    positions: Any, cursor: Any, freq: Any, upper: Any, found: Any, num_found: Any
-) -> Any:
+    positions: U8Array, cursor: int, freq: int, upper: U64, found: U64Array, num_found: int
+) -> tuple[int, int]:
     """Write the occurrences of one entry; return the cursor and the number behind them."""
-    position = np.int64(0)
+    position = int64(0)
     for _ in range(freq):
         delta, cursor = decode_varint(positions, cursor)
         position += delta
-        place_bits = np.uint64(min(position, _POSITION_MAX)) << np.uint64(6)
+        place_bits = uint64(min(position, _POSITION_MAX)) << uint64(6)
         found[num_found] = upper | place_bits
         num_found += 1
     return cursor, num_found
 
 
-@kernel("int64(ScoredLists, Positions, _QueryTerm, _Listed, uint64[::1], int64)", allocates=False)
+@kernel(allocates=False)
 def _add_occurrences(
     scored: ScoredLists,
     word_positions: Positions,
     of_word: _QueryTerm,
     listed: _Listed,
-    found: Any,
-    num_found: Any,
-) -> Any:
+    found: U64Array,
+    num_found: int,
+) -> int:
     """Write the occurrences of a term behind those found before; return how many there are then.
 
     A negative number says how long `found` must be at least, to be called again.
@@ -305,8 +318,8 @@ def _add_occurrences(
     wanted, numbers = listed
     num_wanted = len(wanted)
     num_blocks = count_blocks(lists, term)
-    place = np.int64(0)
-    block = np.int64(0)
+    place = int64(0)
+    block = int64(0)
     while place < num_wanted:
         block, place = next_block(lists, term, block, wanted, place)
         if block == num_blocks:
@@ -315,7 +328,7 @@ def _add_occurrences(
         cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
         block += 1
         doc, packing = open_block(postings, at)
-        num_read = np.int64(0)  # entries whose positions are behind the cursor
+        num_read = int64(0)  # entries whose positions are behind the cursor
         i, doc = skip_to(postings, packing, count, 0, doc, wanted[place])
         while i < count:
             if doc > wanted[place]:
@@ -334,9 +347,9 @@ def _add_occurrences(
                     if num_found + freq > len(found):
                         return -(num_found + freq)
                     upper = (
-                        np.uint64(numbers[place]) << np.uint64(44)
-                        | np.uint64(field) << np.uint64(28)
-                        | np.uint64(63 - word)
+                        uint64(numbers[place]) << uint64(44)
+                        | uint64(field) << uint64(28)
+                        | uint64(63 - word)
                     )
                     cursor, num_found = _put_positions(
                         positions, cursor, freq, upper, found, num_found
@@ -345,8 +358,8 @@ def _add_occurrences(
     return num_found
 
 
-@kernel("uint64[::1](ScoredLists, Nearness, uint32[::1])")
-def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: Any) -> Any:
+@kernel
+def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: U32Array) -> U64Array:
     """Return the places of terms and prefix lists, each of a word, in documents; not sorted.
 
     An occurrence is: number of the document (20 bits), field (16), position (22), 63 - word (6):
@@ -358,7 +371,7 @@ def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: Any) -> A
     readings, listed = _narrow(scored.lists, num_terms, prefixes, terms, wanted)
     docs, numbers = listed
     found = np.empty(256, np.uint64)
-    num_found = np.int64(0)
+    num_found = int64(0)
     for reading in range(len(readings)):
         i_term = readings[reading, 1]
         start = readings[reading, 2]
@@ -381,8 +394,8 @@ def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: Any) -> A
     return found[:num_found]
 
 
-@kernel("void(uint64[::1], float64[::1], float64[::1])")
-def _measure(occurrences: Any, pair_weights: Any, sums: Any) -> None:
+@kernel
+def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> None:
     """Write the sum of pair weight times closeness of each document, from sorted occurrences.
 
     ``pair_weights[w]`` is the weight of the pair of words w and w + 1.
@@ -395,14 +408,14 @@ def _measure(occurrences: Any, pair_weights: Any, sums: Any) -> None:
     i = 0
     size = len(occurrences)
     while i < size:
-        doc = occurrences[i] >> np.uint64(44)
+        doc = occurrences[i] >> uint64(44)
         best[:] = 0.0
-        while i < size and occurrences[i] >> np.uint64(44) == doc:
-            text = occurrences[i] >> np.uint64(28)
+        while i < size and occurrences[i] >> uint64(44) == doc:
+            text = occurrences[i] >> uint64(28)
             last[:] = -1
-            while i < size and occurrences[i] >> np.uint64(28) == text:
-                word = 63 - np.int64(occurrences[i] & np.uint64(63))
-                position = np.int64(occurrences[i] >> np.uint64(6) & np.uint64(_POSITION_MAX))
+            while i < size and occurrences[i] >> uint64(28) == text:
+                word = 63 - int64(occurrences[i] & uint64(63))
+                position = int64(occurrences[i] >> uint64(6) & uint64(_POSITION_MAX))
                 i += 1
                 chain[word] = 0
                 if word > 0 and last[word - 1] >= 0:
@@ -421,8 +434,8 @@ def _measure(occurrences: Any, pair_weights: Any, sums: Any) -> None:
             sums[doc] += pair_weights[pair] * best[pair]
 
 
-@kernel("int64[::1](ScoredLists, Nearness, uint32[::1])")
-def reward(scored: ScoredLists, nearness: Nearness, docs: Any) -> Any:
+@kernel
+def reward(scored: ScoredLists, nearness: Nearness, docs: U32Array) -> I64Array:
     """Return the bonus of ascending documents, in units of 2^-32."""
     pair_weights, unit = nearness.pair_weights, nearness.unit
     bonus = np.zeros(len(docs), np.int64)
@@ -439,14 +452,16 @@ def reward(scored: ScoredLists, nearness: Nearness, docs: Any) -> Any:
     return bonus
 
 
-@kernel("int64(int64)", inline=True, allocates=False)
-def num_first(k: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def num_first(k: int) -> int:
     """Return how many get their bonus first, where the k best are wanted."""
     return max(min(_FIRST_FACTOR * k, k + _FIRST_MORE_MAX), _FIRST_MIN)
 
 
-@kernel("(uint32[::1], int64[::1], uint32[::1], int64[::1])")
-def join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
+@kernel
+def join(
+    docs: U32Array, totals: I64Array, more_docs: U32Array, more_totals: I64Array
+) -> tuple[U32Array, I64Array]:
     """Return the documents of two ascending lists in order, with their totals."""
     size = len(docs) + len(more_docs)
     all_docs = np.empty(size, np.uint32)
@@ -465,8 +480,10 @@ def join(docs: Any, totals: Any, more_docs: Any, more_totals: Any) -> Any:
     return all_docs, all_totals
 
 
-@kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], int64)")
-def rank_front(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k: Any) -> Any:
+@kernel
+def rank_front(
+    scored: ScoredLists, nearness: Nearness, docs: U32Array, totals: I64Array, k: int
+) -> tuple[U32Array, I64Array, int, int]:
     """Give those of scored documents their bonus that are in front without it.
 
     Args:
@@ -486,24 +503,26 @@ def rank_front(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, 
     return near, near_totals, front, kth_greatest(near_totals, k) - nearness.most
 
 
-@kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], uint32[::1], int64[::1], int64)")
+@kernel
 def rank_others(
     scored: ScoredLists,
     nearness: Nearness,
-    near: Any,
-    near_totals: Any,
-    others: Any,
-    other_totals: Any,
-    k: Any,
-) -> Any:
+    near: U32Array,
+    near_totals: I64Array,
+    others: U32Array,
+    other_totals: I64Array,
+    k: int,
+) -> tuple[U32Array, I64Array]:
     """Give the others their bonus too; return the best of all, and what these score."""
     other_totals += reward(scored, nearness, others)
     docs, totals = join(near, near_totals, others, other_totals)
     return best_of(docs, totals, k)
 
 
-@kernel("(ScoredLists, Nearness, uint32[::1], int64[::1], int64)")
-def rank_near(scored: ScoredLists, nearness: Nearness, docs: Any, totals: Any, k: Any) -> Any:
+@kernel
+def rank_near(
+    scored: ScoredLists, nearness: Nearness, docs: U32Array, totals: I64Array, k: int
+) -> tuple[U32Array, I64Array]:
     """Return the best documents, with their whole scores.
 
     Args:

@@ -10,12 +10,13 @@ Scores of a word have few different values, and numpy's selection took 3 to 5 ti
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
+from common.kernels.types import I64Array, U32Array, int64, uint64
 
 GREATEST: Final = np.iinfo(np.int64).max
 """No score is greater."""
@@ -26,8 +27,8 @@ _DIGIT_BITS: Final = 11
 """Of what is counted at a time: counters of 16 KB."""
 
 
-@kernel("int64(int64[::1], int64)")
-def _kth_by_heap(scores: Any, k: Any) -> Any:
+@kernel
+def _kth_by_heap(scores: I64Array, k: int) -> int:
     """Return the k-th greatest, with a min-heap of the k greatest so far."""
     heap = np.full(k, _LEAST)
     for score in scores:
@@ -36,18 +37,18 @@ def _kth_by_heap(scores: Any, k: Any) -> Any:
     return heap[0]
 
 
-@kernel("int64(int64[::1], int64)")
-def _kth_by_digits(scores: Any, k: Any) -> Any:
+@kernel
+def _kth_by_digits(scores: I64Array, k: int) -> int:
     """Return the k-th greatest, one digit after the other."""
     least = scores[0]
     greatest = scores[0]
     for score in scores:
         least = min(least, score)
         greatest = max(greatest, score)
-    base = np.uint64(least)
-    span = np.uint64(greatest) - base
-    shift = np.int64(0)
-    while span >> np.uint64(shift + _DIGIT_BITS) != 0:
+    base = uint64(least)
+    span = uint64(greatest) - base
+    shift = int64(0)
+    while span >> uint64(shift + _DIGIT_BITS) != 0:
         shift += 1
     counts = np.empty(1 << _DIGIT_BITS, np.int64)
     left = scores
@@ -55,31 +56,33 @@ def _kth_by_digits(scores: Any, k: Any) -> Any:
     while True:
         counts[:] = 0
         for score in left:
-            counts[(np.uint64(score) - base) >> np.uint64(shift)] += 1
+            counts[(uint64(score) - base) >> uint64(shift)] += 1
         digit = (1 << _DIGIT_BITS) - 1
         while counts[digit] < num_missing:
             num_missing -= counts[digit]
             digit -= 1
-        base += np.uint64(digit) << np.uint64(shift)
+        base += uint64(digit) << uint64(shift)
         if shift == 0:
-            return np.int64(base)
+            return int64(base)
         same = np.empty(counts[digit] + 1, np.int64)
         count = 0
         for score in left:
             same[count] = score
-            count += (np.uint64(score) - base) >> np.uint64(shift) == 0
+            count += (uint64(score) - base) >> uint64(shift) == 0
         left = same[:count]
-        shift = max(np.int64(0), shift - _DIGIT_BITS)
+        shift = max(int64(0), shift - _DIGIT_BITS)
 
 
-@kernel("int64(int64[::1], int64)")
-def kth_greatest(scores: Any, k: Any) -> Any:
+@kernel
+def kth_greatest(scores: I64Array, k: int) -> int:
     """Return the k-th greatest of at least k scores; k is at least 1."""
     return _kth_by_heap(scores, k) if k <= _HEAP_MAX else _kth_by_digits(scores, k)
 
 
-@kernel("(uint32[::1], int64[::1], int64, int64, int64[::1])")
-def pick(docs: Any, scores: Any, least: Any, greatest: Any, values: Any) -> Any:
+@kernel
+def pick(
+    docs: U32Array, scores: I64Array, least: int, greatest: int, values: I64Array
+) -> tuple[U32Array, I64Array]:
     """Return the documents with scores from `least` to `greatest`, in order, and their values.
 
     Args:
@@ -103,8 +106,8 @@ def pick(docs: Any, scores: Any, least: Any, greatest: Any, values: Any) -> Any:
     return picked_docs[:size], picked_values[:size]
 
 
-@kernel("(uint32[::1], int64[::1], int64)")
-def best_of(docs: Any, scores: Any, k: Any) -> Any:
+@kernel
+def best_of(docs: U32Array, scores: I64Array, k: int) -> tuple[U32Array, I64Array]:
     """Return the k best documents, and all that are their equals, as they stand; their scores."""
     if k >= len(docs):
         return docs.copy(), scores.copy()

@@ -9,12 +9,13 @@ what the coordinator derives from them depends on the live documents alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from common.analysis.languages import Languages
 from common.kernels.decorator import kernel
+from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
 from shard.query.bm25f import NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
@@ -41,18 +42,18 @@ _FORMS_MAX: Final = 4_096
 """Counts of documents with some form of a word kept per segment."""
 
 
-@kernel("int64[::1](PostingLists, uint32[::1], uint32[::1])")
-def _count_listed(lists: PostingLists, terms: Any, listed: Any) -> Any:
+@kernel
+def _count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64Array:
     """Return by term how many of the listed (ascending) documents have it."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     counts = np.zeros(len(terms), np.int64)
     num_listed = len(listed)
     for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
+        term = int64(terms[i_term])
         num_blocks = count_blocks(lists, term)
-        place = np.int64(0)
-        previous = np.int64(-1)
-        block = np.int64(0)
+        place = int64(0)
+        previous = int64(-1)
+        block = int64(0)
         while True:
             block, place = next_block(lists, term, block, listed, place)
             if block == num_blocks:
@@ -61,21 +62,26 @@ def _count_listed(lists: PostingLists, terms: Any, listed: Any) -> Any:
             block += 1
             decode_docs(lists.postings, at, count, docs)
             for i in range(count):
-                doc = np.int64(docs[i])
-                if place < num_listed and np.int64(listed[place]) < doc:
+                doc = int64(docs[i])
+                if place < num_listed and int64(listed[place]) < doc:
                     place = gallop(listed, place, doc)
                 if place == num_listed:
                     break
-                if np.int64(listed[place]) == doc and doc != previous:
+                if int64(listed[place]) == doc and doc != previous:
                     counts[i_term] += 1
                     previous = doc
     return counts
 
 
-@kernel("int64(PostingLists, uint32[::1], int64, int64, uint32[::1], boolean)")
+@kernel
 def _count_forms(
-    lists: PostingLists, terms: Any, num_before: Any, num_docs: Any, listed: Any, has_listed: Any
-) -> Any:
+    lists: PostingLists,
+    terms: U32Array,
+    num_before: int,
+    num_docs: int,
+    listed: U32Array,
+    has_listed: bool,
+) -> int:
     """Return how many documents have some of the terms but none of the first `num_before`.
 
     Only the listed (ascending) documents are looked at, if there is a list.
@@ -83,12 +89,12 @@ def _count_forms(
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     num_listed = len(listed)
     is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
-    total = np.int64(0)
+    total = int64(0)
     for i_term in range(len(terms)):
-        term = np.int64(terms[i_term])
+        term = int64(terms[i_term])
         num_blocks = count_blocks(lists, term)
-        place = np.int64(0)
-        block = np.int64(0)
+        place = int64(0)
+        block = int64(0)
         while True:
             if has_listed:
                 block, place = next_block(lists, term, block, listed, place)
@@ -98,7 +104,7 @@ def _count_forms(
             block += 1
             decode_docs(lists.postings, at, count, docs)
             for i in range(count):
-                cell = np.int64(docs[i])
+                cell = int64(docs[i])
                 if has_listed:
                     if place < num_listed and listed[place] < docs[i]:
                         place = gallop(listed, place, cell)
@@ -177,29 +183,33 @@ def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
     return np.frombuffer(bytearray(view.deleted.to_array().tobytes()), np.uint32)
 
 
-@kernel("void(FieldLengths, uint32[::1], int64[::1], int64[::1], int64[::1])", allocates=False)
+@kernel(allocates=False)
 def _subtract_lengths(
-    field_lengths: FieldLengths, deleted: Any, decoded: Any, num_docs: Any, totals: Any
-) -> Any:
+    field_lengths: FieldLengths,
+    deleted: U32Array,
+    decoded: I64Array,
+    num_docs: I64Array,
+    totals: I64Array,
+) -> None:
     """Take the deleted documents out of the rows' numbers of documents and sums of lengths."""
     _, length_starts, lengths, length_doc_starts, length_docs = field_lengths
     for row in range(len(num_docs)):
         start = length_starts[row]
         sparse = length_doc_starts[row]
         size = length_starts[row + 1] - start
-        place = np.int64(0)
+        place = int64(0)
         for doc_32 in deleted:
-            doc = np.int64(doc_32)
-            code = np.int64(0)
+            doc = int64(doc_32)
+            code = int64(0)
             if sparse < 0:
-                code = np.int64(lengths[start + doc])
+                code = int64(lengths[start + doc])
             else:
-                while place < size and np.int64(length_docs[sparse + place]) < doc:
+                while place < size and int64(length_docs[sparse + place]) < doc:
                     place += 1
                 if place == size:
                     break
-                if np.int64(length_docs[sparse + place]) == doc:
-                    code = np.int64(lengths[start + place])
+                if int64(length_docs[sparse + place]) == doc:
+                    code = int64(lengths[start + place])
             if code > 0:
                 num_docs[row] -= 1
                 totals[row] -= decoded[code]

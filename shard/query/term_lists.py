@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import (
     FieldGains,
     ScoredLists,
@@ -70,8 +71,8 @@ if TYPE_CHECKING:
 
 _PIECE_DOCS: Final = 512
 
-_ONE: Final = np.uint64(1)
-_ALL_LANGUAGES: Final = np.uint64(ALL_LANGUAGES)
+_ONE: Final = uint64(1)
+_ALL_LANGUAGES: Final = uint64(ALL_LANGUAGES)
 
 
 @arguments
@@ -185,8 +186,8 @@ class Searched(NamedTuple):
     bits: NDArray[np.uint64]
 
 
-@kernel("()")
-def scan_scratch() -> Any:
+@kernel
+def scan_scratch() -> ScanScratch:
     """Return room to read lists."""
     size = BLOCK_ENTRIES
     return ScanScratch(
@@ -203,8 +204,8 @@ def scan_scratch() -> Any:
     )
 
 
-@kernel("void(ScoredLists, _Entries, int64, int64[::1])", allocates=False)
-def _add_gains(scored: ScoredLists, entries: _Entries, count: Any, totals: Any) -> None:
+@kernel(allocates=False)
+def _add_gains(scored: ScoredLists, entries: _Entries, count: int, totals: I64Array) -> None:
     """Add what the first `count` entries give to the t of their owners.
 
     In loops of one read each, without branches that depend on what is read: where documents are few
@@ -218,42 +219,39 @@ def _add_gains(scored: ScoredLists, entries: _Entries, count: Any, totals: Any) 
         field, freq = decode_entry(postings, packing, 0)
         packings[i] = freq
         rows[i] = field_rows[field]
-        places[i] = length_place(lengths, rows[i], np.int64(docs[i]))
+        places[i] = length_place(lengths, rows[i], int64(docs[i]))
     for i in range(count):
         places[i] = lengths.lengths[places[i]]
     for i in range(count):
-        totals[owners[i]] += np.int64(packings[i] * gains[rows[i], places[i]] + 0.5)
+        totals[owners[i]] += int64(packings[i] * gains[rows[i], places[i]] + 0.5)
 
 
-@kernel("int64(ScoredLists, Packing, uint64, int64[::1], int64)", allocates=False)
+@kernel(allocates=False)
 def _pick_counted(
-    scored: ScoredLists, packing: Packing, languages: Any, picked: Any, num_picked: Any
-) -> Any:
+    scored: ScoredLists, packing: Packing, languages: U64, picked: I64Array, num_picked: int
+) -> int:
     """Keep those of the picked entries of a block whose fields count; return how many."""
     _, lengths, gains, row_languages = scored
     num_kept: Any = 0
     for p in range(num_picked):
         field, _ = decode_entry(scored.lists.postings, packing, picked[p])
-        row = np.uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
+        row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
         picked[num_kept] = picked[p]
-        num_kept += np.int64(row_languages[row] & languages != 0 and gains[row, 1] != 0.0)
+        num_kept += int64(row_languages[row] & languages != 0 and gains[row, 1] != 0.0)
     return num_kept
 
 
-@kernel(
-    "int64(ScoredLists, boolean, int64, uint64, Wanted, boolean, Matched, ScanScratch)",
-    allocates=False,
-)
+@kernel(allocates=False)
 def scan(
     scored: ScoredLists,
-    checks_rows: Any,
-    term: Any,
-    languages: Any,
+    checks_rows: bool,
+    term: int,
+    languages: U64,
     wanted: Wanted,
-    is_scored: Any,
+    is_scored: bool,
     matched: Matched,
     scratch: ScanScratch,
-) -> Any:
+) -> int:
     """Write the documents of a term, and with `is_scored` their t; return how many.
 
     `checks_rows` says whether there are fields in which the term does not count.
@@ -264,10 +262,10 @@ def scan(
     docs, picked, entries = scratch
     has_bits = len(wanted.bits) > 0
     num_blocks = count_blocks(lists, term)
-    candidate = np.int64(0)
+    candidate = int64(0)
     found = 0
-    current = np.int64(-1)
-    block = np.int64(0)
+    current = int64(-1)
+    block = int64(0)
     while True:
         if wanted.is_listed:
             block, candidate = next_block(lists, term, block, wanted.docs, candidate)
@@ -278,10 +276,10 @@ def scan(
         packing = decode_docs(postings, at, count, docs)
         if not is_scored and not checks_rows:
             for i in range(count):
-                doc = np.int64(docs[i])
+                doc = int64(docs[i])
                 is_new = doc != current
                 if has_bits:
-                    is_new &= wanted.bits[doc >> 6] >> np.uint64(doc & 63) & _ONE != 0
+                    is_new &= wanted.bits[doc >> 6] >> uint64(doc & 63) & _ONE != 0
                 out_docs[found] = doc
                 found += is_new
                 current = doc
@@ -296,7 +294,7 @@ def scan(
             num_picked = _pick_counted(scored, packing, languages, picked, num_picked)
         low_and_freq = packing.low << 8 | packing.freq
         for p in range(num_picked):
-            doc = np.int64(docs[picked[p]])
+            doc = int64(docs[picked[p]])
             out_docs[found] = doc
             if is_scored and doc != current:
                 out_totals[found] = 0
@@ -311,9 +309,9 @@ def scan(
     return found
 
 
-@kernel("void(ScoredLists, int64, _Entries, int64, int64[::1])", allocates=False)
+@kernel(allocates=False)
 def _add_located(
-    scored: ScoredLists, term: Any, entries: _Entries, count: Any, totals: Any
+    scored: ScoredLists, term: int, entries: _Entries, count: int, totals: I64Array
 ) -> None:
     """Do the same for entries of a list of which only the numbers are known."""
     lists = scored.lists
@@ -323,15 +321,15 @@ def _add_located(
         places[i] = block_offset(lists, lists.skip_postings, term, block)
     start = lists.posting_starts[term]
     for i in range(count):
-        _, packing = open_block(lists.postings, start + np.int64(places[i]))
+        _, packing = open_block(lists.postings, start + int64(places[i]))
         bits[i] = packing.first + bits[i] % BLOCK_ENTRIES * packing.width
         packings[i] = packing.low << 8 | packing.freq
     _add_gains(scored, entries, count, totals)
 
 
-@kernel("void(ScoredLists, int64, _Found, _Entries, int64[::1])", allocates=False)
+@kernel(allocates=False)
 def _sum_found(
-    scored: ScoredLists, term: Any, found: _Found, entries: _Entries, totals: Any
+    scored: ScoredLists, term: int, found: _Found, entries: _Entries, totals: I64Array
 ) -> None:
     """Write the t of documents whose entries in a list are known."""
     docs, firsts, counts = found
@@ -349,15 +347,15 @@ def _sum_found(
     _add_located(scored, term, entries, num_entries, totals)
 
 
-@kernel("void(int64[::1], float64, float64, int64[::1])", allocates=False)
-def _add_saturated(totals: Any, weight: Any, k1: Any, scores: Any) -> None:
+@kernel(allocates=False)
+def _add_saturated(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
     """Add what documents get for their t: in a loop of its own, so that it is done for several."""
     for i in range(len(scores)):
         scores[i] += saturate(totals[i], weight, k1)
 
 
-@kernel("void(ScoredLists, DenseTerms, uint32[::1], int64[::1])")
-def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: Any, scores: Any) -> None:
+@kernel
+def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: U32Array, scores: I64Array) -> None:
     """Add what those of some terms that have a place give to documents.
 
     Some documents at a time: what is read and written for them stays in the first-level cache.
@@ -377,8 +375,8 @@ def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: Any, scores: Any)
                 _add_saturated(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
 
 
-@kernel("int64(int64[::1])", inline=True, allocates=False)
-def _last_read(places: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _last_read(places: I64Array) -> int:
     """Return the last term that has no place, or -1."""
     last = len(places) - 1
     while last >= 0 and places[last] >= 0:
@@ -386,8 +384,8 @@ def _last_read(places: Any) -> Any:
     return last
 
 
-@kernel("int64(int64[::1])", inline=True, allocates=False)
-def count_dense(places: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def count_dense(places: I64Array) -> int:
     """Return how many terms have a place."""
     count = 0
     for place in places:
@@ -395,17 +393,17 @@ def count_dense(places: Any) -> Any:
     return count
 
 
-@kernel("(ScoredLists, DenseLists, boolean, QueryTerms, int64[::1], Wanted, Searched, boolean)")
+@kernel
 def _intersect(
     scored: ScoredLists,
     dense: DenseLists,
-    checks_rows: Any,
+    checks_rows: bool,
     words: QueryTerms,
-    places: Any,
+    places: I64Array,
     wanted: Wanted,
     segment: Searched,
-    is_scored: Any,
-) -> Any:
+    is_scored: bool,
+) -> tuple[U32Array, I64Array]:
     """Return the documents that have all terms; with `is_scored` and the t of the last list read.
 
     Lists that have a place among the dense ones are not read: the first list that is read is read
@@ -433,7 +431,7 @@ def _intersect(
     for i in range(last + 1):
         if places[i] >= 0:
             continue
-        size = count if is_narrowed else np.int64(scored.lists.entry_counts[terms[i]])
+        size = count if is_narrowed else int64(scored.lists.entry_counts[terms[i]])
         more = np.empty(size + 1, np.uint32)
         is_scored_now = is_scored and i == last
         if is_scored_now:
@@ -460,8 +458,8 @@ def _intersect(
     return docs[:count], totals
 
 
-@kernel("boolean(boolean, uint64[::1])", inline=True, allocates=False)
-def checks_rows_of(are_all_searched: Any, languages: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def checks_rows_of(are_all_searched: bool, languages: U64Array) -> bool:
     """Return whether there are fields in which some terms do not count.
 
     Args:
@@ -474,8 +472,8 @@ def checks_rows_of(are_all_searched: Any, languages: Any) -> Any:
     return not is_everywhere
 
 
-@kernel("int64[::1](DenseLists, QueryTerms, boolean)")
-def find_places(dense: DenseLists, words: QueryTerms, checks_rows: Any) -> Any:
+@kernel
+def find_places(dense: DenseLists, words: QueryTerms, checks_rows: bool) -> I64Array:
     """Return the place of each term among the dense lists, or -1.
 
     None has one where terms do not count in some fields: then entries must be looked at one by one.
@@ -487,20 +485,18 @@ def find_places(dense: DenseLists, words: QueryTerms, checks_rows: Any) -> Any:
     return places
 
 
-@kernel(
-    "(ScoredLists, DenseLists, boolean, QueryTerms, int64[::1], float64, Wanted, Searched, boolean)"
-)
+@kernel
 def match_terms(
     scored: ScoredLists,
     dense: DenseLists,
-    checks_rows: Any,
+    checks_rows: bool,
     words: QueryTerms,
-    places: Any,
-    k1: Any,
+    places: I64Array,
+    k1: float,
     wanted: Wanted,
     segment: Searched,
-    is_scored: Any,
-) -> Any:
+    is_scored: bool,
+) -> tuple[U32Array, I64Array]:
     """Return the documents that have all terms; and what those without a place give."""
     terms, languages, weights = words
     bits = segment.bits
@@ -524,17 +520,17 @@ def match_terms(
     return docs, scores
 
 
-@kernel("(ScoredLists, DenseLists, boolean, QueryTerms, float64, Wanted, Searched, boolean)")
+@kernel
 def _match_all(
     scored: ScoredLists,
     dense: DenseLists,
-    are_all_searched: Any,
+    are_all_searched: bool,
     words: QueryTerms,
-    k1: Any,
+    k1: float,
     wanted: Wanted,
     segment: Searched,
-    is_scored: Any,
-) -> Any:
+    is_scored: bool,
+) -> tuple[U32Array, I64Array]:
     """Kernel of `TermLists.match`."""
     checks_rows = checks_rows_of(are_all_searched, words.languages)
     # A list that is scored as a whole is read in turn.
@@ -550,30 +546,28 @@ def _match_all(
     return docs, scores
 
 
-@kernel(
-    "void(ScoredLists, DenseLists, boolean, uint32[::1], uint64[::1], Wanted, int64, uint64[::1])"
-)
+@kernel
 def _mark_terms(
     scored: ScoredLists,
     dense: DenseLists,
-    are_all_searched: Any,
-    terms: Any,
-    languages: Any,
+    are_all_searched: bool,
+    terms: U32Array,
+    languages: U64Array,
     wanted: Wanted,
-    num_docs: Any,
-    marked: Any,
+    num_docs: int,
+    marked: U64Array,
 ) -> None:
     """Kernel of `TermLists.mark`."""
     checks_rows = checks_rows_of(are_all_searched, languages)
     entry_counts = scored.lists.entry_counts
-    size: Any = np.int64(len(wanted.docs))
+    size: Any = int64(len(wanted.docs))
     for term in terms:
-        size = max(size, np.int64(entry_counts[term]))
+        size = max(size, int64(entry_counts[term]))
     docs = np.empty(size + 1, np.uint32)
     matched = Matched(docs, np.empty(0, np.int64))
     scratch = scan_scratch()
     for i in range(len(terms)):
-        term = np.int64(terms[i])
+        term = int64(terms[i])
         place = -1 if checks_rows else find_dense(dense, term)
         if place < 0:
             count = scan(scored, checks_rows, term, languages[i], wanted, False, matched, scratch)

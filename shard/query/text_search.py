@@ -25,6 +25,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    BoolArray,
+    I64Array,
+    U8Array,
+    U16Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint16,
+    uint64,
+)
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import (
@@ -121,8 +132,8 @@ class _ClauseCells(NamedTuple):
     touched: NDArray[np.uint64]
 
 
-@kernel("(_Scored, _Scored)")
-def _intersect(result: _Scored, more: _Scored) -> Any:
+@kernel
+def _intersect(result: _Scored, more: _Scored) -> tuple[I64Array, U8Array]:
     """Join two scored lists, the second being a part of the first."""
     docs, scores, tiers = result
     more_docs, more_scores, more_tiers = more
@@ -137,20 +148,22 @@ def _intersect(result: _Scored, more: _Scored) -> Any:
     return out_scores, out_tiers
 
 
-@kernel("void(_Scored, int64, _ClauseCells)", allocates=False)
-def _add_clause(found: _Scored, leading: Any, cells: _ClauseCells) -> Any:
+@kernel(allocates=False)
+def _add_clause(found: _Scored, leading: int, cells: _ClauseCells) -> None:
     """Add a clause's documents to the cells; with `leading` >= 0 where so many clauses matched."""
     for i in range(len(found.docs)):
-        doc = np.int64(found.docs[i])
+        doc = int64(found.docs[i])
         if leading >= 0 and cells.counts[doc] != leading:
             continue
         cells.scores[doc] += found.scores[i]
-        cells.counts[doc] += np.uint16(1)
-        cells.touched[doc >> 6] |= np.uint64(1) << np.uint64(doc & 63)
+        cells.counts[doc] += uint16(1)
+        cells.touched[doc >> 6] |= uint64(1) << uint64(doc & 63)
 
 
-@kernel("(uint32[::1], int64, _ClauseCells)")
-def _take_cells(docs: Any, required: Any, cells: _ClauseCells) -> Any:
+@kernel
+def _take_cells(
+    docs: U32Array, required: int, cells: _ClauseCells
+) -> tuple[U32Array, I64Array, U16Array]:
     """Return documents, scores and counts of those with enough clauses, and clean all cells."""
     scores, counts, touched = cells
     out_docs = np.empty(len(docs), np.uint32)
@@ -169,13 +182,13 @@ def _take_cells(docs: Any, required: Any, cells: _ClauseCells) -> Any:
     return out_docs[:found], out_scores[:found], out_counts[:found]
 
 
-@kernel("boolean[::1](uint32[::1], uint64[::1])")
-def _is_outside(docs: Any, bits: Any) -> Any:
+@kernel
+def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
     """Return which documents have no bit."""
     outside = np.empty(len(docs), np.bool_)
     for i in range(len(docs)):
-        doc = np.int64(docs[i])
-        outside[i] = bits[doc >> 6] >> np.uint64(doc & 63) & np.uint64(1) == 0
+        doc = int64(docs[i])
+        outside[i] = bits[doc >> 6] >> uint64(doc & 63) & uint64(1) == 0
     return outside
 
 

@@ -36,6 +36,16 @@ import numpy as np
 
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    I64Array,
+    U8Array,
+    U16Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint32,
+    uint64,
+)
 from shard.segment.postings import BLOCK_ENTRIES, PostingLists, decode_docs, locate_block
 
 if TYPE_CHECKING:
@@ -51,8 +61,8 @@ DENSE_PADDING: Final = 3
 _GROUP_SHIFT: Final = 8
 _GROUP_WORDS: Final = 4
 _GROUP_MASK: Final = 255
-_ZERO: Final = np.uint64(0)
-_ONE: Final = np.uint64(1)
+_ZERO: Final = uint64(0)
+_ONE: Final = uint64(1)
 
 
 @arguments
@@ -75,36 +85,41 @@ _NONE: Final = DenseLists(
 )
 
 
-@kernel("int64(int64)", inline=True, allocates=False)
-def _num_words(num_docs: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _num_words(num_docs: int) -> int:
     """Return the words of a bitset."""
     return (num_docs + 63) >> 6
 
 
-@kernel("int64(int64)", inline=True, allocates=False)
-def _num_groups(num_docs: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _num_groups(num_docs: int) -> int:
     """Return the groups of documents."""
     return (num_docs + _GROUP_MASK) >> _GROUP_SHIFT
 
 
-@kernel("int64(DenseLists, PostingLists, int64, int64, int64, uint32[::1])", allocates=False)
+@kernel(allocates=False)
 def _fill(
-    dense: DenseLists, lists: PostingLists, place: Any, num_docs: Any, num_extras: Any, docs: Any
-) -> Any:
+    dense: DenseLists,
+    lists: PostingLists,
+    place: int,
+    num_docs: int,
+    num_extras: int,
+    docs: U32Array,
+) -> int:
     """Write what a list has; return the number of extras behind its own."""
     terms, all_bits, all_starts, all_extra_starts, extras = dense
-    term = np.int64(terms[place])
+    term = int64(terms[place])
     num_groups = _num_groups(num_docs)
     first_word = place * _num_words(num_docs)
     first_group = place * num_groups
-    next_group = np.int64(0)
-    previous = np.int64(-1)
-    num_entries = np.int64(lists.entry_counts[term])
+    next_group = int64(0)
+    previous = int64(-1)
+    num_entries = int64(lists.entry_counts[term])
     for first in range(0, num_entries, BLOCK_ENTRIES):
         at, count = locate_block(lists, term, first // BLOCK_ENTRIES)
         decode_docs(lists.postings, at, count, docs)
         for i in range(count):
-            doc = np.int64(docs[i])
+            doc = int64(docs[i])
             while next_group <= doc >> _GROUP_SHIFT:
                 all_starts[first_group + next_group] = first + i
                 all_extra_starts[first_group + next_group] = num_extras
@@ -113,7 +128,7 @@ def _fill(
                 extras[num_extras] = doc & _GROUP_MASK
                 num_extras += 1
             else:
-                all_bits[first_word + (doc >> 6)] |= _ONE << np.uint64(doc & 63)
+                all_bits[first_word + (doc >> 6)] |= _ONE << uint64(doc & 63)
             previous = doc
     for group in range(first_group + next_group, first_group + num_groups):
         all_starts[group] = num_entries
@@ -122,12 +137,14 @@ def _fill(
     return num_extras
 
 
-@kernel("(PostingLists, uint32[::1], uint32[::1], int64)")
-def _make_dense_lists(lists: PostingLists, doc_freqs: Any, terms: Any, num_docs: Any) -> Any:
+@kernel
+def _make_dense_lists(
+    lists: PostingLists, doc_freqs: U32Array, terms: U32Array, num_docs: int
+) -> tuple[U64Array, U32Array, U32Array, U8Array]:
     """Return the members of `DenseLists` behind the terms."""
-    num_extras: Any = np.int64(0)
+    num_extras: Any = int64(0)
     for term in terms:
-        num_extras += np.int64(lists.entry_counts[term]) - np.int64(doc_freqs[term])
+        num_extras += int64(lists.entry_counts[term]) - int64(doc_freqs[term])
     num_groups = _num_groups(num_docs)
     dense = DenseLists(
         terms,
@@ -160,25 +177,25 @@ def make_dense_lists(
     return DenseLists(terms, *_make_dense_lists(lists, doc_freqs, terms, num_docs))
 
 
-@kernel("int64(DenseLists, int64)", allocates=False)
-def find_dense(dense: DenseLists, term: Any) -> Any:
+@kernel(allocates=False)
+def find_dense(dense: DenseLists, term: int) -> int:
     """Return the place of a list among the dense ones, or -1."""
     terms = dense.dense_terms
     low = 0
     high = len(terms)
     while low < high:
         middle = (low + high) >> 1
-        if np.int64(terms[middle]) < term:
+        if int64(terms[middle]) < term:
             low = middle + 1
         else:
             high = middle
-    if low < len(terms) and np.int64(terms[low]) == term:
+    if low < len(terms) and int64(terms[low]) == term:
         return low
     return -1
 
 
-@kernel("uint64[::1](DenseLists, int64[::1], uint64[::1], int64)")
-def find_members(dense: DenseLists, places: Any, allowed: Any, num_docs: Any) -> Any:
+@kernel
+def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_docs: int) -> U64Array:
     """Return the bitset of the documents that some lists have, all of them.
 
     Args:
@@ -212,8 +229,10 @@ def find_members(dense: DenseLists, places: Any, allowed: Any, num_docs: Any) ->
     return words
 
 
-@kernel("void(DenseLists, int64, int64, uint64[::1], uint64[::1])", allocates=False)
-def add_members(dense: DenseLists, place: Any, num_docs: Any, allowed: Any, marked: Any) -> None:
+@kernel(allocates=False)
+def add_members(
+    dense: DenseLists, place: int, num_docs: int, allowed: U64Array, marked: U64Array
+) -> None:
     """Put the documents of a list into a bitset: the allowed ones, or all, as `find_members`."""
     bits = dense.dense_bits
     num_words = _num_words(num_docs)
@@ -226,23 +245,23 @@ def add_members(dense: DenseLists, place: Any, num_docs: Any, allowed: Any, mark
             marked[word] |= bits[start + word] & allowed[word]
 
 
-@kernel("int64(DenseLists, int64, int64, uint32[::1], int64)", allocates=False)
-def pick_members(dense: DenseLists, place: Any, num_docs: Any, docs: Any, count: Any) -> Any:
+@kernel(allocates=False)
+def pick_members(dense: DenseLists, place: int, num_docs: int, docs: U32Array, count: int) -> int:
     """Move those of the first `count` documents that a list has to the front; return how many."""
     bits = dense.dense_bits
     start = place * _num_words(num_docs)
-    found: Any = np.int64(0)
+    found: Any = int64(0)
     for i in range(count):
         doc = docs[i]
         docs[found] = doc
-        word = bits[start + np.int64(doc >> np.uint32(6))]
-        found += np.int64(word >> np.uint64(doc & np.uint32(63)) & _ONE)
+        word = bits[start + int64(doc >> uint32(6))]
+        found += int64(word >> uint64(doc & uint32(63)) & _ONE)
     return found
 
 
-@kernel("void(DenseLists, int64, int64, uint32[::1], int64[::1], uint16[::1])", allocates=False)
+@kernel(allocates=False)
 def find_entries(
-    dense: DenseLists, place: Any, num_docs: Any, docs: Any, firsts: Any, counts: Any
+    dense: DenseLists, place: int, num_docs: int, docs: U32Array, firsts: I64Array, counts: U16Array
 ) -> None:
     """Write the first entry of each of some documents, and how many it has.
 
@@ -260,37 +279,37 @@ def find_entries(
     # Of few documents among many, all that is read is a miss of the cache. So it is read in loops
     # without branches that depend on it: then many are waited for at once.
     for i in range(len(docs)):
-        doc = np.int64(docs[i])
+        doc = int64(docs[i])
         word = first_word + (doc >> _GROUP_SHIFT) * _GROUP_WORDS
         own = (doc >> 6) & (_GROUP_WORDS - 1)
-        entry = np.int64(starts[first_group + (doc >> _GROUP_SHIFT)])
+        entry = int64(starts[first_group + (doc >> _GROUP_SHIFT)])
         for k in range(_GROUP_WORDS - 1):
-            entry += count_ones(bits[word + k] & (_ZERO - np.uint64(k < own)))
-        firsts[i] = entry + count_ones(bits[word + own] & ((_ONE << np.uint64(doc & 63)) - _ONE))
+            entry += count_ones(bits[word + k] & (_ZERO - uint64(k < own)))
+        firsts[i] = entry + count_ones(bits[word + own] & ((_ONE << uint64(doc & 63)) - _ONE))
     if len(extras) == 0:
         counts[: len(docs)] = 1
         return
     for i in range(len(docs)):
-        group = first_group + np.int64(docs[i] >> np.uint32(_GROUP_SHIFT))
-        first_extra: Any = np.int64(extra_starts[group])
+        group = first_group + int64(docs[i] >> uint32(_GROUP_SHIFT))
+        first_extra: Any = int64(extra_starts[group])
         counts[i] = extras[min(first_extra, len(extras) - 1)]  # only to have it
-    group = np.int64(-1)
-    extra = np.int64(0)  # the first one of its group that is not below the document at hand
-    group_extra = np.int64(0)
-    end_extra = np.int64(0)
+    group = int64(-1)
+    extra = int64(0)  # the first one of its group that is not below the document at hand
+    group_extra = int64(0)
+    end_extra = int64(0)
     for i in range(len(docs)):
-        doc = np.int64(docs[i])
+        doc = int64(docs[i])
         if doc >> _GROUP_SHIFT != group:
             group = doc >> _GROUP_SHIFT
-            group_extra = np.int64(extra_starts[first_group + group])
-            end_extra = np.int64(extra_starts[first_group + group + 1])
+            group_extra = int64(extra_starts[first_group + group])
+            end_extra = int64(extra_starts[first_group + group + 1])
             extra = group_extra
         offset = doc & _GROUP_MASK
-        while extra < end_extra and np.int64(extras[extra]) < offset:
+        while extra < end_extra and int64(extras[extra]) < offset:
             extra += 1
         firsts[i] += extra - group_extra
         count = 1
-        while extra < end_extra and np.int64(extras[extra]) == offset:
+        while extra < end_extra and int64(extras[extra]) == offset:
             extra += 1
             count += 1
         counts[i] = count

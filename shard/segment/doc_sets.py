@@ -36,6 +36,17 @@ import numpy as np
 
 from common.kernels.byte_words import count_ones, load_u64, trailing_zeros
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U64,
+    I64Array,
+    U16Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint16,
+    uint32,
+    uint64,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,23 +86,23 @@ def complement(words: NDArray[np.uint64], num_docs: int) -> NDArray[np.uint64]:
     return inverted
 
 
-@kernel("int64(uint64[::1])")
-def count_docs(words: Any) -> Any:
+@kernel
+def count_docs(words: U64Array) -> int:
     """Return how many documents a bitset holds; 3 µs for 500,000 documents."""
-    count = np.int64(0)
+    count = int64(0)
     for word in words:
         # Population count; LLVM recognizes the pattern and uses the instruction.
-        word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-        word = (word & np.uint64(0x3333333333333333)) + (
-            (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+        word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
+        word = (word & uint64(0x3333333333333333)) + (
+            (word >> uint64(2)) & uint64(0x3333333333333333)
         )
-        word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        count += np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+        word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
+        count += int64((word * uint64(0x0101010101010101)) >> uint64(56))
     return count
 
 
-@kernel("int64(uint64, int64, uint32[::1], int64)", inline=True)
-def _list_word(word: Any, base: Any, docs: Any, at: Any) -> Any:
+@kernel(inline=True)
+def _list_word(word: U64, base: int, docs: U32Array, at: int) -> int:
     """Write the documents of one word of a dense bitset; return where they end.
 
     A loop per document would end at a moment that the processor cannot foresee, once a word, which
@@ -101,22 +112,22 @@ def _list_word(word: Any, base: Any, docs: Any, at: Any) -> Any:
     end = at + count_ones(word)
     while at < end:
         for i in range(LISTED_AHEAD):
-            docs[at + i] = np.uint32(base + trailing_zeros(word))
-            word &= word - np.uint64(1)
+            docs[at + i] = uint32(base + trailing_zeros(word))
+            word &= word - uint64(1)
         at += LISTED_AHEAD
     return end
 
 
-@kernel("void(uint64[::1], uint32[::1])")
-def _list_dense(words: Any, docs: Any) -> Any:
+@kernel
+def _list_dense(words: U64Array, docs: U32Array) -> None:
     """Write all documents of a bitset, ascending; see `_list_word`."""
     at = 0
     for position in range(len(words)):
         at = _list_word(words[position], position << 6, docs, at)
 
 
-@kernel("int64(uint64[::1], uint32[::1])")
-def _list_first(words: Any, docs: Any) -> Any:
+@kernel
+def _list_first(words: U64Array, docs: U32Array) -> int:
     """Write the first len(docs) documents of a bitset, ascending; return how many there were."""
     num_docs_max = len(docs)
     count = 0
@@ -126,9 +137,9 @@ def _list_first(words: Any, docs: Any) -> Any:
         while word != 0:
             if count == num_docs_max:
                 return count
-            docs[count] = np.uint32(base + trailing_zeros(word))
+            docs[count] = uint32(base + trailing_zeros(word))
             count += 1
-            word &= word - np.uint64(1)
+            word &= word - uint64(1)
     return count
 
 
@@ -139,8 +150,8 @@ def list_docs(words: NDArray[np.uint64], count: int) -> NDArray[np.uint32]:
     return docs if found == count else docs[:found]
 
 
-@kernel("uint32[::1](uint64[::1], int64)")
-def list_all_docs(words: Any, count: Any) -> Any:
+@kernel
+def list_all_docs(words: U64Array, count: int) -> U32Array:
     """Return all `count` documents of a bitset, ascending; less than 1 ns each if they are many."""
     if count < _DENSE_PER_WORD * len(words):
         docs = np.empty(count, np.uint32)
@@ -151,11 +162,11 @@ def list_all_docs(words: Any, count: Any) -> Any:
     return docs[:count]
 
 
-@kernel("void(uint64[::1], uint32[::1])")
-def add_docs(words: Any, docs: Any) -> None:
+@kernel
+def add_docs(words: U64Array, docs: U32Array) -> None:
     """Put documents into a bitset."""
     for doc in docs:
-        words[doc >> np.uint32(6)] |= np.uint64(1) << np.uint64(doc & np.uint32(63))
+        words[doc >> uint32(6)] |= uint64(1) << uint64(doc & uint32(63))
 
 
 def bitset_of(docs: NDArray[np.uint32], num_docs: int) -> NDArray[np.uint64]:
@@ -185,8 +196,8 @@ class StoredSets(NamedTuple):
     set_offsets: NDArray[np.int64]
 
 
-@kernel("void(uint32[::1], int64[::1], int64[::1])")
-def _measure_sets(docs: Any, offsets: Any, set_offsets: Any) -> Any:
+@kernel
+def _measure_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array) -> None:
     """Write where each stored set will begin, in uint16 units."""
     set_offsets[0] = 0
     for i in range(len(offsets) - 1):
@@ -198,62 +209,60 @@ def _measure_sets(docs: Any, offsets: Any, set_offsets: Any) -> Any:
         start = offsets[i]
         while start < offsets[i + 1]:
             end = start
-            key = docs[start] >> np.uint32(16)
-            while end < offsets[i + 1] and docs[end] >> np.uint32(16) == key:
+            key = docs[start] >> uint32(16)
+            while end < offsets[i + 1] and docs[end] >> uint32(16) == key:
                 end += 1
             units += 4 + (end - start if end - start <= _CONTAINER_LIST_MAX else _CONTAINER_UNITS)
             start = end
         set_offsets[i + 1] = set_offsets[i] + units
 
 
-@kernel("void(uint32[::1], int64[::1], int64[::1], uint16[::1])")
-def _write_sets(docs: Any, offsets: Any, set_offsets: Any, sets: Any) -> Any:
+@kernel
+def _write_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array, sets: U16Array) -> None:
     for i in range(len(offsets) - 1):
         at = set_offsets[i]
         first = offsets[i]
         last = offsets[i + 1]
         if last - first < LIST_DOCS_MAX:
             for position in range(first, last):
-                sets[at] = np.uint16(docs[position] & np.uint32(0xFFFF))
-                sets[at + 1] = np.uint16(docs[position] >> np.uint32(16))
+                sets[at] = uint16(docs[position] & uint32(0xFFFF))
+                sets[at + 1] = uint16(docs[position] >> uint32(16))
                 at += 2
             continue
         num_containers = 0
-        previous = np.uint32(0xFFFFFFFF)
+        previous = uint32(0xFFFFFFFF)
         for position in range(first, last):
-            key = docs[position] >> np.uint32(16)
+            key = docs[position] >> uint32(16)
             if key != previous:
                 num_containers += 1
                 previous = key
-        sets[at] = np.uint16(_COOKIE)
-        sets[at + 1] = np.uint16(0)
-        sets[at + 2] = np.uint16(num_containers & 0xFFFF)
-        sets[at + 3] = np.uint16(num_containers >> 16)
+        sets[at] = uint16(_COOKIE)
+        sets[at + 1] = uint16(0)
+        sets[at + 2] = uint16(num_containers & 0xFFFF)
+        sets[at + 3] = uint16(num_containers >> 16)
         content = 4 + 4 * num_containers
         start = first
         for container in range(num_containers):
-            key = docs[start] >> np.uint32(16)
+            key = docs[start] >> uint32(16)
             end = start
-            while end < last and docs[end] >> np.uint32(16) == key:
+            while end < last and docs[end] >> uint32(16) == key:
                 end += 1
-            sets[at + 4 + 2 * container] = np.uint16(key)
-            sets[at + 5 + 2 * container] = np.uint16(end - start - 1)
+            sets[at + 4 + 2 * container] = uint16(key)
+            sets[at + 5 + 2 * container] = uint16(end - start - 1)
             offset_at = at + 4 + 2 * num_containers + 2 * container
-            sets[offset_at] = np.uint16((2 * content) & 0xFFFF)
-            sets[offset_at + 1] = np.uint16((2 * content) >> 16)
+            sets[offset_at] = uint16((2 * content) & 0xFFFF)
+            sets[offset_at + 1] = uint16((2 * content) >> 16)
             body = at + content
             if end - start <= _CONTAINER_LIST_MAX:
                 for position in range(start, end):
-                    sets[body + position - start] = np.uint16(docs[position] & np.uint32(0xFFFF))
+                    sets[body + position - start] = uint16(docs[position] & uint32(0xFFFF))
                 content += end - start
             else:
                 for unit in range(_CONTAINER_UNITS):
-                    sets[body + unit] = np.uint16(0)
+                    sets[body + unit] = uint16(0)
                 for position in range(start, end):
-                    low = docs[position] & np.uint32(0xFFFF)
-                    sets[body + np.int64(low >> np.uint32(4))] |= np.uint16(1) << np.uint16(
-                        low & np.uint32(15)
-                    )
+                    low = docs[position] & uint32(0xFFFF)
+                    sets[body + int64(low >> uint32(4))] |= uint16(1) << uint16(low & uint32(15))
                 content += _CONTAINER_UNITS
             start = end
 
@@ -277,8 +286,8 @@ def write_sets(
     return sets, set_offsets
 
 
-@kernel("void(StoredSets, int64[::1], uint64[::1])")
-def add_stored_sets(stored: StoredSets, positions: Any, words: Any) -> None:
+@kernel
+def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) -> None:
     """Put the documents of some stored sets into a bitset.
 
     Args:
@@ -291,28 +300,28 @@ def add_stored_sets(stored: StoredSets, positions: Any, words: Any) -> None:
         at = set_offsets[i]
         if counts[i] < LIST_DOCS_MAX:
             while at < set_offsets[i + 1]:
-                doc = np.uint32(sets[at]) | (np.uint32(sets[at + 1]) << np.uint32(16))
-                words[doc >> np.uint32(6)] |= np.uint64(1) << np.uint64(doc & np.uint32(63))
+                doc = uint32(sets[at]) | (uint32(sets[at + 1]) << uint32(16))
+                words[doc >> uint32(6)] |= uint64(1) << uint64(doc & uint32(63))
                 at += 2
             continue
-        num_containers = np.int64(sets[at + 2]) | (np.int64(sets[at + 3]) << 16)
+        num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
         body = at + 4 + 4 * num_containers
         for container in range(num_containers):
-            first_word = np.int64(sets[at + 4 + 2 * container]) << 10
-            count = np.int64(sets[at + 5 + 2 * container]) + 1
+            first_word = int64(sets[at + 4 + 2 * container]) << 10
+            count = int64(sets[at + 5 + 2 * container]) + 1
             if count <= _CONTAINER_LIST_MAX:
                 for position in range(body, body + count):
-                    low = np.int64(sets[position])
-                    words[first_word + (low >> 6)] |= np.uint64(1) << np.uint64(low & 63)
+                    low = int64(sets[position])
+                    words[first_word + (low >> 6)] |= uint64(1) << uint64(low & 63)
                 body += count
             else:
-                for word in range(min(np.int64(1024), len(words) - first_word)):
+                for word in range(min(int64(1024), len(words) - first_word)):
                     words[first_word + word] |= load_u64(sets, body + 4 * word)
                 body += _CONTAINER_UNITS
 
 
-@kernel("void(uint16[::1], int64, int64, uint32[::1])")
-def list_stored_set(sets: Any, begin: Any, count: Any, docs: Any) -> None:
+@kernel
+def list_stored_set(sets: U16Array, begin: int, count: int, docs: U32Array) -> None:
     """Write the documents of one stored set, ascending.
 
     Args:
@@ -326,40 +335,40 @@ def list_stored_set(sets: Any, begin: Any, count: Any, docs: Any) -> None:
     if count < LIST_DOCS_MAX:
         for i in range(count):
             at = begin + 2 * i
-            docs[i] = np.uint32(sets[at]) | (np.uint32(sets[at + 1]) << np.uint32(16))
+            docs[i] = uint32(sets[at]) | (uint32(sets[at + 1]) << uint32(16))
         return
-    num_containers = np.int64(sets[begin + 2]) | (np.int64(sets[begin + 3]) << 16)
+    num_containers = int64(sets[begin + 2]) | (int64(sets[begin + 3]) << 16)
     body = begin + 4 + 4 * num_containers
     num_docs: Any = 0
     for container in range(num_containers):
-        high = np.uint32(sets[begin + 4 + 2 * container]) << np.uint32(16)
-        size = np.int64(sets[begin + 5 + 2 * container]) + 1
+        high = uint32(sets[begin + 4 + 2 * container]) << uint32(16)
+        size = int64(sets[begin + 5 + 2 * container]) + 1
         if size <= _CONTAINER_LIST_MAX:
             for i in range(size):
-                docs[num_docs + i] = high | np.uint32(sets[body + i])
+                docs[num_docs + i] = high | uint32(sets[body + i])
             body += size
         else:
             listed = num_docs
             for j in range(_CONTAINER_UNITS // 4):
                 word = load_u64(sets, body + 4 * j)
-                listed = _list_word(word, np.int64(high) + 64 * j, docs, listed)
+                listed = _list_word(word, int64(high) + 64 * j, docs, listed)
             body += _CONTAINER_UNITS
         num_docs += size
 
 
-@kernel("int64(uint32[::1], uint64[::1], uint32[::1])")
-def pick_docs(docs: Any, words: Any, picked: Any) -> Any:
+@kernel
+def pick_docs(docs: U32Array, words: U64Array, picked: U32Array) -> int:
     """Write those of the documents that a bitset holds; return how many."""
     count: Any = 0
     for doc in docs:
         picked[count] = doc
-        is_held = (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1)
-        count += np.int64(is_held)
+        is_held = (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1)
+        count += int64(is_held)
     return count
 
 
-@kernel("void(StoredSets, uint64[::1], uint32[::1])")
-def count_intersections(stored: StoredSets, words: Any, totals: Any) -> None:
+@kernel
+def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -> None:
     """Add to totals[numbers[i] + 1] how many documents stored set i shares with a bitset.
 
     Cost: 8 KB a bitset container at memory speed, 1 ns a document of a list.
@@ -367,54 +376,52 @@ def count_intersections(stored: StoredSets, words: Any, totals: Any) -> None:
     numbers, counts, sets, set_offsets = stored
     for i in range(len(numbers)):
         at = set_offsets[i]
-        shared = np.int64(0)
+        shared = int64(0)
         if counts[i] < LIST_DOCS_MAX:
             while at < set_offsets[i + 1]:
-                doc = np.uint32(sets[at]) | (np.uint32(sets[at + 1]) << np.uint32(16))
-                shared += np.int64(
-                    (words[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))) & np.uint64(1)
-                )
+                doc = uint32(sets[at]) | (uint32(sets[at + 1]) << uint32(16))
+                shared += int64((words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1))
                 at += 2
         else:
-            num_containers = np.int64(sets[at + 2]) | (np.int64(sets[at + 3]) << 16)
+            num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
             body = at + 4 + 4 * num_containers
             for container in range(num_containers):
-                first_word = np.int64(sets[at + 4 + 2 * container]) << 10
-                count = np.int64(sets[at + 5 + 2 * container]) + 1
+                first_word = int64(sets[at + 4 + 2 * container]) << 10
+                count = int64(sets[at + 5 + 2 * container]) + 1
                 if count <= _CONTAINER_LIST_MAX:
                     for position in range(body, body + count):
-                        low = np.int64(sets[position])
-                        shared += np.int64(
-                            (words[first_word + (low >> 6)] >> np.uint64(low & 63)) & np.uint64(1)
+                        low = int64(sets[position])
+                        shared += int64(
+                            (words[first_word + (low >> 6)] >> uint64(low & 63)) & uint64(1)
                         )
                     body += count
                 else:
-                    for j in range(min(np.int64(1024), len(words) - first_word)):
+                    for j in range(min(int64(1024), len(words) - first_word)):
                         word = words[first_word + j] & load_u64(sets, body + 4 * j)
-                        word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-                        word = (word & np.uint64(0x3333333333333333)) + (
-                            (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+                        word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
+                        word = (word & uint64(0x3333333333333333)) + (
+                            (word >> uint64(2)) & uint64(0x3333333333333333)
                         )
-                        word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-                        shared += np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+                        word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
+                        shared += int64((word * uint64(0x0101010101010101)) >> uint64(56))
                     body += _CONTAINER_UNITS
-        totals[numbers[i] + np.uint32(1)] += np.uint32(shared)
+        totals[numbers[i] + uint32(1)] += uint32(shared)
 
 
-@kernel("UniTuple(int64, 2)(StoredSets)")
-def measure_stored(stored: StoredSets) -> Any:
+@kernel
+def measure_stored(stored: StoredSets) -> tuple[int, int]:
     """Return how large stored sets are: uint16 units of bitsets, documents of lists."""
     _, counts, sets, set_offsets = stored
-    num_units = np.int64(0)
-    num_listed = np.int64(0)
+    num_units = int64(0)
+    num_listed = int64(0)
     for i in range(len(counts)):
         if counts[i] < LIST_DOCS_MAX:
-            num_listed += np.int64(counts[i])
+            num_listed += int64(counts[i])
             continue
         at = set_offsets[i]
-        num_containers = np.int64(sets[at + 2]) | (np.int64(sets[at + 3]) << 16)
+        num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
         for container in range(num_containers):
-            count = np.int64(sets[at + 5 + 2 * container]) + 1
+            count = int64(sets[at + 5 + 2 * container]) + 1
             if count <= _CONTAINER_LIST_MAX:
                 num_listed += count
             else:

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from common.placement import canonical_id, xxh64
 
 if TYPE_CHECKING:
@@ -33,17 +34,17 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 
-@kernel("void(uint8[::1], int64[::1], int64[::1], uint64[::1])")
-def _hash_ids(text: Any, starts: Any, ends: Any, hashes: Any) -> None:
+@kernel
+def _hash_ids(text: U8Array, starts: I64Array, ends: I64Array, hashes: U64Array) -> None:
     for i in range(len(hashes)):
         hashes[i] = xxh64(text, starts[i], ends[i])
 
 
-@kernel("int64(uint64[::1], uint64)")
-def _lower_bound(hashes: Any, wanted: Any) -> Any:
+@kernel
+def _lower_bound(hashes: U64Array, wanted: U64) -> int:
     """Return the first position whose hash is not below `wanted`; interpolation, then bisection."""
-    low = np.int64(0)
-    high = np.int64(len(hashes))
+    low = int64(0)
+    high = int64(len(hashes))
     guesses = 0
     while high - low > 8:
         first = hashes[low]
@@ -55,7 +56,7 @@ def _lower_bound(hashes: Any, wanted: Any) -> Any:
         if guesses < 4:
             guesses += 1
             share = np.float64(wanted - first) / np.float64(last - first)
-            middle = low + np.int64(share * np.float64(high - 1 - low))
+            middle = low + int64(share * np.float64(high - 1 - low))
             middle = min(max(middle, low), high - 1)
         else:
             middle = (low + high) >> 1
@@ -68,8 +69,15 @@ def _lower_bound(hashes: Any, wanted: Any) -> Any:
     return low
 
 
-@kernel("int64(uint64[::1], uint32[::1], uint64[::1], uint64[::1], int64[::1], uint32[::1])")
-def _find_live(hashes: Any, docs: Any, live: Any, wanted: Any, queries: Any, found: Any) -> Any:
+@kernel
+def _find_live(
+    hashes: U64Array,
+    docs: U32Array,
+    live: U64Array,
+    wanted: U64Array,
+    queries: I64Array,
+    found: U32Array,
+) -> int:
     """Write (query, document) of every live document whose hash is wanted.
 
     Returns:
@@ -82,9 +90,9 @@ def _find_live(hashes: Any, docs: Any, live: Any, wanted: Any, queries: Any, fou
         while position < len(hashes) and hashes[position] == wanted[query]:
             doc = docs[position]
             position += 1
-            if len(live) > 0 and not (
-                live[doc >> np.uint32(6)] >> np.uint64(doc & np.uint32(63))
-            ) & np.uint64(1):
+            if len(live) > 0 and not (live[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(
+                1
+            ):
                 continue
             if count < len(found):
                 queries[count] = query

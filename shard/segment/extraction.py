@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.json.tokens import find_closing_quote, find_quote_or_backslash, unescape
-from common.kernels.decorator import Rows, arguments, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import F64Array, I64Array, Rows, U8Array, int64, uint8
 from common.values import ValueKind, number_text
 from shard.segment.field_registry import (
     HASH_BASIS,
@@ -108,8 +109,8 @@ class Extraction(NamedTuple):
     object_fields: NDArray[np.uint16]
 
 
-@kernel("int64(uint8[::1], int64)", inline=True, allocates=False)
-def _skip_space(payload: Any, position: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _skip_space(payload: U8Array, position: int) -> int:
     while payload[position] <= 0x20:
         position += 1
     return position
@@ -144,20 +145,17 @@ class _Walk(NamedTuple):
     num_objects: NDArray[np.int64]
 
 
-@kernel(
-    "UniTuple(int64, 4)(_Documents, int64, int64, int64, PathTable, int64, _Walk, Extraction)",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _extract(
     documents: _Documents,
-    first_doc: Any,
-    num_values: Any,
-    num_objects: Any,
+    first_doc: int,
+    num_values: int,
+    num_objects: int,
     paths: PathTable,
-    overflow_field: Any,
+    overflow_field: int,
     walk: _Walk,
     out: Extraction,
-) -> Any:
+) -> tuple[int, int, int, int]:
     """Extract documents until all are done, a path is unknown or the arrays are full.
 
     Returns:
@@ -219,7 +217,7 @@ def _extract(
                     if depth > 0:
                         path[length] = 0x2E
                         length += 1
-                        path_hash = hash_step(path_hash, np.uint8(0x2E))
+                        path_hash = hash_step(path_hash, uint8(0x2E))
                     depth += 1
                     num_objects += 1
                     is_object[depth] = True
@@ -463,11 +461,10 @@ _NUM_DIGITS_EXACT: Final = 15
 correctly."""
 
 
-@kernel(
-    "int64(Extraction, int64[::1], float64[::1], int64[::1], float64[::1])",
-    allocates=False,
-)
-def _parse_numbers(extraction: Extraction, selection: Any, powers: Any, slow: Any, out: Any) -> Any:
+@kernel(allocates=False)
+def _parse_numbers(
+    extraction: Extraction, selection: I64Array, powers: F64Array, slow: I64Array, out: F64Array
+) -> int:
     """Parse the easy numbers to `out`; collect which of the selection remain in `slow`."""
     text = extraction.text
     num_slow = 0
@@ -498,14 +495,14 @@ def _parse_numbers(extraction: Extraction, selection: Any, powers: Any, slow: An
                     position += 1
                 power: Any = 0
                 while position < last:
-                    power = min(power * 10 + np.int64(text[position]) - 0x30, 10_000)
+                    power = min(power * 10 + int64(text[position]) - 0x30, 10_000)
                     position += 1
                 exponent += -power if is_small else power
                 break
             if mantissa > 0 or byte != 0x30:
                 num_digits += 1
             if num_digits <= _NUM_DIGITS_EXACT:
-                mantissa = mantissa * 10 + np.int64(byte) - 0x30
+                mantissa = mantissa * 10 + int64(byte) - 0x30
             if in_fraction:
                 exponent -= 1
         if num_digits > _NUM_DIGITS_EXACT or exponent < -22 or exponent > 22:
@@ -538,13 +535,14 @@ def parse_numbers(extraction: Extraction, selection: NDArray[np.int64]) -> NDArr
     return out
 
 
-@kernel(
-    "UniTuple(int64, 2)(Extraction, int64[::1], int64[::1], int64[::1], int64[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _key_spans(
-    extraction: Extraction, selection: Any, key_start: Any, key_end: Any, slow: Any
-) -> Any:
+    extraction: Extraction,
+    selection: I64Array,
+    key_start: I64Array,
+    key_end: I64Array,
+    slow: I64Array,
+) -> tuple[int, int]:
     """Find the part of each value's token that is its key; collect those without in `slow`.
 
     Returns:
@@ -608,8 +606,10 @@ def _key_spans(
     return num_slow, num_bytes
 
 
-@kernel("void(uint8[::1], int64[::1], int64[::1], uint8[::1], int64[::1])", allocates=False)
-def _copy_spans(text: Any, first: Any, last: Any, arena: Any, offsets: Any) -> Any:
+@kernel(allocates=False)
+def _copy_spans(
+    text: U8Array, first: I64Array, last: I64Array, arena: U8Array, offsets: I64Array
+) -> None:
     """Write the spans one behind the other to `arena`, and where each begins to `offsets`."""
     target = 0
     for i in range(len(first)):

@@ -30,12 +30,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from common.kernels.byte_words import copy_32
 from common.kernels.decorator import kernel
+from common.kernels.types import (
+    I64Array,
+    U8Array,
+    U16Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint32,
+    uint64,
+)
 from shard.segment.doc_sets import (
     LISTED_AHEAD,
     StoredSets,
@@ -55,6 +65,8 @@ if TYPE_CHECKING:
     from shard.segment.facet_dictionary import FacetDictionary
     from shard.segment.segment import Segment
 
+Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
+
 SETS_DOCS_MIN: Final = 4_096
 """Documents from which on a segment has its values' sets of documents stored."""
 
@@ -64,8 +76,10 @@ _ROOM_CODES: Final = 4_096
 _NO_STARTS: Final = np.zeros(0, np.uint32)
 
 
-@kernel("UniTuple(int64, 3)(uint32[::1], uint32[::1], uint32[::1], uint32[::1])")
-def _collect_codes(docs: Any, numbers: Any, starts: Any, codes: Any) -> Any:
+@kernel
+def _collect_codes(
+    docs: U32Array, numbers: U32Array, starts: U32Array, codes: U32Array
+) -> tuple[int, int, int]:
     """Bring (document, value number) pairs into rows of distinct, ascending codes.
 
     Returns:
@@ -73,14 +87,14 @@ def _collect_codes(docs: Any, numbers: Any, starts: Any, codes: Any) -> Any:
     """
     num_codes = 0
     most = 0
-    greatest = np.int64(0)
+    greatest = int64(0)
     num_docs = len(starts) - 1
     position = 0
     for doc in range(num_docs):
         starts[doc] = num_codes
         begin = num_codes
         while position < len(docs) and docs[position] == doc:
-            codes[num_codes] = numbers[position] + np.uint32(1)
+            codes[num_codes] = numbers[position] + uint32(1)
             num_codes += 1
             position += 1
         if num_codes - begin > 1:
@@ -102,35 +116,31 @@ def _collect_codes(docs: Any, numbers: Any, starts: Any, codes: Any) -> Any:
             num_codes = last + 1
         if num_codes > begin:
             most = max(most, num_codes - begin)
-            greatest = max(greatest, np.int64(codes[num_codes - 1]))
+            greatest = max(greatest, int64(codes[num_codes - 1]))
     starts[num_docs] = num_codes
     return num_codes, most, greatest
 
 
-@kernel("void(uint32[::1], uint32[::1], int64[::1], uint32[::1])")
-def _list_by_value(codes: Any, starts: Any, cursors: Any, docs: Any) -> Any:
+@kernel
+def _list_by_value(codes: U32Array, starts: U32Array, cursors: I64Array, docs: U32Array) -> None:
     """Write the documents of each code at its cursor; counting sort, so they stay ascending."""
     if len(starts) == 0:
         for doc in range(len(codes)):
-            code = np.int64(codes[doc])
+            code = int64(codes[doc])
             docs[cursors[code]] = doc
             cursors[code] += 1
         return
     for doc in range(len(starts) - 1):
         for position in range(starts[doc], starts[doc + 1]):
-            code = np.int64(codes[position])
+            code = int64(codes[position])
             docs[cursors[code]] = doc
             cursors[code] += 1
 
 
-@kernel(
-    [
-        f"Tuple((int64, int64))(uint32[::1], int64, {codes}, uint32[::1], {codes})"
-        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
-    ],
-    inline=True,
-)
-def _gather_codes(docs: Any, first: Any, codes: Any, starts: Any, room: Any) -> Any:
+@kernel(inline=True)
+def _gather_codes(
+    docs: U32Array, first: int, codes: Codes, starts: U32Array, room: Codes
+) -> tuple[int, int]:
     """Write the codes of the documents from `first` on into `room` until it is full.
 
     Rows are short and of any length, so a loop over each would be left at a moment that the
@@ -145,8 +155,8 @@ def _gather_codes(docs: Any, first: Any, codes: Any, starts: Any, room: Any) -> 
     num_codes = 0
     i = first
     while i < len(docs) and num_codes + copied <= len(room):
-        begin = np.int64(starts[docs[i]])
-        length: Any = np.int64(starts[docs[i] + np.uint32(1)]) - begin
+        begin = int64(starts[docs[i]])
+        length: Any = int64(starts[docs[i] + uint32(1)]) - begin
         if length <= copied and begin <= last:
             copy_32(codes, begin, room, num_codes)
         elif num_codes + length <= len(room):
@@ -159,17 +169,12 @@ def _gather_codes(docs: Any, first: Any, codes: Any, starts: Any, room: Any) -> 
     return i, num_codes
 
 
-@kernel(
-    [
-        f"void(uint32[::1], {codes}, uint32[::1], uint32[::1])"
-        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
-    ]
-)
+@kernel
 def count_codes(
-    docs: Any,
-    codes: Any,
-    starts: Any,
-    counts: Any,
+    docs: U32Array,
+    codes: Codes,
+    starts: U32Array,
+    counts: U32Array,
 ) -> None:
     """Add 1 to counts[code] for every code of every one of the documents.
 
@@ -177,34 +182,29 @@ def count_codes(
     """
     if len(starts) == 0:
         for doc in docs:
-            counts[codes[doc]] += np.uint32(1)
+            counts[codes[doc]] += uint32(1)
         return
     room = np.empty(_ROOM_CODES, codes.dtype)
     i = 0
     while i < len(docs):
         i, num_codes = _gather_codes(docs, i, codes, starts, room)
         for j in range(num_codes):
-            counts[room[j]] += np.uint32(1)
+            counts[room[j]] += uint32(1)
         if num_codes == 0 and i < len(docs):  # a row that is longer than the room
-            for position in range(starts[docs[i]], starts[docs[i] + np.uint32(1)]):
-                counts[codes[position]] += np.uint32(1)
+            for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
+                counts[codes[position]] += uint32(1)
             i += 1
 
 
-@kernel(
-    [
-        f"int64(uint32[::1], {codes}, uint32[::1], uint32[::1], uint32[::1], int64)"
-        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
-    ]
-)
+@kernel
 def count_codes_noting(
-    docs: Any,
-    codes: Any,
-    starts: Any,
-    counts: Any,
-    touched: Any,
+    docs: U32Array,
+    codes: Codes,
+    starts: U32Array,
+    counts: U32Array,
+    touched: U32Array,
     num_touched: int,
-) -> Any:
+) -> int:
     """As `count_codes`, and write every code whose count was 0 to `touched`.
 
     Used where the dictionary is longer than the matches' codes are many, so that nobody needs to
@@ -218,7 +218,7 @@ def count_codes_noting(
             code = codes[doc]
             touched[num_touched] = code
             num_touched += 1 if counts[code] == 0 else 0
-            counts[code] += np.uint32(1)
+            counts[code] += uint32(1)
         return num_touched
     room = np.empty(_ROOM_CODES, codes.dtype)
     i = 0
@@ -228,33 +228,27 @@ def count_codes_noting(
             code = room[j]
             touched[num_touched] = code
             num_touched += 1 if counts[code] == 0 else 0
-            counts[code] += np.uint32(1)
+            counts[code] += uint32(1)
         if num_codes == 0 and i < len(docs):  # a row that is longer than the room
-            for position in range(starts[docs[i]], starts[docs[i] + np.uint32(1)]):
+            for position in range(starts[docs[i]], starts[docs[i] + uint32(1)]):
                 code = codes[position]
                 touched[num_touched] = code
                 num_touched += 1 if counts[code] == 0 else 0
-                counts[code] += np.uint32(1)
+                counts[code] += uint32(1)
             i += 1
     return num_touched
 
 
-@kernel(
-    [
-        "void(uint8[::1], uint32[::1], uint32[::1], uint64[::1])",
-        "void(uint16[::1], uint32[::1], uint32[::1], uint64[::1])",
-        "void(uint32[::1], uint32[::1], uint32[::1], uint64[::1])",
-    ]
-)
-def _scan_codes(codes: Any, starts: Any, wanted: Any, words: Any) -> Any:
+@kernel
+def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Array) -> None:
     """Put the documents that have one of the wanted codes (ascending) into a bitset."""
     num_docs = len(codes) if len(starts) == 0 else len(starts) - 1
     for doc in range(num_docs):
-        begin = np.int64(doc)
+        begin = int64(doc)
         end = begin + 1
         if len(starts) != 0:
-            begin = np.int64(starts[doc])
-            end = np.int64(starts[doc + 1])
+            begin = int64(starts[doc])
+            end = int64(starts[doc + 1])
         for position in range(begin, end):
             code = codes[position]
             low = 0
@@ -266,22 +260,17 @@ def _scan_codes(codes: Any, starts: Any, wanted: Any, words: Any) -> Any:
                 else:
                     high = middle
             if low < len(wanted) and wanted[low] == code:
-                words[doc >> 6] |= np.uint64(1) << np.uint64(doc & 63)
+                words[doc >> 6] |= uint64(1) << uint64(doc & 63)
                 break
 
 
-@kernel(
-    [
-        f"int64(uint32[::1], {codes}, uint8[::1], uint32[::1])"
-        for codes in ("uint8[::1]", "uint16[::1]", "uint32[::1]")
-    ]
-)
-def _pick_coded(docs: Any, codes: Any, is_wanted: Any, picked: Any) -> Any:
+@kernel
+def _pick_coded(docs: U32Array, codes: Codes, is_wanted: U8Array, picked: U32Array) -> int:
     """Write those of the documents whose only code is wanted; return how many."""
     count: Any = 0
     for doc in docs:
         picked[count] = doc
-        count += np.int64(is_wanted[codes[doc]])
+        count += int64(is_wanted[codes[doc]])
     return count
 
 

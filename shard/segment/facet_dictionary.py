@@ -31,12 +31,23 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U32,
+    U64,
+    I64Array,
+    U8Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint32,
+    uint64,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,33 +59,33 @@ _FOUND_MAX = 4_096
 _RUN = 8
 """Keys per run that the sort puts in order by insertion before it merges runs."""
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_HASH_SEED = np.uint64(0x2545F4914F6CDD1D)
-_EMPTY_SLOT = np.uint64(0)
-_NUMBER_MASK = np.uint64(0xFFFFFFFF)
+_MULTIPLIER = uint64(0x9E3779B97F4A7C15)
+_HASH_SEED = uint64(0x2545F4914F6CDD1D)
+_EMPTY_SLOT = uint64(0)
+_NUMBER_MASK = uint64(0xFFFFFFFF)
 
 
-@kernel("uint64(uint8[::1], int64, int64)")
-def _hash_key(keys: Any, start: Any, end: Any) -> Any:
+@kernel
+def _hash_key(keys: U8Array, start: int, end: int) -> U64:
     """Return a 32-bit hash of keys[start:end], in a uint64; eight bytes a step."""
-    state = _HASH_SEED ^ np.uint64(end - start)
+    state = _HASH_SEED ^ uint64(end - start)
     position = start
     while position + 8 <= end:
         state = (state ^ load_u64(keys, position)) * _MULTIPLIER
-        state ^= state >> np.uint64(29)
+        state ^= state >> uint64(29)
         position += 8
-    tail = np.uint64(0)
+    tail = uint64(0)
     while position < end:
-        tail = (tail << np.uint64(8)) | np.uint64(keys[position])
+        tail = (tail << uint64(8)) | uint64(keys[position])
         position += 1
     state = (state ^ tail) * _MULTIPLIER
-    state ^= state >> np.uint64(32)
+    state ^= state >> uint64(32)
     state *= _MULTIPLIER
-    return state >> np.uint64(32)
+    return state >> uint64(32)
 
 
-@kernel("boolean(uint8[::1], int64, uint8[::1], int64, int64)", inline=True)
-def _equal(left: Any, left_start: Any, right: Any, right_start: Any, length: Any) -> Any:
+@kernel(inline=True)
+def _equal(left: U8Array, left_start: int, right: U8Array, right_start: int, length: int) -> bool:
     """Return whether two spans of the same length hold the same bytes."""
     position = 0
     while position + 8 <= length:
@@ -97,31 +108,33 @@ class _Arrays(NamedTuple):
     table: NDArray[np.uint64]
 
 
-@kernel("int64(uint8[::1], int64, int64, uint64, _Arrays)", allocates=False)
-def _find_slot(source: Any, start: Any, end: Any, key_hash: Any, known: _Arrays) -> Any:
+@kernel(allocates=False)
+def _find_slot(source: U8Array, start: int, end: int, key_hash: U64, known: _Arrays) -> int:
     """Return the slot that holds the key source[start:end], or the empty slot where it belongs."""
     keys, offsets, table = known
-    mask = np.uint64(len(table) - 1)
+    mask = uint64(len(table) - 1)
     slot = key_hash & mask
     length = end - start
     while table[slot] != _EMPTY_SLOT:
         entry = table[slot]
-        if entry >> np.uint64(32) == key_hash:
-            number = np.int64(entry & _NUMBER_MASK) - 1
+        if entry >> uint64(32) == key_hash:
+            number = int64(entry & _NUMBER_MASK) - 1
             begin = offsets[number]
             if offsets[number + 1] - begin == length and _equal(source, start, keys, begin, length):
                 break
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
+        slot = (slot + uint64(1)) & mask
+    return int64(slot)
 
 
-@kernel(
-    "UniTuple(int64, 2)(uint8[::1], int64[::1], int64, _Arrays, int64, uint32[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _encode(
-    source: Any, source_offsets: Any, first: Any, known: _Arrays, num_values: Any, numbers: Any
-) -> Any:
+    source: U8Array,
+    source_offsets: I64Array,
+    first: int,
+    known: _Arrays,
+    num_values: int,
+    numbers: U32Array,
+) -> tuple[int, int]:
     """Number the keys of a batch from `first` on; new ones are appended.
 
     Returns:
@@ -137,7 +150,7 @@ def _encode(
         slot = _find_slot(source, start, end, key_hash, known)
         entry = table[slot]
         if entry != _EMPTY_SLOT:
-            numbers[i] = np.uint32((entry & _NUMBER_MASK) - np.uint64(1))
+            numbers[i] = uint32((entry & _NUMBER_MASK) - uint64(1))
             continue
         begin = offsets[num_values]
         if (
@@ -149,39 +162,39 @@ def _encode(
         for position in range(end - start):
             keys[begin + position] = source[start + position]
         offsets[num_values + 1] = begin + end - start
-        numbers[i] = np.uint32(num_values)
+        numbers[i] = uint32(num_values)
         num_values += 1
-        table[slot] = (key_hash << np.uint64(32)) | np.uint64(num_values)
+        table[slot] = (key_hash << uint64(32)) | uint64(num_values)
     return num_keys, num_values
 
 
-@kernel("int64(uint8[::1], _Arrays)", allocates=False)
-def _find(key: Any, known: _Arrays) -> Any:
+@kernel(allocates=False)
+def _find(key: U8Array, known: _Arrays) -> int:
     """Return the number of one key, or -1."""
     slot = _find_slot(key, 0, len(key), _hash_key(key, 0, len(key)), known)
-    return np.int64(known.table[slot] & _NUMBER_MASK) - 1
+    return int64(known.table[slot] & _NUMBER_MASK) - 1
 
 
-@kernel("void(uint64[::1], uint64[::1])")
-def _rehash(old_table: Any, table: Any) -> Any:
-    mask = np.uint64(len(table) - 1)
+@kernel
+def _rehash(old_table: U64Array, table: U64Array) -> None:
+    mask = uint64(len(table) - 1)
     for entry in old_table:
         if entry != _EMPTY_SLOT:
-            slot = (entry >> np.uint64(32)) & mask
+            slot = (entry >> uint64(32)) & mask
             while table[slot] != _EMPTY_SLOT:
-                slot = (slot + np.uint64(1)) & mask
+                slot = (slot + uint64(1)) & mask
             table[slot] = entry
 
 
-@kernel("void(uint8[::1], int64[::1], int64, uint64[::1])")
-def _fill_table(keys: Any, offsets: Any, num_values: Any, table: Any) -> Any:
-    mask = np.uint64(len(table) - 1)
+@kernel
+def _fill_table(keys: U8Array, offsets: I64Array, num_values: int, table: U64Array) -> None:
+    mask = uint64(len(table) - 1)
     for number in range(num_values):
         key_hash = _hash_key(keys, offsets[number], offsets[number + 1])
         slot = key_hash & mask
         while table[slot] != _EMPTY_SLOT:
-            slot = (slot + np.uint64(1)) & mask
-        table[slot] = (key_hash << np.uint64(32)) | np.uint64(number + 1)
+            slot = (slot + uint64(1)) & mask
+        table[slot] = (key_hash << uint64(32)) | uint64(number + 1)
 
 
 @arguments
@@ -199,8 +212,8 @@ class _Keys(NamedTuple):
     prefixes: NDArray[np.uint64]
 
 
-@kernel("boolean(_Keys, uint32, uint32)", allocates=False)
-def _is_less(sorted_keys: _Keys, left: Any, right: Any) -> Any:
+@kernel(allocates=False)
+def _is_less(sorted_keys: _Keys, left: U32, right: U32) -> bool:
     """Return whether key `left` stands before key `right` in byte (= code point) order."""
     keys, offsets, prefixes = sorted_keys
     if prefixes[left] != prefixes[right]:
@@ -215,8 +228,10 @@ def _is_less(sorted_keys: _Keys, left: Any, right: Any) -> Any:
     return left_length < right_length
 
 
-@kernel("void(_Keys, uint32[::1], int64, int64, int64, uint32[::1])", allocates=False)
-def _merge_runs(keys: _Keys, order: Any, begin: Any, middle: Any, end: Any, scratch: Any) -> Any:
+@kernel(allocates=False)
+def _merge_runs(
+    keys: _Keys, order: U32Array, begin: int, middle: int, end: int, scratch: U32Array
+) -> None:
     """Merge the sorted runs order[begin:middle] and order[middle:end] in place."""
     if begin >= middle or middle >= end or not _is_less(keys, order[middle], order[middle - 1]):
         return
@@ -239,8 +254,8 @@ def _merge_runs(keys: _Keys, order: Any, begin: Any, middle: Any, end: Any, scra
         at += 1
 
 
-@kernel("void(_Keys, int64, uint32[::1], uint32[::1])", allocates=False)
-def _sort_numbers(keys: _Keys, num_known: Any, order: Any, scratch: Any) -> Any:
+@kernel(allocates=False)
+def _sort_numbers(keys: _Keys, num_known: int, order: U32Array, scratch: U32Array) -> None:
     """Sort value numbers by key; order[:num_known] is sorted already.
 
     Bottom-up merge sort of the tail, then one merge with the known part. A comparison mostly ends
@@ -265,16 +280,16 @@ def _sort_numbers(keys: _Keys, num_known: Any, order: Any, scratch: Any) -> Any:
     _merge_runs(keys, order, 0, num_known, num_values, scratch)
 
 
-@kernel("void(_Keys)", allocates=False)
-def _fill_prefixes(sorted_keys: _Keys) -> Any:
+@kernel(allocates=False)
+def _fill_prefixes(sorted_keys: _Keys) -> None:
     keys, offsets, prefixes = sorted_keys
     for number in range(len(prefixes)):
-        prefix = np.uint64(0)
+        prefix = uint64(0)
         start = offsets[number]
         length = offsets[number + 1] - start
         for position in range(8):
-            byte = np.uint64(keys[start + position]) if position < length else np.uint64(0)
-            prefix = (prefix << np.uint64(8)) | byte
+            byte = uint64(keys[start + position]) if position < length else uint64(0)
+            prefix = (prefix << uint64(8)) | byte
         prefixes[number] = prefix
 
 

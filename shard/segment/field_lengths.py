@@ -26,11 +26,12 @@ length_starts [0, 10, 11]; length_doc_starts [-1, 0]; length_docs [6].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U8, I32Array, I64Array, U8Array, U16Array, U32Array, int64, uint8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,11 +66,11 @@ DECODED_LENGTHS: Final = _make_decoded()
 """int64 length by code, ascending."""
 
 
-@kernel("uint8(int64, int64[::1])", allocates=False)
-def encode_length(length: Any, decoded: Any) -> Any:
+@kernel(allocates=False)
+def encode_length(length: int, decoded: I64Array) -> U8:
     """Return the code of the nearest length of `DECODED_LENGTHS`, the lower one of two."""
     if length < _NUM_EXACT:
-        return np.uint8(length)
+        return uint8(length)
     low = _NUM_EXACT - 1
     high = 255
     while low < high:  # the last code whose length is at most `length`
@@ -80,13 +81,18 @@ def encode_length(length: Any, decoded: Any) -> Any:
             high = middle - 1
     if low < 255 and decoded[low + 1] - length < length - decoded[low]:
         low += 1
-    return np.uint8(low)
+    return uint8(low)
 
 
-@kernel("(uint32[::1], uint16[::1], uint8[::1], int64, int64, int64[::1])")
+@kernel
 def _arrange(
-    docs: Any, fields: Any, codes: Any, num_docs: Any, num_fields: Any, decoded: Any
-) -> Any:
+    docs: U32Array,
+    fields: U16Array,
+    codes: U8Array,
+    num_docs: int,
+    num_fields: int,
+    decoded: I64Array,
+) -> tuple[I32Array, U16Array, I64Array, U8Array, I64Array, U32Array, I64Array, I64Array]:
     """Sort (document, field, code) triples, documents ascending, into rows; see the module."""
     counts = np.zeros(num_fields, np.int64)
     for field in fields:
@@ -127,8 +133,10 @@ def _arrange(
     return rows, row_fields, starts, lengths, doc_starts, sparse_docs, filled, totals
 
 
-@kernel("(FieldLengths, int64, int64, int64[::1])")
-def _list_row(part: FieldLengths, row: Any, field: Any, doc_map: Any) -> Any:
+@kernel
+def _list_row(
+    part: FieldLengths, row: int, field: int, doc_map: I64Array
+) -> tuple[U32Array, U16Array, U8Array]:
     """Return new document, field and code of the documents of one row that are kept."""
     _, length_starts, lengths, doc_starts, sparse_docs = part
     start = length_starts[row]
@@ -141,7 +149,7 @@ def _list_row(part: FieldLengths, row: Any, field: Any, doc_map: Any) -> Any:
     for i in range(start, end):
         if lengths[i] == 0:
             continue
-        doc = i - start if doc_start < 0 else np.int64(sparse_docs[doc_start + i - start])
+        doc = i - start if doc_start < 0 else int64(sparse_docs[doc_start + i - start])
         if doc_map[doc] >= 0:
             docs[count] = doc_map[doc]
             fields[count] = field
@@ -180,7 +188,7 @@ def merge_lengths(
     for part, doc_map in zip(parts, doc_maps, strict=True):
         lengths = part.group(FieldLengths, "text")
         for row, field in enumerate(part["text.length_fields"].tolist()):
-            listed = _list_row(lengths, row, field, doc_map)
+            listed: tuple[NDArray[np.generic], ...] = _list_row(lengths, row, field, doc_map)
             for piece, array in zip(pieces, listed, strict=True):
                 piece.append(array)
     if not pieces[0]:

@@ -27,11 +27,12 @@ and the numbers left are kept for fields that a configuration names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U8, U64, U8Array, int64, uint64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,11 +44,11 @@ NUM_LEARNED_MAX: Final = 60_000
 """Paths that items bring along; the rest of the numbers is for paths that a configuration names."""
 OVERFLOW_PATH: Final = "*"
 
-HASH_BASIS: Final = np.uint64(0xCBF29CE484222325)
-HASH_PRIME: Final = np.uint64(0x100000001B3)
+HASH_BASIS: Final = uint64(0xCBF29CE484222325)
+HASH_PRIME: Final = uint64(0x100000001B3)
 """FNV-1a: weak, but it can be continued byte by byte from the hash of the parent path, and paths
 are short."""
-_FOLD: Final = np.uint64(32)
+_FOLD: Final = uint64(32)
 
 
 @arguments
@@ -60,28 +61,28 @@ class PathTable(NamedTuple):
     slots: NDArray[np.int32]
 
 
-@kernel("uint64(uint64, uint8)", inline=True, allocates=False)
-def hash_step(path_hash: Any, byte: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def hash_step(path_hash: U64, byte: U8) -> U64:
     """Continue the hash of a path by one byte."""
-    return (path_hash ^ np.uint64(byte)) * HASH_PRIME
+    return (path_hash ^ uint64(byte)) * HASH_PRIME
 
 
-@kernel("uint64(uint8[::1])", allocates=False)
-def _hash_path(path: Any) -> Any:
+@kernel(allocates=False)
+def _hash_path(path: U8Array) -> U64:
     path_hash = HASH_BASIS
     for byte in path:
         path_hash = hash_step(path_hash, byte)
     return path_hash
 
 
-@kernel("int64(uint64, uint8[::1], int64, PathTable)", allocates=False)
-def find_field(path_hash: Any, path: Any, length: Any, table: PathTable) -> Any:
+@kernel(allocates=False)
+def find_field(path_hash: U64, path: U8Array, length: int, table: PathTable) -> int:
     """Return the number of the path ``path[:length]``, or -1 if it has none."""
     path_bytes, path_offsets, path_hashes, slots = table
     mask = len(slots) - 1
-    slot = np.int64(path_hash ^ (path_hash >> _FOLD)) & mask
+    slot = int64(path_hash ^ (path_hash >> _FOLD)) & mask
     while True:
-        field = np.int64(slots[slot])
+        field = int64(slots[slot])
         if field < 0:
             return -1
         if path_hashes[field] == path_hash:

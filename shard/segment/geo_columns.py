@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.elements import Elements
@@ -50,8 +51,8 @@ _SLACK_DEGREES: Final = 1e-6
 """How much wider the box around a circle is than calculated: 11 cm, far beyond any rounding."""
 
 
-@kernel("float64(float64, float64, float64, float64)", inline=True, allocates=False)
-def haversine(lat: Any, lng: Any, other_lat: Any, other_lng: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def haversine(lat: float, lng: float, other_lat: float, other_lng: float) -> float:
     """Return the distance of two points, given in degrees, in metres."""
     half_lat = math.sin((other_lat - lat) * _RADIANS * 0.5)
     half_lng = math.sin((other_lng - lng) * _RADIANS * 0.5)
@@ -60,29 +61,25 @@ def haversine(lat: Any, lng: Any, other_lat: Any, other_lng: Any) -> Any:
     return 2.0 * EARTH_RADIUS_METRES * math.asin(math.sqrt(min(1.0, squared)))
 
 
-@kernel("void(float64[::1], float64[::1], float64, float64, float64[::1])", allocates=False)
-def _measure(lats: Any, lngs: Any, lat: Any, lng: Any, distances: Any) -> Any:
+@kernel(allocates=False)
+def _measure(lats: F64Array, lngs: F64Array, lat: float, lng: float, distances: F64Array) -> None:
     """Write the distance of every point from a given one."""
     for i in range(len(lats)):
         distances[i] = haversine(lats[i], lngs[i], lat, lng)
 
 
-@kernel(
-    "void(float64[::1], float64[::1], float64, float64, float64, float64, float64, float64,"
-    " uint64[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _scan_box(
-    lats: Any,
-    lngs: Any,
-    bottom: Any,
-    top: Any,
-    left: Any,
-    right: Any,
-    other_left: Any,
-    other_right: Any,
-    words: Any,
-) -> Any:
+    lats: F64Array,
+    lngs: F64Array,
+    bottom: float,
+    top: float,
+    left: float,
+    right: float,
+    other_left: float,
+    other_right: float,
+    words: U64Array,
+) -> None:
     """Set the bits of the points within a band of latitudes and one of two bands of longitudes.
 
     At a pole all meridians meet. The inner loop has a constant length and no branch, so that it
@@ -90,7 +87,7 @@ def _scan_box(
     """
     num_whole = len(lats) >> 6
     for word in range(num_whole):
-        bits = np.uint64(0)
+        bits = uint64(0)
         base = word << 6
         for i in range(64):
             lat = lats[base + i]
@@ -99,7 +96,7 @@ def _scan_box(
             is_beside = (lng >= left) & (lng <= right)
             is_beside |= (lng >= other_left) & (lng <= other_right)
             is_beside |= abs(lat) == 90.0
-            bits |= np.uint64(is_in & is_beside) << np.uint64(i)
+            bits |= uint64(is_in & is_beside) << uint64(i)
         words[word] |= bits
     for point in range(num_whole << 6, len(lats)):
         lat = lats[point]
@@ -108,16 +105,19 @@ def _scan_box(
         is_beside |= (lng >= other_left) & (lng <= other_right)
         is_beside |= abs(lat) == 90.0
         is_in = (lat >= bottom) & (lat <= top) & is_beside
-        words[num_whole] |= np.uint64(is_in) << np.uint64(point & 63)
+        words[num_whole] |= uint64(is_in) << uint64(point & 63)
 
 
-@kernel(
-    "int64(float64[::1], float64[::1], uint32[::1], float64, float64, float64, uint32[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _pick_near(
-    lats: Any, lngs: Any, points: Any, lat: Any, lng: Any, metres: Any, picked: Any
-) -> Any:
+    lats: F64Array,
+    lngs: F64Array,
+    points: U32Array,
+    lat: float,
+    lng: float,
+    metres: float,
+    picked: U32Array,
+) -> int:
     """Write those of some points that are at most so far from a given one; return how many."""
     count = 0
     for point in points:
@@ -126,13 +126,15 @@ def _pick_near(
     return count
 
 
-@kernel(
-    "int64(float64[::1], float64[::1], uint32[::1], float64[::1], float64[::1], uint32[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _pick_inside(
-    lats: Any, lngs: Any, points: Any, corner_lats: Any, corner_lngs: Any, picked: Any
-) -> Any:
+    lats: F64Array,
+    lngs: F64Array,
+    points: U32Array,
+    corner_lats: F64Array,
+    corner_lngs: F64Array,
+    picked: U32Array,
+) -> int:
     """Write those of some points that lie in a polygon, at whichever turn of the earth.
 
     A line to the east crosses its border an odd number of times.

@@ -29,11 +29,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import (
+    I8,
+    I16,
+    I32,
+    F64Array,
+    I8Array,
+    I16Array,
+    I32Array,
+    I64Array,
+    U64Array,
+    int64,
+    uint8,
+    uint64,
+)
 from common.values import ValueKind
 from shard.segment.doc_sets import add_docs
 from shard.segment.extraction import Extraction, parse_numbers
@@ -44,6 +58,9 @@ if TYPE_CHECKING:
 
     from shard.segment.segment import Segment
 
+Numbers = TypeVar("Numbers", I8Array, I16Array, I32Array, I64Array, F64Array)
+Number = TypeVar("Number", I8, I16, I32, int, float)
+
 SPARSE_SHARE: Final = 8
 """Fields that fewer than one document in so many has are stored as pairs."""
 
@@ -52,8 +69,10 @@ _EXACT_MAX: Final = 2.0**53
 _INT64_BOUND: Final = 2.0**63
 
 
-@kernel("boolean(Extraction, int64[::1], float64[::1], int16[::1])", allocates=False)
-def _find_residuals(extraction: Extraction, selection: Any, values: Any, residuals: Any) -> Any:
+@kernel(allocates=False)
+def _find_residuals(
+    extraction: Extraction, selection: I64Array, values: F64Array, residuals: I16Array
+) -> bool:
     """Write what each integer exceeds its double by; return whether any does."""
     text = extraction.text
     is_any = False
@@ -63,13 +82,13 @@ def _find_residuals(extraction: Extraction, selection: Any, values: Any, residua
             continue
         position = extraction.start[selection[i]]
         is_negative = text[position] == 0x2D
-        magnitude = np.uint64(0)
+        magnitude = uint64(0)
         for at in range(position + (1 if is_negative else 0), extraction.end[selection[i]]):
-            magnitude = magnitude * np.uint64(10) + np.uint64(text[at] - np.uint8(0x30))
+            magnitude = magnitude * uint64(10) + uint64(text[at] - uint8(0x30))
         rounded = abs(values[i])
         # 2^64, to which the greatest integers round, is 0 modulo 2^64: the difference comes out.
-        nearest = np.uint64(0) if rounded >= 2.0 * _INT64_BOUND else np.uint64(rounded)
-        residual = np.int64(magnitude - nearest)
+        nearest = uint64(0) if rounded >= 2.0 * _INT64_BOUND else uint64(rounded)
+        residual = int64(magnitude - nearest)
         residuals[i] = -residual if is_negative else residual
         is_any = is_any or residual != 0
     return is_any
@@ -93,9 +112,8 @@ def build_numbers(extraction: Extraction) -> dict[str, NDArray[Any]]:
     values = parse_numbers(extraction, selection)
     values += 0.0  # -0.0 becomes 0.0
     docs = extraction.doc[selection]
-    residuals: NDArray[np.int16] | None = np.empty(len(selection), np.int16)
-    if not _find_residuals(extraction, selection, values, residuals):
-        residuals = None
+    found = np.empty(len(selection), np.int16)
+    residuals = found if _find_residuals(extraction, selection, values, found) else None
     arrays: dict[str, NDArray[Any]] = {}
     bounds = offsets.tolist()
     for field in np.flatnonzero(np.diff(offsets)).tolist():
@@ -204,8 +222,8 @@ def _narrow(values: NDArray[np.float64], residuals: NDArray[np.int16] | None) ->
     raise AssertionError("unreachable: every whole number below 2^53 fits int64")
 
 
-@kernel("boolean(float64[::1])")
-def _are_whole(values: Any) -> Any:
+@kernel
+def _are_whole(values: F64Array) -> bool:
     """Return whether no value has a fraction; stops at the first that has."""
     for value in values:  # noqa: SIM110 - a kernel has no generators
         if value != np.floor(value):
@@ -332,31 +350,23 @@ class NumberColumn:
         return is_match
 
 
-@kernel(
-    [
-        "void(int8[::1], int8, int8, uint64[::1])",
-        "void(int16[::1], int16, int16, uint64[::1])",
-        "void(int32[::1], int32, int32, uint64[::1])",
-        "void(int64[::1], int64, int64, uint64[::1])",
-        "void(float64[::1], float64, float64, uint64[::1])",
-    ]
-)
-def _scan_range(values: Any, first: Any, last: Any, words: Any) -> None:
+@kernel
+def _scan_range(values: Numbers, first: Number, last: Number, words: U64Array) -> None:
     """Put the documents whose value is in [first, last] into a bitset; 64 of them at a time.
 
     The inner loop has a constant length and no branch, so it becomes vector instructions.
     """
     num_whole = len(values) >> 6
     for word in range(num_whole):
-        bits = np.uint64(0)
+        bits = uint64(0)
         base = word << 6
         for i in range(64):
             value = values[base + i]
-            bits |= np.uint64((value >= first) & (value <= last)) << np.uint64(i)
+            bits |= uint64((value >= first) & (value <= last)) << uint64(i)
         words[word] |= bits
     for doc in range(num_whole << 6, len(values)):
         value = values[doc]
-        words[num_whole] |= np.uint64((value >= first) & (value <= last)) << np.uint64(doc & 63)
+        words[num_whole] |= uint64((value >= first) & (value <= last)) << uint64(doc & 63)
 
 
 def _closed_doubles(

@@ -20,12 +20,13 @@ Worked example: a word at positions 3, 4 and 200 of a title: bytes 03, 01, C4 01
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.byte_words import count_ones, load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U8Array, int64, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ POSITION_GAP: Final = 32
 """Greater than the proximity window."""
 POSITION_BYTES_MAX: Final = 5
 
-_TOP_BITS: Final = np.uint64(0x8080_8080_8080_8080)
+_TOP_BITS: Final = uint64(0x8080_8080_8080_8080)
 
 
 @arguments
@@ -46,8 +47,8 @@ class Positions(NamedTuple):
     skip_positions: NDArray[np.uint32]
 
 
-@kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def encode_varint(out: Any, cursor: Any, number: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def encode_varint(out: U8Array, cursor: int, number: int) -> int:
     """Write a number; return the cursor behind it."""
     while number >= 128:
         out[cursor] = number & 127 | 128
@@ -57,17 +58,17 @@ def encode_varint(out: Any, cursor: Any, number: Any) -> Any:
     return cursor + 1
 
 
-@kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
-def decode_varint(positions: Any, cursor: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def decode_varint(positions: U8Array, cursor: int) -> tuple[int, int]:
     """Return the number at the cursor and the cursor behind it."""
-    byte = np.int64(positions[cursor])
+    byte = int64(positions[cursor])
     cursor += 1
     if byte < 128:
         return byte, cursor
     number = byte & 127
     shift = 7
     while True:
-        byte = np.int64(positions[cursor])
+        byte = int64(positions[cursor])
         cursor += 1
         number |= (byte & 127) << shift
         if byte < 128:
@@ -75,8 +76,8 @@ def decode_varint(positions: Any, cursor: Any) -> Any:
         shift += 7
 
 
-@kernel("int64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def skip_varints(positions: Any, cursor: Any, count: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def skip_varints(positions: U8Array, cursor: int, count: int) -> int:
     """Step over `count` numbers; return the cursor behind them."""
     while count >= 8:  # eight bytes end no more than eight numbers
         count -= count_ones(~load_u64(positions, cursor) & _TOP_BITS)

@@ -40,6 +40,7 @@ import numpy as np
 
 from common.kernels.byte_words import load_u32, load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import U32, U64, U8Array, U32Array, int64, uint32, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +53,7 @@ ENTRY_BYTES_MAX: Final = 9
 """Upper bound of an encoded entry (72 bits), for the size of output buffers."""
 TERM_FREQ_MAX: Final = (1 << 24) - 1
 
-_ONE: Final = np.uint64(1)
+_ONE: Final = uint64(1)
 
 
 @arguments
@@ -93,8 +94,8 @@ class Packing(NamedTuple):
     freq: int
 
 
-@kernel("()")
-def new_block() -> Any:
+@kernel
+def new_block() -> Entries:
     """Return room for the entries of a block."""
     return Entries(
         np.empty(BLOCK_ENTRIES, np.uint32),
@@ -103,8 +104,8 @@ def new_block() -> Any:
     )
 
 
-@kernel("int64(uint64)", inline=True, allocates=False)
-def _bit_length(number: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _bit_length(number: U64) -> int:
     """Return how many bits a number needs (0 for 0)."""
     length = 0
     while number != 0:
@@ -113,58 +114,58 @@ def _bit_length(number: Any) -> Any:
     return length
 
 
-@kernel("int64(uint8[::1], int64, Entries, int64)", allocates=False)
-def encode_block(out: Any, cursor: Any, block: Entries, count: Any) -> Any:
+@kernel(allocates=False)
+def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
     """Write the first `count` entries as one block; return the cursor behind it."""
     docs, fields, freqs = block
-    all_deltas = np.uint64(0)
-    all_fields = np.uint64(0)
-    all_freqs = np.uint64(0)
+    all_deltas = uint64(0)
+    all_fields = uint64(0)
+    all_freqs = uint64(0)
     for i in range(1, count):
-        all_deltas |= np.uint64(docs[i] - docs[i - 1])
+        all_deltas |= uint64(docs[i] - docs[i - 1])
     for i in range(count):
-        all_fields |= np.uint64(fields[i])
-        all_freqs |= np.uint64(freqs[i] - np.uint32(1))
+        all_fields |= uint64(fields[i])
+        all_freqs |= uint64(freqs[i] - uint32(1))
     delta_bits = _bit_length(all_deltas)
     field_bits = _bit_length(all_fields)
     freq_bits = _bit_length(all_freqs)
     header = delta_bits | field_bits << 6 | freq_bits << 11
     out[cursor] = header & 255
     out[cursor + 1] = header >> 8
-    first_doc = np.int64(docs[0])
+    first_doc = int64(docs[0])
     for i in range(4):
         out[cursor + 2 + i] = first_doc >> (8 * i) & 255
     cursor += BLOCK_HEADER_BYTES
-    pending = np.uint64(0)
+    pending = uint64(0)
     num_pending = 0
     previous = docs[0]
     for i in range(count):
-        low = np.uint64(fields[i]) << np.uint64(freq_bits) | np.uint64(freqs[i] - np.uint32(1))
-        pending |= low << np.uint64(num_pending)
+        low = uint64(fields[i]) << uint64(freq_bits) | uint64(freqs[i] - uint32(1))
+        pending |= low << uint64(num_pending)
         num_pending += field_bits + freq_bits
         while num_pending >= 8:
-            out[cursor] = pending & np.uint64(255)
-            pending >>= np.uint64(8)
+            out[cursor] = pending & uint64(255)
+            pending >>= uint64(8)
             num_pending -= 8
             cursor += 1
-        pending |= np.uint64(docs[i] - previous) << np.uint64(num_pending)
+        pending |= uint64(docs[i] - previous) << uint64(num_pending)
         previous = docs[i]
         num_pending += delta_bits
         while num_pending >= 8:
-            out[cursor] = pending & np.uint64(255)
-            pending >>= np.uint64(8)
+            out[cursor] = pending & uint64(255)
+            pending >>= uint64(8)
             num_pending -= 8
             cursor += 1
     if num_pending > 0:
-        out[cursor] = pending & np.uint64(255)
+        out[cursor] = pending & uint64(255)
         cursor += 1
     return cursor
 
 
-@kernel("int64(PostingLists, int64, int64, int64, Entries, int64)", allocates=False)
+@kernel(allocates=False)
 def add_block(
-    lists: PostingLists, term: Any, row: Any, cursor: Any, block: Entries, count: Any
-) -> Any:
+    lists: PostingLists, term: int, row: int, cursor: int, block: Entries, count: int
+) -> int:
     """Write a block of a list that begins at ``posting_starts[term]``, and its skip row.
 
     Where that is the list's only block, the next list writes over the row.
@@ -177,10 +178,10 @@ def add_block(
     return encode_block(lists.postings, cursor, block, count)
 
 
-@kernel("Tuple((uint32, Packing))(uint8[::1], int64)", allocates=False)
-def open_block(postings: Any, cursor: Any) -> Any:
+@kernel(allocates=False)
+def open_block(postings: U8Array, cursor: int) -> tuple[U32, Packing]:
     """Return the first document of the block at the cursor, and its packing."""
-    header: Any = np.int64(postings[cursor]) | np.int64(postings[cursor + 1]) << 8
+    header: Any = int64(postings[cursor]) | int64(postings[cursor + 1]) << 8
     freq_bits = header >> 11 & 31
     low_bits = (header >> 6 & 31) + freq_bits
     first_bit = (cursor + BLOCK_HEADER_BYTES) << 3
@@ -188,81 +189,81 @@ def open_block(postings: Any, cursor: Any) -> Any:
     return load_u32(postings, cursor + 2), packing
 
 
-@kernel("int64(uint8[::1], int64, int64, Entries)", allocates=False)
-def decode_block(postings: Any, cursor: Any, count: Any, entries: Entries) -> Any:
+@kernel(allocates=False)
+def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -> int:
     """Read the block of `count` entries at the cursor; return the cursor behind it."""
     docs, fields, freqs = entries
     doc, (bit, width, low_bits, freq_bits) = open_block(postings, cursor)
     delta_bits = width - low_bits
-    field_mask = (_ONE << np.uint64(low_bits - freq_bits)) - _ONE
-    freq_mask = (_ONE << np.uint64(freq_bits)) - _ONE
-    delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
+    field_mask = (_ONE << uint64(low_bits - freq_bits)) - _ONE
+    freq_mask = (_ONE << uint64(freq_bits)) - _ONE
+    delta_mask = (_ONE << uint64(delta_bits)) - _ONE
     if width <= 56:
         for i in range(count):
-            entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
             freqs[i] = (entry & freq_mask) + _ONE
-            fields[i] = entry >> np.uint64(freq_bits) & field_mask
-            doc += np.uint32(entry >> np.uint64(low_bits) & delta_mask)
+            fields[i] = entry >> uint64(freq_bits) & field_mask
+            doc += uint32(entry >> uint64(low_bits) & delta_mask)
             docs[i] = doc
             bit += width
     else:
         for i in range(count):
-            entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
             freqs[i] = (entry & freq_mask) + _ONE
-            fields[i] = entry >> np.uint64(freq_bits) & field_mask
+            fields[i] = entry >> uint64(freq_bits) & field_mask
             bit += low_bits
-            entry = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
-            doc += np.uint32(entry & delta_mask)
+            entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
+            doc += uint32(entry & delta_mask)
             docs[i] = doc
             bit += delta_bits
     return (bit + 7) >> 3
 
 
-@kernel("Packing(uint8[::1], int64, int64, uint32[::1])", allocates=False)
-def decode_docs(postings: Any, cursor: Any, count: Any, docs: Any) -> Any:
+@kernel(allocates=False)
+def decode_docs(postings: U8Array, cursor: int, count: int, docs: U32Array) -> Packing:
     """Read only the documents of the block of `count` entries at the cursor; return its packing."""
     doc, packing = open_block(postings, cursor)
     width = packing.width
     delta_bits = width - packing.low
-    delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
+    delta_mask = (_ONE << uint64(delta_bits)) - _ONE
     bit = packing.first + packing.low
-    i = np.int64(0)
+    i = int64(0)
     if 3 * width + delta_bits <= 57:  # four documents in what eight bytes have behind any bit
-        second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
+        second, third, fourth = uint64(width), uint64(2 * width), uint64(3 * width)
         while i + 4 <= count:
-            four = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
-            doc += np.uint32(four & delta_mask)
+            four = load_u64(postings, bit >> 3) >> uint64(bit & 7)
+            doc += uint32(four & delta_mask)
             docs[i] = doc
-            doc += np.uint32(four >> second & delta_mask)
+            doc += uint32(four >> second & delta_mask)
             docs[i + 1] = doc
-            doc += np.uint32(four >> third & delta_mask)
+            doc += uint32(four >> third & delta_mask)
             docs[i + 2] = doc
-            doc += np.uint32(four >> fourth & delta_mask)
+            doc += uint32(four >> fourth & delta_mask)
             docs[i + 3] = doc
             bit += 4 * width
             i += 4
     while i < count:
-        doc += np.uint32(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & delta_mask)
+        doc += uint32(load_u64(postings, bit >> 3) >> uint64(bit & 7) & delta_mask)
         docs[i] = doc
         bit += width
         i += 1
     return packing
 
 
-@kernel("UniTuple(int64, 2)(uint8[::1], Packing, int64)", inline=True, allocates=False)
-def decode_entry(postings: Any, packing: Packing, i: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def decode_entry(postings: U8Array, packing: Packing, i: int) -> tuple[int, int]:
     """Return field and frequency of an entry of a block."""
     bit = packing.first + i * packing.width
-    low = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
-    low &= (_ONE << np.uint64(packing.low)) - _ONE
-    freq = np.int64(low & ((_ONE << np.uint64(packing.freq)) - _ONE)) + 1
-    return np.int64(low >> np.uint64(packing.freq)), freq
+    low = load_u64(postings, bit >> 3) >> uint64(bit & 7)
+    low &= (_ONE << uint64(packing.low)) - _ONE
+    freq = int64(low & ((_ONE << uint64(packing.freq)) - _ONE)) + 1
+    return int64(low >> uint64(packing.freq)), freq
 
 
-@kernel(
-    "Tuple((int64, uint32))(uint8[::1], Packing, int64, int64, uint32, uint32)", allocates=False
-)
-def skip_to(postings: Any, packing: Packing, count: Any, i: Any, doc: Any, wanted: Any) -> Any:
+@kernel(allocates=False)
+def skip_to(
+    postings: U8Array, packing: Packing, count: int, i: int, doc: U32, wanted: U32
+) -> tuple[int, U32]:
     """Return the first entry from `i` on with at least the wanted document, and its document.
 
     Args:
@@ -275,23 +276,21 @@ def skip_to(postings: Any, packing: Packing, count: Any, i: Any, doc: Any, wante
     """
     width = packing.width
     delta_bits = width - packing.low
-    delta_mask = (_ONE << np.uint64(delta_bits)) - _ONE
+    delta_mask = (_ONE << uint64(delta_bits)) - _ONE
     bit = packing.first + packing.low + i * width
     if 3 * width + delta_bits <= 57:  # four at once, see `decode_docs`
-        second, third, fourth = np.uint64(width), np.uint64(2 * width), np.uint64(3 * width)
+        second, third, fourth = uint64(width), uint64(2 * width), uint64(3 * width)
         while i + 4 <= count:
-            four = load_u64(postings, bit >> 3) >> np.uint64(bit & 7)
+            four = load_u64(postings, bit >> 3) >> uint64(bit & 7)
             two = (four & delta_mask) + (four >> second & delta_mask)
-            last = doc + np.uint32(
-                two + (four >> third & delta_mask) + (four >> fourth & delta_mask)
-            )
+            last = doc + uint32(two + (four >> third & delta_mask) + (four >> fourth & delta_mask))
             if last >= wanted:
                 break
             doc = last
             bit += 4 * width
             i += 4
     while i < count:
-        doc += np.uint32(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & delta_mask)
+        doc += uint32(load_u64(postings, bit >> 3) >> uint64(bit & 7) & delta_mask)
         if doc >= wanted:
             break
         bit += width
@@ -299,64 +298,66 @@ def skip_to(postings: Any, packing: Packing, count: Any, i: Any, doc: Any, wante
     return i, doc
 
 
-@kernel("int64(uint8[::1], Packing, int64, int64)", allocates=False)
-def sum_freqs(postings: Any, packing: Packing, start: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def sum_freqs(postings: U8Array, packing: Packing, start: int, end: int) -> int:
     """Return the sum of the frequencies of the entries [start, end) of a block."""
     if packing.freq == 0:
         return end - start
-    mask = (_ONE << np.uint64(packing.freq)) - _ONE
+    mask = (_ONE << uint64(packing.freq)) - _ONE
     bit = packing.first + start * packing.width
     total = end - start
     for _ in range(end - start):
-        total += np.int64(load_u64(postings, bit >> 3) >> np.uint64(bit & 7) & mask)
+        total += int64(load_u64(postings, bit >> 3) >> uint64(bit & 7) & mask)
         bit += packing.width
     return total
 
 
-@kernel("int64(uint32[::1], int64, int64)", allocates=False)
-def gallop(docs: Any, start: Any, wanted: Any) -> Any:
+@kernel(allocates=False)
+def gallop(docs: U32Array, start: int, wanted: int) -> int:
     """Return the first place from `start` on whose document is at least `wanted`."""
     step = 1
     low = start
     high = start
     size = len(docs)
-    while high < size and np.int64(docs[high]) < wanted:
+    while high < size and int64(docs[high]) < wanted:
         low = high + 1
         high += step
         step *= 2
     high = min(high, size)
     while low < high:
         middle = (low + high) >> 1
-        if np.int64(docs[middle]) < wanted:
+        if int64(docs[middle]) < wanted:
             low = middle + 1
         else:
             high = middle
     return low
 
 
-@kernel("int64(PostingLists, int64)", inline=True, allocates=False)
-def count_blocks(lists: PostingLists, term: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def count_blocks(lists: PostingLists, term: int) -> int:
     """Return how many blocks a term has; one block has no row in the skip arrays."""
-    return max(np.int64(lists.skip_starts[term + 1]) - np.int64(lists.skip_starts[term]), 1)
+    return max(int64(lists.skip_starts[term + 1]) - int64(lists.skip_starts[term]), 1)
 
 
-@kernel("int64(PostingLists, uint32[::1], int64, int64)", inline=True, allocates=False)
-def block_offset(lists: PostingLists, offsets: Any, term: Any, block: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def block_offset(lists: PostingLists, offsets: U32Array, term: int, block: int) -> int:
     """Return where a block of a term begins, by `skip_postings` or `skip_positions`."""
     if block == 0:
-        return np.int64(0)
-    return np.int64(offsets[np.int64(lists.skip_starts[term]) + block])
+        return int64(0)
+    return int64(offsets[int64(lists.skip_starts[term]) + block])
 
 
-@kernel("UniTuple(int64, 2)(PostingLists, int64, int64)", inline=True, allocates=False)
-def locate_block(lists: PostingLists, term: Any, block: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def locate_block(lists: PostingLists, term: int, block: int) -> tuple[int, int]:
     """Return where a block of a term begins, and how many entries it has."""
     at = lists.posting_starts[term] + block_offset(lists, lists.skip_postings, term, block)
-    return at, min(np.int64(lists.entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
+    return at, min(int64(lists.entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
 
 
-@kernel("UniTuple(int64, 2)(PostingLists, int64, int64, uint32[::1], int64)", allocates=False)
-def next_block(lists: PostingLists, term: Any, block: Any, candidates: Any, candidate: Any) -> Any:
+@kernel(allocates=False)
+def next_block(
+    lists: PostingLists, term: int, block: int, candidates: U32Array, candidate: int
+) -> tuple[int, int]:
     """Return the first block that can hold a candidate, and the first candidate that it can hold.
 
     Args:
@@ -370,12 +371,12 @@ def next_block(lists: PostingLists, term: Any, block: Any, candidates: Any, cand
         The number of blocks, where no other block can hold one.
     """
     skip_docs = lists.skip_docs
-    row_first = np.int64(lists.skip_starts[term])
-    num_blocks = np.int64(lists.skip_starts[term + 1]) - row_first
+    row_first = int64(lists.skip_starts[term])
+    num_blocks = int64(lists.skip_starts[term + 1]) - row_first
     if num_blocks == 0:
         return block, candidate
     if block < num_blocks:
-        candidate = gallop(candidates, candidate, np.int64(skip_docs[row_first + block]))
+        candidate = gallop(candidates, candidate, int64(skip_docs[row_first + block]))
     if block == num_blocks or candidate == len(candidates):
         return num_blocks, candidate
     # Not if it is equal: a document's fields may stand in two blocks.

@@ -40,6 +40,7 @@ import numpy as np
 from common.analysis.tokenizer import TERM_BYTES_MAX
 from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
 from shard.segment.postings import (
     BLOCK_ENTRIES,
     BLOCK_HEADER_BYTES,
@@ -66,9 +67,9 @@ LARGE_ENTRIES_MIN: Final = 2_048
 LARGE_SHARE: Final = 256
 """or one in so many documents, so that lists do not become more with the size of segments."""
 
-_ONE: Final = np.uint64(1)
-_S32: Final = np.uint64(32)
-_LOW32: Final = np.uint64(0xFFFFFFFF)
+_ONE: Final = uint64(1)
+_S32: Final = uint64(32)
+_LOW32: Final = uint64(0xFFFFFFFF)
 
 
 @arguments
@@ -79,8 +80,8 @@ class PrefixRanges(NamedTuple):
     prefix_lasts: NDArray[np.uint32]
 
 
-@kernel("int64(uint8[::1], int64[::1], int64)", allocates=False)
-def _count_shared(term_bytes: Any, term_starts: Any, term: Any) -> Any:
+@kernel(allocates=False)
+def _count_shared(term_bytes: U8Array, term_starts: I64Array, term: int) -> int:
     """Return how many bytes a term and the one before share: whole characters."""
     left = term_starts[term - 1]
     right = term_starts[term]
@@ -93,8 +94,10 @@ def _count_shared(term_bytes: Any, term_starts: Any, term: Any) -> Any:
     return shared
 
 
-@kernel("(uint8[::1], int64[::1], uint32[::1], int64)")
-def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries_min: Any) -> Any:
+@kernel
+def _find_prefixes(
+    term_bytes: U8Array, term_starts: I64Array, entry_counts: U32Array, entries_min: int
+) -> tuple[U32Array, U32Array]:
     """Return the `PrefixRanges` of terms that share a prefix and have enough entries."""
     num_terms = len(entry_counts)
     firsts = np.empty(num_terms, np.uint32)
@@ -102,17 +105,17 @@ def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries
     sums = np.empty(num_terms + 1, np.int64)
     sums[0] = 0
     for term in range(num_terms):
-        sums[term + 1] = sums[term] + np.int64(entry_counts[term])
+        sums[term + 1] = sums[term] + int64(entry_counts[term])
     # The prefixes that the terms at hand share, shortest first; the lowest is the empty one.
     open_sizes = np.zeros(TERM_BYTES_MAX + 2, np.int64)
     open_firsts = np.zeros(TERM_BYTES_MAX + 2, np.int64)
     top = 0
     found = 0
     for term in range(1, num_terms + 1):
-        size = np.int64(0)
+        size = int64(0)
         if term < num_terms:
             size = _count_shared(term_bytes, term_starts, term)
-        first = np.int64(term - 1)
+        first = int64(term - 1)
         while size < open_sizes[top]:
             first = open_firsts[top]
             if sums[term] - sums[first] >= entries_min:
@@ -127,19 +130,16 @@ def _find_prefixes(term_bytes: Any, term_starts: Any, entry_counts: Any, entries
     return firsts[:found].copy(), lasts[:found].copy()
 
 
-@kernel(
-    "int64(uint8[::1], int64, int64, int64, uint32[::1], uint64[::1], Entries)",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _read_list(
-    postings: Any,
-    start: Any,
-    num_entries: Any,
-    num_read: Any,
-    docs: Any,
-    entries: Any,
+    postings: U8Array,
+    start: int,
+    num_entries: int,
+    num_read: int,
+    docs: U32Array,
+    entries: U64Array,
     block: Entries,
-) -> Any:
+) -> int:
     """Write document and ``field << 32 | frequency`` of a list's entries behind what was read."""
     at = start
     left: Any = num_entries
@@ -149,18 +149,20 @@ def _read_list(
         at = decode_block(postings, at, count, block)
         for i in range(count):
             docs[num_read] = block.docs[i]
-            entries[num_read] = np.uint64(block.fields[i]) << _S32 | np.uint64(block.freqs[i])
+            entries[num_read] = uint64(block.fields[i]) << _S32 | uint64(block.freqs[i])
             num_read += 1
     return num_read
 
 
-@kernel(
-    "void(uint32[::1], uint64[::1], int64, uint32[::1], uint64[::1], uint64[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _sort_by_doc(
-    docs: Any, entries: Any, num_read: Any, ends: Any, touched: Any, sorted_entries: Any
-) -> Any:
+    docs: U32Array,
+    entries: U64Array,
+    num_read: int,
+    ends: U32Array,
+    touched: U64Array,
+    sorted_entries: U64Array,
+) -> None:
     """Bring entries into the order of their documents (a counting sort).
 
     Args:
@@ -173,13 +175,13 @@ def _sort_by_doc(
     """
     for i in range(num_read):
         doc = docs[i]
-        ends[doc] += np.uint32(1)
-        touched[doc >> np.uint32(6)] |= _ONE << np.uint64(doc & np.uint32(63))
-    total = np.uint32(0)
+        ends[doc] += uint32(1)
+        touched[doc >> uint32(6)] |= _ONE << uint64(doc & uint32(63))
+    total = uint32(0)
     for word in range(len(touched)):
         bits = touched[word]
         while bits != 0:
-            doc = np.uint32(word * 64 + trailing_zeros(bits))
+            doc = uint32(word * 64 + trailing_zeros(bits))
             bits &= bits - _ONE
             count = ends[doc]
             ends[doc] = total
@@ -187,11 +189,11 @@ def _sort_by_doc(
     for i in range(num_read):
         doc = docs[i]
         sorted_entries[ends[doc]] = entries[i]
-        ends[doc] += np.uint32(1)
+        ends[doc] += uint32(1)
 
 
-@kernel("void(uint64[::1], int64, int64)", allocates=False)
-def _sort_few(entries: Any, begin: Any, end: Any) -> Any:
+@kernel(allocates=False)
+def _sort_few(entries: U64Array, begin: int, end: int) -> None:
     """Sort the entries of a document, of which there are few."""
     for i in range(begin + 1, end):
         entry = entries[i]
@@ -202,8 +204,10 @@ def _sort_few(entries: Any, begin: Any, end: Any) -> Any:
         entries[j] = entry
 
 
-@kernel("(PostingLists, int64, uint32[::1], uint32[::1])")
-def _add_up(lists: PostingLists, num_docs: Any, firsts: Any, lasts: Any) -> Any:
+@kernel
+def _add_up(
+    lists: PostingLists, num_docs: int, firsts: U32Array, lasts: U32Array
+) -> tuple[PostingLists, U32Array]:
     """Make the lists of ranges of terms.
 
     Returns:
@@ -213,12 +217,12 @@ def _add_up(lists: PostingLists, num_docs: Any, firsts: Any, lasts: Any) -> Any:
     entry_counts = lists.entry_counts
     posting_starts = lists.posting_starts
     num_lists = len(firsts)
-    num_all = np.int64(0)
-    num_most: Any = np.int64(0)
+    num_all = int64(0)
+    num_most: Any = int64(0)
     for i_list in range(num_lists):
-        num_entries = np.int64(0)
+        num_entries = int64(0)
         for term in range(firsts[i_list], lasts[i_list]):
-            num_entries += np.int64(entry_counts[term])
+            num_entries += int64(entry_counts[term])
         num_all += num_entries
         num_most = max(num_most, num_entries)
     cursor = posting_starts[len(posting_starts) - 1]
@@ -244,17 +248,17 @@ def _add_up(lists: PostingLists, num_docs: Any, firsts: Any, lasts: Any) -> Any:
     num_rows = 0
     for i_list in range(num_lists):
         # Longer prefixes have been added up already: fewer lists to read, with fewer gaps.
-        num_read: Any = np.int64(0)
-        head: Any = np.int64(firsts[i_list])
+        num_read: Any = int64(0)
+        head: Any = int64(firsts[i_list])
         while head < lasts[i_list]:
             longer = list_at[head]
             start = posting_starts[head]
-            num_entries = np.int64(entry_counts[head])
+            num_entries = int64(entry_counts[head])
             head += 1
             if longer >= 0:
                 start = starts[longer]
-                num_entries = np.int64(counts[longer])
-                head = np.int64(lasts[longer])
+                num_entries = int64(counts[longer])
+                head = int64(lasts[longer])
             num_read = _read_list(out, start, num_entries, num_read, read_docs, read_entries, block)
         list_at[firsts[i_list]] = i_list
         _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
@@ -270,20 +274,20 @@ def _add_up(lists: PostingLists, num_docs: Any, firsts: Any, lasts: Any) -> Any:
         row = num_rows
         num_docs_of_list = 0
         filled = 0
-        i: Any = np.int64(0)
+        i: Any = int64(0)
         for word in range(len(touched)):
             bits = touched[word]
             touched[word] = 0
             while bits != 0:
                 doc = word * 64 + trailing_zeros(bits)
                 bits &= bits - _ONE
-                end = np.int64(ends[doc])
+                end = int64(ends[doc])
                 ends[doc] = 0
                 num_docs_of_list += 1
                 _sort_few(entries, i, end)
                 while i < end:
                     field = entries[i] >> _S32
-                    freq = np.uint64(0)
+                    freq = uint64(0)
                     while i < end and entries[i] >> _S32 == field:
                         freq += entries[i] & _LOW32
                         i += 1

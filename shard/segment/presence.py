@@ -35,6 +35,17 @@ import numpy as np
 
 from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U8,
+    U32,
+    I64Array,
+    U16Array,
+    U32Array,
+    int64,
+    uint16,
+    uint32,
+    uint64,
+)
 from common.values import Shape, ValueKind
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.extraction import Extraction
@@ -84,8 +95,8 @@ _SPARSE_SHARE: Final = 64
 """Rows of fewer than one document in so many are stored as ordinals: then these are smaller."""
 
 
-@kernel("int64(uint8, uint8, boolean)", inline=True, allocates=False)
-def _aspects(kind: Any, shape: Any, is_empty: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _aspects(kind: U8, shape: U8, is_empty: bool) -> int:
     """Return the bit set of the rows that a value puts its document into."""
     if shape == _SCALAR:
         if kind == _KIND_NULL:
@@ -108,25 +119,27 @@ def _aspects(kind: Any, shape: Any, is_empty: Any) -> Any:
     return aspects
 
 
-@kernel("void(Extraction, int64[::1], uint32[::1], uint16[::1])", allocates=False)
-def _count_rows(extraction: Extraction, last_docs: Any, counts: Any, kinds: Any) -> Any:
+@kernel(allocates=False)
+def _count_rows(
+    extraction: Extraction, last_docs: I64Array, counts: U32Array, kinds: U16Array
+) -> None:
     """Count the documents of every row, and collect the kinds of every field."""
     docs, shapes = extraction.doc, extraction.shape
     for i in range(len(docs)):
-        number = np.int64(extraction.field[i])
+        number = int64(extraction.field[i])
         kind = extraction.kind[i]
         is_empty = extraction.start[i] == extraction.end[i]
         if shapes[i] != _NESTED and not (kind == _KIND_STRING and is_empty):
-            kinds[number] |= np.uint16(1 << np.int64(kind))
+            kinds[number] |= uint16(1 << int64(kind))
             if shapes[i] == _SCALAR:
-                kinds[number] |= np.uint16(256 << np.int64(kind))
+                kinds[number] |= uint16(256 << int64(kind))
         aspects = _aspects(kind, shapes[i], is_empty)
         while aspects != 0:
-            row = number * _NUM_ASPECTS + trailing_zeros(np.uint64(aspects))
+            row = number * _NUM_ASPECTS + trailing_zeros(uint64(aspects))
             aspects &= aspects - 1
             if last_docs[row] != docs[i]:
                 last_docs[row] = docs[i]
-                counts[row] += np.uint32(1)
+                counts[row] += uint32(1)
 
 
 _FULL: Final = 0
@@ -149,8 +162,8 @@ class _Rows(NamedTuple):
     halves: NDArray[np.uint32]
 
 
-@kernel("void(_Rows, int64, uint32)", inline=True, allocates=False)
-def _put(rows: _Rows, row: Any, doc: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _put(rows: _Rows, row: int, doc: U32) -> None:
     """Add a document (greater than all before it) to a row."""
     forms, cursors, halves = rows
     if forms[row] == _LIST:
@@ -158,43 +171,49 @@ def _put(rows: _Rows, row: Any, doc: Any) -> Any:
         halves[cursors[row] | 1] = doc  # pads an odd list with its last document
         cursors[row] += 1
     elif forms[row] == _BITSET:
-        halves[cursors[row] + np.int64(doc >> np.uint32(5))] |= np.uint32(1) << (
-            doc & np.uint32(31)
-        )
+        halves[cursors[row] + int64(doc >> uint32(5))] |= uint32(1) << (doc & uint32(31))
 
 
-@kernel("void(Extraction, int64[::1], int64[::1], _Rows)", allocates=False)
-def _fill_rows(extraction: Extraction, last_docs: Any, row_of_key: Any, rows: _Rows) -> Any:
+@kernel(allocates=False)
+def _fill_rows(
+    extraction: Extraction, last_docs: I64Array, row_of_key: I64Array, rows: _Rows
+) -> None:
     """Write every document into its rows."""
     docs = extraction.doc
     for i in range(len(docs)):
         is_empty = extraction.start[i] == extraction.end[i]
         aspects = _aspects(extraction.kind[i], extraction.shape[i], is_empty)
         while aspects != 0:
-            key = np.int64(extraction.field[i]) * _NUM_ASPECTS + trailing_zeros(np.uint64(aspects))
+            key = int64(extraction.field[i]) * _NUM_ASPECTS + trailing_zeros(uint64(aspects))
             aspects &= aspects - 1
             if last_docs[key] != docs[i]:
                 last_docs[key] = docs[i]
                 _put(rows, row_of_key[key], docs[i])
 
 
-@kernel("void(uint32[::1], int64, int64[::1], int64, uint32[::1], int64, _Rows)", allocates=False)
+@kernel(allocates=False)
 def _merge_row(
-    source: Any, form: Any, doc_map: Any, source_count: Any, counts: Any, row: Any, rows: _Rows
-) -> Any:
+    source: U32Array,
+    form: int,
+    doc_map: I64Array,
+    source_count: int,
+    counts: U32Array,
+    row: int,
+    rows: _Rows,
+) -> None:
     """Send one row of a part through its document map; counts it if there are no halves."""
     num_docs = len(doc_map)
     for position in range(source_count if form == _LIST else num_docs):
-        doc = np.int64(position)
+        doc = int64(position)
         if form == _LIST:
-            doc = np.int64(source[position])
-        elif form == _BITSET and not (source[position >> 5] >> np.uint32(position & 31)) & 1:
+            doc = int64(source[position])
+        elif form == _BITSET and not (source[position >> 5] >> uint32(position & 31)) & 1:
             continue
         if doc_map[doc] >= 0:
             if len(rows.halves) == 0:
-                counts[row] += np.uint32(1)
+                counts[row] += uint32(1)
             else:
-                _put(rows, row, np.uint32(doc_map[doc]))
+                _put(rows, row, uint32(doc_map[doc]))
 
 
 def _forms(counts: NDArray[np.uint32], num_docs: int) -> NDArray[np.int64]:

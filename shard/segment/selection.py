@@ -10,11 +10,12 @@ that: two passes of 1.5 ns a value, however many columns there are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import I32Array, I64Array, int64
 from common.values import Shape, ValueKind
 from shard.segment.extraction import Extraction
 
@@ -42,19 +43,21 @@ class Groups(NamedTuple):
     """Group g is selection[offsets[g]:offsets[g + 1]]."""
 
 
-@kernel("boolean(Extraction, int64, int64)", inline=True, allocates=False)
-def _counts(extraction: Extraction, value: Any, kinds: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _counts(extraction: Extraction, value: int, kinds: int) -> bool:
     """Return whether a value is of one of the kinds, not nested, and no empty text."""
     kind = extraction.kind[value]
     return (
-        (kinds >> np.int64(kind)) & 1 != 0
+        (kinds >> int64(kind)) & 1 != 0
         and extraction.shape[value] != _NESTED
         and not (kind == _STRING and extraction.start[value] == extraction.end[value])
     )
 
 
-@kernel("void(Extraction, int32[::1], int64, int64[::1])", allocates=False)
-def _count_groups(extraction: Extraction, group_of_field: Any, kinds: Any, counts: Any) -> Any:
+@kernel(allocates=False)
+def _count_groups(
+    extraction: Extraction, group_of_field: I32Array, kinds: int, counts: I64Array
+) -> None:
     for i in range(len(extraction.field)):
         if extraction.field[i] < len(group_of_field):
             group = group_of_field[extraction.field[i]]
@@ -62,10 +65,14 @@ def _count_groups(extraction: Extraction, group_of_field: Any, kinds: Any, count
                 counts[group + 1] += 1
 
 
-@kernel("void(Extraction, int32[::1], int64, int64[::1], int64[::1])", allocates=False)
+@kernel(allocates=False)
 def _fill_groups(
-    extraction: Extraction, group_of_field: Any, kinds: Any, cursors: Any, selection: Any
-) -> Any:
+    extraction: Extraction,
+    group_of_field: I32Array,
+    kinds: int,
+    cursors: I64Array,
+    selection: I64Array,
+) -> None:
     for i in range(len(extraction.field)):
         if extraction.field[i] < len(group_of_field):
             group = group_of_field[extraction.field[i]]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap, FrozenBitMap
 
 from common.kernels.decorator import kernel
+from common.kernels.types import U32Array, U64Array, uint32, uint64
 from shard.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ class DocumentReader(Protocol):
         ...
 
 
-@kernel("void(uint64[::1], uint32[::1])")
-def _clear_bits(mask: NDArray[np.uint64], ordinals: NDArray[np.uint32]) -> None:
+@kernel
+def _clear_bits(mask: U64Array, ordinals: U32Array) -> None:
     for ordinal in ordinals:
-        mask[ordinal >> np.uint32(6)] &= ~(np.uint64(1) << np.uint64(ordinal & np.uint32(63)))
+        mask[ordinal >> uint32(6)] &= ~(uint64(1) << uint64(ordinal & uint32(63)))
 
 
 def full_mask(num_docs: int) -> NDArray[np.uint64]:

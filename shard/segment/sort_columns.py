@@ -37,11 +37,24 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from common.kernels.decorator import kernel
+from common.kernels.types import (
+    U64,
+    F64Array,
+    I8Array,
+    I16Array,
+    I32Array,
+    I64Array,
+    U8Array,
+    U32Array,
+    U64Array,
+    uint32,
+    uint64,
+)
 from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_MEMO
@@ -59,6 +72,8 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView, Snapshot
 
+Numbers = TypeVar("Numbers", I8Array, I16Array, I32Array, F64Array)
+
 EMPTY_TEXT_KEY: Final = 0xFFF0_0000_0000_0000
 FALSE_KEY: Final = 0xFFF8_0000_0000_0000
 MISSING_KEY: Final = 0xFFFF_FFFF_FFFF_FFFF
@@ -67,9 +82,9 @@ COLUMN_FAST_MAX: Final = 100_000
 PERMUTATION_USES_MIN: Final = 3
 """Uses of a field's order in a segment after which its permutation is worth being made."""
 
-_SIGN: Final = np.uint64(1 << 63)
-_MISSING: Final = np.uint64(MISSING_KEY)
-_NO_FLIP: Final = np.uint64(0)
+_SIGN: Final = uint64(1 << 63)
+_MISSING: Final = uint64(MISSING_KEY)
+_NO_FLIP: Final = uint64(0)
 _PERMUTATION_BYTES: Final = 5
 """Of a permutation, for each document."""
 _CHUNK_DOCS: Final = 4_096
@@ -77,22 +92,15 @@ _CHUNK_DOCS: Final = 4_096
 _BOOLEAN_KINDS: Final = (1 << ValueKind.TRUE) | (1 << ValueKind.FALSE)
 
 
-@kernel("uint64(float64)", inline=True)
-def _ordered_bits(value: Any) -> Any:
-    bits = np.float64(value).view(np.uint64)
-    return ~bits if bits >> np.uint64(63) else bits | _SIGN
+@kernel(inline=True)
+def _ordered_bits(value: float) -> U64:
+    bits = uint64(np.float64(value).view(np.uint64))
+    return ~bits if bits >> uint64(63) else bits | _SIGN
 
 
-@kernel(
-    [
-        "void(int8[::1], float64, uint32[::1], uint64, uint64, uint64[::1])",
-        "void(int16[::1], float64, uint32[::1], uint64, uint64, uint64[::1])",
-        "void(int32[::1], float64, uint32[::1], uint64, uint64, uint64[::1])",
-        "void(float64[::1], float64, uint32[::1], uint64, uint64, uint64[::1])",
-    ]
-)
+@kernel
 def _number_keys(
-    values: Any, missing: Any, docs: Any, flip: Any, missing_key: Any, keys: Any
+    values: Numbers, missing: float, docs: U32Array, flip: U64, missing_key: U64, keys: U64Array
 ) -> None:
     """Write the key of each document, given a dense number column; `missing` may be NaN."""
     for i in range(len(docs)):
@@ -103,28 +111,32 @@ def _number_keys(
             keys[i] = _ordered_bits(value) ^ flip
 
 
-@kernel("void(uint64[::1], uint32[::1], uint64, uint64, uint64[::1])")
-def _gather_keys(by_doc: Any, docs: Any, flip: Any, missing_key: Any, keys: Any) -> None:
+@kernel
+def _gather_keys(
+    by_doc: U64Array, docs: U32Array, flip: U64, missing_key: U64, keys: U64Array
+) -> None:
     for i in range(len(docs)):
         key = by_doc[docs[i]]
         keys[i] = missing_key if key == _MISSING else key ^ flip
 
 
-@kernel("void(uint8[::1], int64[::1], uint32[::1], uint8[::1], int64[::1])")
-def _arrange_keys(keys: Any, offsets: Any, order: Any, out: Any, out_offsets: Any) -> None:
+@kernel
+def _arrange_keys(
+    keys: U8Array, offsets: I64Array, order: U32Array, out: U8Array, out_offsets: I64Array
+) -> None:
     """Copy keys in another order."""
     out_offsets[0] = 0
     for i in range(len(order)):
         start = offsets[order[i]]
-        length = offsets[order[i] + np.uint32(1)] - start
+        length = offsets[order[i] + uint32(1)] - start
         at = out_offsets[i]
         for position in range(length):
             out[at + position] = keys[start + position]
         out_offsets[i + 1] = at + length
 
 
-@kernel("void(float64[::1], uint64, uint64[::1])")
-def _fill_keys(values: Any, flip: Any, keys: Any) -> None:
+@kernel
+def _fill_keys(values: F64Array, flip: U64, keys: U64Array) -> None:
     for i in range(len(values)):
         keys[i] = _ordered_bits(values[i]) ^ flip
 
@@ -313,7 +325,8 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
     source = dictionary.to_arrays()
     keys = np.empty(len(source["keys"]), np.uint8)
     offsets = np.empty(length + 1, np.int64)
-    _arrange_keys(source["keys"], source["offsets"], order, keys, offsets)
+    known = np.asarray(source["keys"], np.uint8)
+    _arrange_keys(known, np.asarray(source["offsets"], np.int64), order, keys, offsets)
 
     def keys_of(numbers: Sequence[int]) -> list[bytes]:
         return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
@@ -387,8 +400,8 @@ class SortColumn:
         Cost: 1-2 ns a document.
         """
         keys = np.empty(len(docs), np.uint64)
-        flip = _MISSING if is_descending else np.uint64(0)
-        missing_key = np.uint64(0) if is_missing_first else _MISSING
+        flip = _MISSING if is_descending else 0
+        missing_key = 0 if is_missing_first else _MISSING
         if self._numbers is not None:
             _number_keys(self._numbers, self._missing, docs, flip, missing_key, keys)
         elif self._by_doc is not None:

@@ -35,7 +35,18 @@ from common.analysis.tokenizer import (
     tokenize_span,
 )
 from common.kernels.byte_words import load_u64
-from common.kernels.decorator import Rows, arguments, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U64,
+    BoolArray,
+    I64Array,
+    Rows,
+    U8Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint64,
+)
 from common.values import ValueKind
 from shard.segment.bitset_postings import DenseLists, make_dense_lists
 from shard.segment.extraction import Extraction
@@ -91,10 +102,10 @@ _START: Final = 1
 _END: Final = 2
 _COUNT: Final = 3
 
-_K1: Final = np.uint64(0x9E3779B97F4A7C15)
-_K2: Final = np.uint64(0xD6E8FEB86659FD93)
-_S32: Final = np.uint64(32)
-_LOW32: Final = np.uint64(0xFFFFFFFF)
+_K1: Final = uint64(0x9E3779B97F4A7C15)
+_K2: Final = uint64(0xD6E8FEB86659FD93)
+_S32: Final = uint64(32)
+_LOW32: Final = uint64(0xFFFFFFFF)
 
 
 @arguments
@@ -146,17 +157,17 @@ class _Parts(NamedTuple):
     bases: Rows[np.int64]
 
 
-@kernel("uint64(uint64, uint8[::1], int64, int64)", inline=True, allocates=False)
-def _hash_term(key: Any, term_bytes: Any, start: Any, length: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _hash_term(key: U64, term_bytes: U8Array, start: int, length: int) -> U64:
     """Return a hash in the upper 32 bits; the rest is zero. Padding must be readable."""
-    digest = (key ^ np.uint64(length)) * _K1
+    digest = (key ^ uint64(length)) * _K1
     if length > 8:
         at = start + 8
         end = start + length
         while at < end:
             word = load_u64(term_bytes, at)
             if end - at < 8:
-                word &= ~(~np.uint64(0) << np.uint64(8 * (end - at)))
+                word &= ~(~uint64(0) << uint64(8 * (end - at)))
             digest = (digest ^ digest >> _S32 ^ word) * _K2
             at += 8
     digest ^= digest >> _S32
@@ -164,19 +175,16 @@ def _hash_term(key: Any, term_bytes: Any, start: Any, length: Any) -> Any:
     return digest & ~_LOW32
 
 
-@kernel(
-    "int64(uint8[::1], int64[::1], uint64[::1], int64[:, ::1], uint8[::1], int64, uint32[::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _number_chunk(
-    chunk_bytes: Any,
-    chunk_ends: Any,
-    table: Any,
-    terms: Any,
-    term_bytes: Any,
-    num_terms: Any,
-    numbers: Any,
-) -> Any:
+    chunk_bytes: U8Array,
+    chunk_ends: I64Array,
+    table: U64Array,
+    terms: Rows[np.int64],
+    term_bytes: U8Array,
+    num_terms: int,
+    numbers: U32Array,
+) -> int:
     """Write the number of each word of a chunk, giving new words the next ones.
 
     A slot of the table is 0 or ``hash << 32 | number + 1``; a row of `terms` is (key, where the
@@ -186,28 +194,25 @@ def _number_chunk(
     Returns:
         How many distinct words there are now.
     """
-    slot_mask = np.uint64(len(table) - 1)
+    slot_mask = uint64(len(table) - 1)
     num_bytes: Any = terms[num_terms - 1, _END] if num_terms > 0 else 0
-    begin: Any = np.int64(0)
+    begin: Any = int64(0)
     for word in range(len(chunk_ends)):
         stop = chunk_ends[word]
         size: Any = stop - begin
         key = term_key(chunk_bytes, begin, size)
         tag = _hash_term(key, chunk_bytes, begin, size)
         slot = tag >> _S32 & slot_mask
-        number: Any = np.int64(-1)
+        number: Any = int64(-1)
         while True:
             entry = table[slot]
             if entry == 0:
                 break
             if entry & ~_LOW32 == tag:
-                candidate = np.int64(entry & _LOW32) - 1
+                candidate = int64(entry & _LOW32) - 1
                 other = terms[candidate, _START]
-                if (
-                    terms[candidate, _KEY] == np.int64(key)
-                    and terms[candidate, _END] - other == size
-                ):
-                    offset: Any = np.int64(8)
+                if terms[candidate, _KEY] == int64(key) and terms[candidate, _END] - other == size:
+                    offset: Any = int64(8)
                     while (
                         offset < size and term_bytes[other + offset] == chunk_bytes[begin + offset]
                     ):
@@ -215,13 +220,13 @@ def _number_chunk(
                     if offset >= size:
                         number = candidate
                         break
-            slot = (slot + np.uint64(1)) & slot_mask
+            slot = (slot + uint64(1)) & slot_mask
         if number < 0:
-            number = np.int64(num_terms)
-            table[slot] = tag | np.uint64(number + 1)
+            number = int64(num_terms)
+            table[slot] = tag | uint64(number + 1)
             for offset in range(size):
                 term_bytes[num_bytes + offset] = chunk_bytes[begin + offset]
-            terms[number, _KEY] = np.int64(key)
+            terms[number, _KEY] = int64(key)
             terms[number, _START] = num_bytes
             num_bytes += size
             terms[number, _END] = num_bytes
@@ -233,24 +238,27 @@ def _number_chunk(
     return num_terms
 
 
-@kernel("uint64[::1](uint64[::1])")
-def _grow_table(table: Any) -> Any:
+@kernel
+def _grow_table(table: U64Array) -> U64Array:
     """Return a table of twice the size with the same entries."""
     larger = np.zeros(2 * len(table), np.uint64)
-    slot_mask = np.uint64(len(larger) - 1)
+    slot_mask = uint64(len(larger) - 1)
     for entry in table:
         if entry != 0:
             slot = entry >> _S32 & slot_mask
             while larger[slot] != 0:
-                slot = (slot + np.uint64(1)) & slot_mask
+                slot = (slot + uint64(1)) & slot_mask
             larger[slot] = entry
     return larger
 
 
-@kernel("(Extraction, boolean[::1], CharacterTables, int64[::1])")
+@kernel
 def _number_words(
-    extraction: Extraction, is_searchable: Any, tables: CharacterTables, decoded_lengths: Any
-) -> Any:
+    extraction: Extraction,
+    is_searchable: BoolArray,
+    tables: CharacterTables,
+    decoded_lengths: I64Array,
+) -> tuple[U32Array, U32Array, _Instances, Rows[np.int64], U8Array]:
     """Cut all searchable strings into words and number the distinct ones.
 
     Returns:
@@ -306,7 +314,7 @@ def _number_words(
                     more_selected = np.empty(2 * num_of_doc, np.int64)
                     more_selected[:num_of_doc] = selected
                     selected = more_selected
-                selected[num_of_doc] = np.int64(fields[value]) << 44 | value
+                selected[num_of_doc] = int64(fields[value]) << 44 | value
                 if num_of_doc > 0 and selected[num_of_doc - 1] > selected[num_of_doc]:
                     is_sorted = False
                 num_of_doc += 1
@@ -329,7 +337,7 @@ def _number_words(
             length = 0
             state[:] = 0
             while i < num_of_doc and selected[i] >> 44 == field:
-                source = selected[i] & ((np.int64(1) << 44) - 1)
+                source = selected[i] & ((int64(1) << 44) - 1)
                 i += 1
                 position_before = state[0]
                 at = starts[source]
@@ -385,8 +393,8 @@ def _number_words(
     )
 
 
-@kernel("(int64, int64)")
-def _reserve_lists(num_terms: Any, num_entries: Any) -> Any:
+@kernel
+def _reserve_lists(num_terms: int, num_entries: int) -> PostingLists:
     """Return `PostingLists` with room for so many terms and entries."""
     num_blocks = num_entries // BLOCK_ENTRIES + num_terms
     num_bytes = num_entries * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES + POSTINGS_PADDING
@@ -400,8 +408,8 @@ def _reserve_lists(num_terms: Any, num_entries: Any) -> Any:
     )
 
 
-@kernel("(PostingLists, int64, int64, int64)")
-def _take_lists(lists: PostingLists, num_terms: Any, num_rows: Any, cursor: Any) -> Any:
+@kernel
+def _take_lists(lists: PostingLists, num_terms: int, num_rows: int, cursor: int) -> PostingLists:
     """Return what of reserved lists was written: their terms, skip rows and bytes."""
     lists.posting_starts[num_terms] = cursor
     lists.skip_starts[num_terms] = num_rows
@@ -416,10 +424,15 @@ def _take_lists(lists: PostingLists, num_terms: Any, num_rows: Any, cursor: Any)
     )
 
 
-@kernel("(uint32[::1], uint32[::1], _Instances, int64[:, ::1], uint8[::1], int64[::1])")
+@kernel
 def _invert(
-    words: Any, positions: Any, instances: _Instances, terms: Any, term_bytes: Any, order: Any
-) -> Any:
+    words: U32Array,
+    positions: U32Array,
+    instances: _Instances,
+    terms: Rows[np.int64],
+    term_bytes: U8Array,
+    order: I64Array,
+) -> tuple[U8Array, I64Array, PostingLists, U32Array, Positions]:
     """Bring occurrences into term order and pack them.
 
     Args:
@@ -455,10 +468,10 @@ def _invert(
     # Counting sort; an occurrence becomes instance << 32 | position.
     occurrences = np.empty(total, np.uint64)
     for instance in range(len(instance_docs)):
-        upper = np.uint64(instance) << _S32
+        upper = uint64(instance) << _S32
         for i in range(instance_starts[instance], instance_starts[instance + 1]):
             number = words[i]
-            occurrences[cursors[number]] = upper | np.uint64(positions[i])
+            occurrences[cursors[number]] = upper | uint64(positions[i])
             cursors[number] += 1
 
     lists = _reserve_lists(num_terms, total)
@@ -483,7 +496,7 @@ def _invert(
         num_entries = 0
         num_docs = 0
         filled = 0
-        previous_doc = np.int64(-1)
+        previous_doc = int64(-1)
         block_position = position_cursor
         while i < stop:
             instance = occurrences[i] >> _S32
@@ -492,7 +505,7 @@ def _invert(
             entry_position = position_cursor
             while i < stop and occurrences[i] >> _S32 == instance:
                 if freq < TERM_FREQ_MAX:
-                    position = np.int64(occurrences[i] & _LOW32)
+                    position = int64(occurrences[i] & _LOW32)
                     position_cursor = encode_varint(
                         packed_positions, position_cursor, position - previous
                     )
@@ -506,7 +519,7 @@ def _invert(
                 filled = 0
             if filled == 0:
                 block_position = entry_position
-            doc = np.int64(instance_docs[instance])
+            doc = int64(instance_docs[instance])
             docs[filled] = doc
             fields[filled] = instance_fields[instance]
             freqs[filled] = freq
@@ -585,12 +598,12 @@ def build_text(
     )
 
 
-@kernel("int64(_Parts, int64[::1], int64[::1])", allocates=False)
-def _find_least(parts: _Parts, heads: Any, equal: Any) -> Any:
+@kernel(allocates=False)
+def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
     """Write the parts whose next term, in ``heads``, is the least of all; return how many."""
     term_starts, keys, bases = parts.term_starts, parts.term_keys, parts.bases
     num_equal = 0
-    least_key = np.uint64(0)
+    least_key = uint64(0)
     for part in range(len(heads)):
         head = heads[part]
         if head == parts.term_bases[part + 1]:
@@ -619,8 +632,8 @@ def _find_least(parts: _Parts, heads: Any, equal: Any) -> Any:
     return num_equal
 
 
-@kernel("(_Parts,)")
-def _merge(parts: _Parts) -> Any:
+@kernel
+def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Positions]:
     """Merge parts.
 
     Returns:
@@ -672,21 +685,21 @@ def _merge(parts: _Parts) -> Any:
         row = num_rows
         num_docs = 0
         filled = 0
-        previous_doc = np.int64(-1)
+        previous_doc = int64(-1)
         block_position = position_cursor
         for e in range(num_equal):
             part = equal[e]
             head = heads[part]
             at = bases[part, 1] + posting_starts[head + part]
             position = bases[part, 2] + position_starts[head + part]
-            left: Any = np.int64(entry_counts[head])
+            left: Any = int64(entry_counts[head])
             while left > 0:
                 count = min(left, BLOCK_ENTRIES)
                 left -= count
                 at = decode_block(postings, at, count, in_block)
                 for i in range(count):
-                    doc = doc_map[bases[part, 3] + np.int64(in_docs[i])]
-                    freq = np.int64(in_freqs[i])
+                    doc = doc_map[bases[part, 3] + int64(in_docs[i])]
+                    freq = int64(in_freqs[i])
                     if doc < 0:
                         position = skip_varints(positions, position, freq)
                         continue

@@ -37,12 +37,25 @@ by 0, 1, 2 members, so all are compared; sea matches (transposition), seal and t
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from common.kernels.byte_words import count_ones, load_u64
 from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    U32,
+    U64,
+    I32Array,
+    I64Array,
+    Rows,
+    U8Array,
+    U32Array,
+    U64Array,
+    int64,
+    uint32,
+    uint64,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,36 +74,36 @@ class Terms(NamedTuple):
     term_lengths: NDArray[np.uint8]
 
 
-@kernel("uint64(uint8[::1], int64, int64)", inline=True, allocates=False)
-def term_key(array: Any, start: Any, length: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def term_key(array: U8Array, start: int, length: int) -> U64:
     """Return the first 8 bytes of a term, big-endian, zeros behind; 8 bytes must be readable."""
     word = load_u64(array, start)
-    word = (word & np.uint64(0x00000000FFFFFFFF)) << np.uint64(32) | word >> np.uint64(32)
-    word = (word & np.uint64(0x0000FFFF0000FFFF)) << np.uint64(16) | (
-        word >> np.uint64(16) & np.uint64(0x0000FFFF0000FFFF)
+    word = (word & uint64(0x00000000FFFFFFFF)) << uint64(32) | word >> uint64(32)
+    word = (word & uint64(0x0000FFFF0000FFFF)) << uint64(16) | (
+        word >> uint64(16) & uint64(0x0000FFFF0000FFFF)
     )
-    word = (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (
-        word >> np.uint64(8) & np.uint64(0x00FF00FF00FF00FF)
+    word = (word & uint64(0x00FF00FF00FF00FF)) << uint64(8) | (
+        word >> uint64(8) & uint64(0x00FF00FF00FF00FF)
     )
     if length >= 8:
         return word
-    return word & ~(~np.uint64(0) >> np.uint64(8 * length))
+    return word & ~(~uint64(0) >> uint64(8 * length))
 
 
-@kernel("int64(uint8[::1], int64, int64, uint8[::1], int64, int64)", allocates=False)
+@kernel(allocates=False)
 def compare_terms(
-    left: Any, left_start: Any, left_end: Any, right: Any, right_start: Any, right_end: Any
-) -> Any:
+    left: U8Array, left_start: int, left_end: int, right: U8Array, right_start: int, right_end: int
+) -> int:
     """Return a negative, zero or positive number as left sorts before, at or behind right."""
     length = min(left_end - left_start, right_end - right_start)
     for i in range(length):
         if left[left_start + i] != right[right_start + i]:
-            return np.int64(left[left_start + i]) - np.int64(right[right_start + i])
+            return int64(left[left_start + i]) - int64(right[right_start + i])
     return (left_end - left_start) - (right_end - right_start)
 
 
-@kernel("void(int64[::1], uint64[::1], uint8[::1], int64[:, ::1])", allocates=False)
-def sort_ties(order: Any, keys: Any, term_bytes: Any, terms: Any) -> Any:
+@kernel(allocates=False)
+def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[np.int64]) -> None:
     """Finish an order that is sorted by key: sort each run of equal keys by all bytes.
 
     Columns 1 and 2 of `terms` say where each term begins and ends in `term_bytes`.
@@ -154,38 +167,38 @@ def sort_ties(order: Any, keys: Any, term_bytes: Any, terms: Any) -> Any:
         begin = end
 
 
-@kernel("UniTuple(int64, 2)(uint8[::1], int64)", inline=True, allocates=False)
-def _next_character(array: Any, at: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _next_character(array: U8Array, at: int) -> tuple[int, int]:
     """Return the code point at a place of valid UTF-8, and the next place."""
-    lead = np.int64(array[at])
+    lead = int64(array[at])
     if lead < 0x80:
         return lead, at + 1
-    second = np.int64(array[at + 1]) & 0x3F
+    second = int64(array[at + 1]) & 0x3F
     if lead < 0xE0:
         return (lead & 0x1F) << 6 | second, at + 2
-    third = np.int64(array[at + 2]) & 0x3F
+    third = int64(array[at + 2]) & 0x3F
     if lead < 0xF0:
         return (lead & 0x0F) << 12 | second << 6 | third, at + 3
-    fourth = np.int64(array[at + 3]) & 0x3F
+    fourth = int64(array[at + 3]) & 0x3F
     return (lead & 0x07) << 18 | second << 12 | third << 6 | fourth, at + 4
 
 
-@kernel("uint32(int64)", inline=True, allocates=False)
-def _mask_bit(point: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def _mask_bit(point: int) -> U32:
     if 97 <= point <= 122:
-        return np.uint32(1) << np.uint32(point - 97)
-    return np.uint32(1) << np.uint32(26 + point % 6)
+        return uint32(1) << uint32(point - 97)
+    return uint32(1) << uint32(26 + point % 6)
 
 
-@kernel("void(Terms)", allocates=False)
-def describe_terms(terms: Terms) -> Any:
+@kernel(allocates=False)
+def describe_terms(terms: Terms) -> None:
     """Fill keys, masks and lengths of the terms."""
     term_bytes, term_starts, keys, masks, lengths = terms
     for term in range(len(keys)):
         start = term_starts[term]
         end = term_starts[term + 1]
         keys[term] = term_key(term_bytes, start, end - start)
-        mask = np.uint32(0)
+        mask = uint32(0)
         length = 0
         at = start
         while at < end:
@@ -196,8 +209,8 @@ def describe_terms(terms: Terms) -> Any:
         lengths[term] = length
 
 
-@kernel("int64(uint8[::1], int64, Terms, boolean)", allocates=False)
-def lower_bound(word: Any, length: Any, terms: Terms, is_past_prefix: Any) -> Any:
+@kernel(allocates=False)
+def lower_bound(word: U8Array, length: int, terms: Terms, is_past_prefix: bool) -> int:
     """Return the first term ordinal that does not sort before the word.
 
     Args:
@@ -228,20 +241,17 @@ def lower_bound(word: Any, length: Any, terms: Terms, is_past_prefix: Any) -> An
     return low
 
 
-@kernel(
-    "int64(int32[::1], int64, uint8[::1], int64, int64, int64, boolean, int64[:, ::1])",
-    allocates=False,
-)
+@kernel(allocates=False)
 def _distance(
-    word: Any,
-    length: Any,
-    term_bytes: Any,
-    start: Any,
-    end: Any,
-    edits_max: Any,
-    is_prefix: Any,
-    band: Any,
-) -> Any:
+    word: I32Array,
+    length: int,
+    term_bytes: U8Array,
+    start: int,
+    end: int,
+    edits_max: int,
+    is_prefix: bool,
+    band: Rows[np.int64],
+) -> int:
     """Return the OSA distance of the word and a term, or edits_max + 1, or less than 0, if greater.
 
     Rows are the term's characters, columns the word's; only the cells with |row - column| <=
@@ -299,8 +309,10 @@ def _distance(
     return band[row % 3, d] if 0 <= d < width else over
 
 
-@kernel("(int32[::1], int64, boolean, Terms)")
-def find_similar(word: Any, edits_max: Any, is_prefix: Any, terms: Terms) -> Any:
+@kernel
+def find_similar(
+    word: I32Array, edits_max: int, is_prefix: bool, terms: Terms
+) -> tuple[U32Array, U8Array]:
     """Find the terms within `edits_max` edits of a word; exhaustive.
 
     Args:
@@ -314,9 +326,9 @@ def find_similar(word: Any, edits_max: Any, is_prefix: Any, terms: Terms) -> Any
     """
     term_bytes, term_starts, keys, masks, lengths = terms
     length = len(word)
-    mask = np.uint32(0)
+    mask = uint32(0)
     for point in word:
-        mask |= _mask_bit(np.int64(point))
+        mask |= _mask_bit(int64(point))
     capacity = 256
     found = np.empty(capacity, np.uint32)
     distances = np.empty(capacity, np.uint8)
@@ -326,11 +338,11 @@ def find_similar(word: Any, edits_max: Any, is_prefix: Any, terms: Terms) -> Any
     longest = 255 if is_prefix else length + edits_max
     members_max = edits_max if is_prefix else 2 * edits_max
     # Terms that begin like one whose beginning was too far already need no look.
-    far_key = np.uint64(0)
-    far_bits = np.uint64(0)
-    ignored = ~mask if is_prefix else np.uint32(0)
+    far_key = uint64(0)
+    far_bits = uint64(0)
+    ignored = ~mask if is_prefix else uint32(0)
     for term in range(len(masks)):
-        if count_ones(np.uint64((mask ^ masks[term]) & ~ignored)) > members_max:
+        if count_ones(uint64((mask ^ masks[term]) & ~ignored)) > members_max:
             continue
         if not shortest <= lengths[term] <= longest:
             continue
@@ -350,7 +362,7 @@ def find_similar(word: Any, edits_max: Any, is_prefix: Any, terms: Terms) -> Any
             continue
         if distance < 0:
             if distance >= -8:
-                far_bits = ~np.uint64(0) << np.uint64(64 + 8 * distance)
+                far_bits = ~uint64(0) << uint64(64 + 8 * distance)
                 far_key = keys[term] & far_bits
             continue
         if count == capacity:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from common.errors import InternalError
 from common.kernels.decorator import kernel
+from common.kernels.types import U64, I64Array, U8Array, U64Array, uint64
 from common.placement import xxh64
 
 VALUE_VERSION = 1
@@ -94,32 +95,29 @@ class EncodedItems:
             yield [(key, whole[a:b]) for key, (a, b) in zip(keys, places, strict=True)]
 
 
-@kernel(
-    "void(uint8[::1], int64[::1], int64[::1], uint8[::1], uint64[::1], uint64,"
-    " uint8[::1], int64[::1])"
-)
+@kernel
 def _encode_items(
-    source: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    codecs: NDArray[np.uint8],
-    places: NDArray[np.uint64],
-    first_record: np.uint64,
-    arena: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
+    source: U8Array,
+    starts: I64Array,
+    sizes: I64Array,
+    codecs: U8Array,
+    places: U64Array,
+    first_record: U64,
+    arena: U8Array,
+    offsets: I64Array,
 ) -> None:
     for item in range(len(starts)):
         at = offsets[item]
         arena[at + 4] = codecs[item]
         place = places[item]
         for byte in range(8):
-            arena[at + 5 + byte] = (place >> np.uint64(8 * byte)) & np.uint64(0xFF)
+            arena[at + 5 + byte] = (place >> uint64(8 * byte)) & uint64(0xFF)
         start = starts[item]
         for byte in range(sizes[item]):
             arena[at + ITEM_HEADER_BYTES + byte] = source[start + byte]
-        checksum = xxh64(arena, at + 4, offsets[item + 1]) ^ (first_record + np.uint64(item))
+        checksum = xxh64(arena, at + 4, offsets[item + 1]) ^ (first_record + uint64(item))
         for byte in range(4):
-            arena[at + byte] = (checksum >> np.uint64(8 * byte)) & np.uint64(0xFF)
+            arena[at + byte] = (checksum >> uint64(8 * byte)) & uint64(0xFF)
 
 
 def encode_items(
@@ -143,7 +141,7 @@ def encode_items(
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes + ITEM_HEADER_BYTES, out=offsets[1:])
     arena = np.empty(int(offsets[-1]), np.uint8)
-    _encode_items(source, starts, sizes, codecs, places, np.uint64(first_record), arena, offsets)
+    _encode_items(source, starts, sizes, codecs, places, first_record, arena, offsets)
     return EncodedItems(arena, offsets, first_record)
 
 

@@ -5,9 +5,9 @@
     machine code    each module and level, after all that it calls               `machine_code`
     link            one extension                                                `link`
 
-Results are kept in `build/kernels` (FACETD_KERNEL_BUILD says another folder) by the names of what
-they were made from. So a changed kernel costs what it and its callers take, and a branch that was
-built before costs a second.
+Results are kept in the user's cache folder (FACETD_KERNEL_BUILD says another one) by the names of
+what they were made from. So a changed kernel costs what it and its callers take, and a branch that
+was built before costs a second.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from common.kernels import sources
+from common.kernels import jit_cache, sources
 
 if TYPE_CHECKING:
     from common.kernels.build.front_end import FrontEnd
@@ -45,8 +45,14 @@ class CannotBuild(Exception):
 
 
 def build_folder() -> Path:
-    """Return where results of builds are kept."""
-    return Path(os.environ.get("FACETD_KERNEL_BUILD") or sources.ROOT / "build" / "kernels")
+    """Return where results of builds are kept; checkouts of one user share them."""
+    chosen = os.environ.get("FACETD_KERNEL_BUILD")
+    if chosen:
+        return Path(chosen)
+    shared = jit_cache.user_folder("build")
+    if shared is not None and os.access(shared, os.W_OK):
+        return shared
+    return sources.ROOT / "build" / "kernels"
 
 
 def build(
@@ -204,7 +210,7 @@ class _Build:
 
         def height(name: str) -> int:
             if name not in heights:
-                code = decorator.recorded[name].dispatcher.py_func.__code__.co_code
+                code = decorator.recorded[name].py_func.__code__.co_code
                 above = max((height(one.name) for one in callers[name]), default=0)
                 heights[name] = len(code) + above
             return heights[name]

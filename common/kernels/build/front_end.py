@@ -41,14 +41,12 @@ from numba.core.runtime import nrtdynmod, rtsys
 
 from common.kernels import decorator
 from common.kernels.build.plan import Plan
+from common.kernels.signatures import signatures_of
 
 types: Final[Any] = _numba_types  # its stubs lack most of what its types have
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _SLOTS: Final = _I64.as_pointer()
-
-NRT_SOURCES: Final = Path(rtsys.__class__.__module__ and nrtdynmod.__file__).parent
-"""Folder of the source of numba's memory management."""
 
 _ARRAY_CODES: Final = {
     types.boolean: "?",
@@ -131,9 +129,8 @@ class FrontEnd:
         """Leave the result of a kernel in the folder; those of its callees must be there."""
         for callee in self._plan.kernels[name].callees:
             self._load(callee)
-        one = decorator.recorded[name]
-        dispatcher = one.dispatcher
-        for signature in decorator.evaluate(one.signature, dispatcher.py_func):
+        dispatcher = decorator.recorded[name]
+        for signature in signatures_of(dispatcher.py_func):
             dispatcher.compile(signature)
         dispatcher.disable_compile()
         self._present.add(name)
@@ -169,7 +166,7 @@ class FrontEnd:
         self._present.add(name)
         paths = result_paths(self._folder, self._plan.kernels[name].front_key)
         _, parts = serialize.loads(paths.description.read_bytes())
-        dispatcher = decorator.recorded[name].dispatcher
+        dispatcher = decorator.recorded[name]
         for fndesc, signature in parts:
             library = self._context._internal_codegen.create_library(name)
             library.finalize()

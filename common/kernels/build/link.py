@@ -138,7 +138,7 @@ def _table(plan: Plan, folder: Path, levels: Sequence[ProcessorLevel]) -> Iterat
             yield f"static const entry e{number}_{i}[] = {{{', '.join(symbols)}}};"
             signatures.append(f'{{"{entry.arguments}", "{entry.results}", e{number}_{i}}}')
         yield f"static const struct signature s{number}[] = {{{', '.join(signatures)}}};"
-        function = decorator.recorded[name].dispatcher.py_func
+        function = decorator.recorded[name].py_func
         texts = (kernel.module, function.__qualname__, function.__doc__ or "")
         quoted = ", ".join(_quote(text) for text in texts)
         rows.append(f"    {{{quoted}, {len(signatures)}, s{number}}},")

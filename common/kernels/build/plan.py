@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 from common.kernels import sources
+from common.kernels.signatures import group_type, signatures_of
 
 _LIBRARIES: Final = ("numba", "numpy", "llvmlite")
 _BYTE_WORDS: Final = Path(__file__).parent.parent / "byte_words.py"
@@ -116,8 +117,7 @@ class _Planner:
         from common.kernels import decorator
 
         self._recorded = decorator.recorded
-        self._evaluate = decorator.evaluate
-        self._names = {id(one.dispatcher): name for name, one in self._recorded.items()}
+        self._names = {id(one): name for name, one in self._recorded.items()}
         self._kernels: dict[str, Kernel] = {}
         self._interfaces: dict[str, str] = {}
         self._constant_modules: set[str] = set()
@@ -133,7 +133,7 @@ class _Planner:
     def _add(self, name: str) -> Kernel:
         if name in self._kernels:
             return self._kernels[name]
-        dispatcher = self._recorded[name].dispatcher
+        dispatcher = self._recorded[name]
         function = dispatcher.py_func
         callees: dict[str, None] = {}
         uses = []
@@ -157,24 +157,9 @@ class _Planner:
     def _interface(self, name: str) -> str:
         """Return what callers see of a kernel: its types."""
         if name not in self._interfaces:
-            one = self._recorded[name]
-            signatures = self._evaluate(one.signature, one.dispatcher.py_func)
-            text = repr([str(signature) for signature in signatures])
-            if any(getattr(each, "return_type", None) is None for each in signatures):
-                # Its result is what numba finds: that may change with the function.
-                text += repr(self._add_inferred(name))
-            self._interfaces[name] = text
+            signatures = signatures_of(self._recorded[name].py_func)
+            self._interfaces[name] = repr([str(signature) for signature in signatures])
         return self._interfaces[name]
-
-    def _add_inferred(self, name: str) -> Any:
-        function = self._recorded[name].dispatcher.py_func
-        uses = []
-        for used in sorted(set(_names_of(function.__code__))):
-            if used in function.__globals__:
-                value = function.__globals__[used]
-                if self._names.get(id(value)) != name:
-                    uses.append(self._describe(value, f"{used} of {name}"))
-        return _describe_code(function), tuple(uses)
 
     def _describe(self, value: Any, what: str) -> Any:
         """Return what stands for a global name's value."""
@@ -195,7 +180,7 @@ class _Planner:
             members: Any = value
             return (value.__name__, *((one.name, repr(one.value)) for one in members))
         if isinstance(value, type) and hasattr(value, "_fields"):
-            return (value.__name__, repr(get_type_hints(value, {**vars(np), **_globals(value)})))
+            return (value.__name__, value._fields, str(group_type(value)))
         if isinstance(value, ModuleType) and value.__name__ in ("numpy", "math"):
             return value.__name__
         module = getattr(value, "__module__", "")
@@ -210,12 +195,6 @@ class _Planner:
         origin = _imports_of(module).get(used)
         if origin is not None and origin.partition(".")[0] in sources.PACKAGES:
             self._constant_modules.add(origin)
-
-
-def _globals(value: Any) -> dict[str, Any]:
-    from numpy.typing import NDArray
-
-    return {"NDArray": NDArray, **vars(sys.modules[value.__module__])}
 
 
 def _names_of(code: CodeType) -> Iterator[str]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from common.kernels.decorator import Rows, arguments, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.types import (
+    I8,
+    U8,
+    U64,
+    I32Array,
+    I64Array,
+    ReadOnly,
+    Rows,
+    U8Array,
+    U32Array,
+)
 
 
 @arguments
 class Series(NamedTuple):
-    starts: NDArray[np.int64]
-    values: NDArray[np.uint8]
+    starts: I64Array
+    values: U8Array
     factors: Rows[np.float64]
     offset: int
 
@@ -22,11 +32,14 @@ class Series(NamedTuple):
 class Pair(NamedTuple):
     left: Series
     right: Series
-    rest: NDArray[np.int64]
+    rest: I64Array
 
 
-@kernel(["int64(uint8[::1])", "int64(int64[::1])", "int64(Array(uint32, 1, 'C', readonly=True))"])
-def total(values: Any) -> Any:
+Values = TypeVar("Values", U8Array, I64Array, ReadOnly[U32Array])
+
+
+@kernel
+def total(values: Values) -> int:
     """Add up."""
     result = 0
     for value in values:
@@ -34,18 +47,20 @@ def total(values: Any) -> Any:
     return result
 
 
-@kernel("(int64, uint64, uint8, int8, boolean, float64)")
-def scalars(signed: Any, unsigned: Any, small: Any, tiny: Any, flag: Any, real: Any) -> Any:
+@kernel
+def scalars(
+    signed: int, unsigned: U64, small: U8, tiny: I8, flag: bool, real: float
+) -> tuple[int, U64, U8, I8, bool, float]:
     return signed, unsigned, small, tiny, flag, real
 
 
-@kernel("void(int64[::1], int64)")
-def fill(values: Any, value: Any) -> None:
+@kernel
+def fill(values: I64Array, value: int) -> None:
     values[:] = value
 
 
-@kernel("(int64,)")
-def ramps(count: Any) -> Any:
+@kernel
+def ramps(count: int) -> tuple[I32Array, Rows[np.float64], Rows[np.float64]]:
     flat = np.empty(count, np.int32)
     rows = np.zeros((count, 2))
     for i in range(count):
@@ -54,60 +69,60 @@ def ramps(count: Any) -> Any:
     return flat, rows[: count // 2], rows
 
 
-@kernel("float64(float64[:, ::1])")
-def corner(rows: Any) -> Any:
+@kernel
+def corner(rows: Rows[np.float64]) -> float:
     return rows[len(rows) - 1, rows.shape[1] - 1]
 
 
-@kernel("void(int64[::1])")
-def arrange(values: Any) -> None:
+@kernel
+def arrange(values: I64Array) -> None:
     values.sort()
 
 
-@kernel("int64[::1](int64[::1])")
-def same(values: Any) -> Any:
+@kernel
+def same(values: I64Array) -> I64Array:
     return values
 
 
-@kernel("int64(int64)")
-def spin(count: Any) -> Any:
+@kernel
+def spin(count: int) -> int:
     state = 1
     for _ in range(count):
         state = (state * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
     return state
 
 
-@kernel("float64(float64, Series, int64)")
-def weigh(before: Any, series: Any, row: Any) -> Any:
+@kernel
+def weigh(before: float, series: Series, row: int) -> float:
     result = before + series.offset
     for i in range(series.starts[row], series.starts[row + 1]):
         result += series.values[i] * series.factors[row, 1]
     return result
 
 
-@kernel("(Series, int64)")
-def scaled(series: Any, factor: Any) -> Any:
+@kernel
+def scaled(series: Series, factor: int) -> tuple[I64Array, int]:
     result = np.empty(len(series.values), np.int64)
     for i in range(len(result)):
         result[i] = series.values[i] * factor
     return result, series.offset
 
 
-@kernel("int64(Pair, int64)")
-def weigh_pair(pair: Any, row: Any) -> Any:
+@kernel
+def weigh_pair(pair: Pair, row: int) -> int:
     return pair.left.values[row] * pair.right.offset + len(pair.rest)
 
 
-@kernel("(Series,)")
-def values_of(series: Any) -> Any:
+@kernel
+def values_of(series: Series) -> U8Array:
     return series.values
 
 
-@kernel("int64(int64[::1], int64)")
-def element(values: Any, place: Any) -> Any:
+@kernel
+def element(values: I64Array, place: int) -> int:
     return values[place]
 
 
-@kernel("int64(int64[::1], int64)", inline=True, allocates=False)
-def doubled(values: Any, place: Any) -> Any:
+@kernel(inline=True, allocates=False)
+def doubled(values: I64Array, place: int) -> int:
     return element(values, place) * 2

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from common.kernels.decorator import Rows, arguments, group_type, kernel
+from common.kernels.decorator import arguments, kernel
+from common.kernels.signatures import group_type, signatures_of
+from common.kernels.types import U8, U64, I64Array, ReadOnly, Rows, U8Array, U32Array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +28,7 @@ class Table(NamedTuple):
     width: int
     scale: float
     is_sparse: bool
-    mask: np.uint64
+    mask: U64
 
 
 @arguments
@@ -37,23 +39,19 @@ class Book(NamedTuple):
     table: Table
 
 
-class Undeclared(NamedTuple):
-    names: NDArray[np.uint8]
-
-
-@kernel("float64(Table, int64)", allocates=False)
-def cell_of(table: Table, row: Any) -> Any:
+@kernel(allocates=False)
+def cell_of(table: Table, row: int) -> float:
     return table.cells[row, table.width - 1] * table.scale
 
 
-@kernel("float64(Book)", allocates=False)
-def first_cell(book: Book) -> Any:
+@kernel(allocates=False)
+def first_cell(book: Book) -> float:
     return cell_of(book.table, 0) + book.pages
 
 
 def table() -> Table:
     cells = np.arange(6.0).reshape(2, 3)
-    return Table(cells, np.zeros(1, np.uint8), np.zeros(1, bool), 3, 0.5, True, np.uint64(1))
+    return Table(cells, np.zeros(1, np.uint8), np.zeros(1, bool), 3, 0.5, True, 1)
 
 
 def test_members_have_the_types_of_their_annotations() -> None:
@@ -87,10 +85,41 @@ def test_kernels_take_groups_that_signatures_name() -> None:
     assert first_cell(Book(7, table())) == 8.0
 
 
-def test_only_declared_groups_can_be_named() -> None:
-    """Others would not change the digest."""
-    with pytest.raises(NameError, match="Undeclared"):
+Codes = TypeVar("Codes", U8Array, U32Array)
+Code = TypeVar("Code", U8, int)
 
-        @kernel("int64(Undeclared)")
-        def count(undeclared: Undeclared) -> Any:
-            return len(undeclared.names)
+
+def test_signatures_are_annotations() -> None:
+    def pick(codes: ReadOnly[U32Array], mask: U64, rows: Rows[np.uint8]) -> tuple[I64Array, bool]:
+        raise NotImplementedError
+
+    (signature,) = signatures_of(pick)
+    types: Any = numba.types
+    assert signature.args == (
+        types.Array(types.uint32, 1, "C", readonly=True),
+        types.uint64,
+        types.uint8[:, ::1],
+    )
+    assert signature.return_type == types.Tuple([types.int64[::1], types.boolean])
+
+
+def test_type_variables_of_a_kernel_go_through_their_constraints_together() -> None:
+    def find(codes: Codes, wanted: Code) -> Codes:
+        raise NotImplementedError
+
+    types = numba.types
+    assert signatures_of(find) == [
+        types.uint8[::1](types.uint8[::1], types.uint8),
+        types.uint32[::1](types.uint32[::1], types.int64),
+    ]
+
+
+def test_every_argument_and_the_result_need_a_type() -> None:
+    def unsaid(codes, wanted: int) -> None: ...  # type: ignore[no-untyped-def]
+
+    def endless(wanted: int): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(TypeError, match="unsaid does not say the type of codes"):
+        signatures_of(unsaid)
+    with pytest.raises(TypeError, match="endless does not say the type of return"):
+        signatures_of(endless)

@@ -325,19 +325,19 @@ from common.kernels.decorator import kernel
 FACTOR = {factor}
 
 
-@kernel("int64(int64)", allocates=False)
-def leaf(number):
+@kernel(allocates=False)
+def leaf(number: int) -> int:
     {comment}
     return number * FACTOR
 
 
-@kernel("int64(int64)", allocates=False)
-def caller(number):
+@kernel(allocates=False)
+def caller(number: int) -> int:
     return leaf(number) + 1
 
 
-@kernel("int64(int64)", allocates=False)
-def other(number):
+@kernel(allocates=False)
+def other(number: int) -> int:
     return number
 """
 
@@ -398,7 +398,7 @@ def test_changed_and_added_kernels_make_an_extension_stale(
 ) -> None:
     folder = tmp_path / "shard"
     folder.mkdir()
-    (folder / "kernels.py").write_text("@kernel('void(Group)')\n")
+    (folder / "kernels.py").write_text("\n@kernel\n")
     (folder / "other.py").write_text("def arguments(): ...\n")
     monkeypatch.setattr(sources, "ROOT", tmp_path)
     table = {"shard/kernels.py": sources.digest(folder / "kernels.py")}
@@ -407,10 +407,10 @@ def test_changed_and_added_kernels_make_an_extension_stale(
     assert sources.is_current(extension)
     (folder / "other.py").write_text("def parameters(): ...\n")
     assert sources.is_current(extension)
-    (folder / "groups.py").write_text("@arguments\nclass Group: a: int\n")
+    (folder / "groups.py").write_text("\n@arguments\nclass Group: a: int\n")
     assert not sources.is_current(extension)
     (folder / "groups.py").unlink()
-    (folder / "kernels.py").write_text("@kernel('void(Other)')\n")
+    (folder / "kernels.py").write_text("\n@kernel\n\n")
     assert not sources.is_current(extension)
     (folder / "kernels.py").unlink()
     assert not sources.is_current(extension)
