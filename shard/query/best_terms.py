@@ -403,7 +403,7 @@ def _best_by_blocks(
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_term(
         lists.fields.lists,
         not lists.fields.are_all_searched,
-        _Bounded(term, ALL_LANGUAGES, weight, kept.of_blocks[start:end], drift),
+        _Bounded(term, uint64(ALL_LANGUAGES), weight, kept.of_blocks[start:end], drift),
         lists.k1,
         allowed,
         lists.bits,

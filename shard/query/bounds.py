@@ -172,7 +172,7 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
         kept.gains.lists,
         not kept.gains.are_all_searched,
         term,
-        ALL_LANGUAGES,
+        uint64(ALL_LANGUAGES),
         bounds,
     )
     kept.of_blocks[start:end] = bounds

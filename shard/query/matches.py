@@ -163,7 +163,7 @@ def leave_out_each(
         By facet what passes all other groups.
     """
     failures = np.zeros(len(docs), np.uint64)
-    bits = {facet: 1 << i for i, facet in enumerate(groups)}
+    bits = {facet: uint64(1 << i) for i, facet in enumerate(groups)}
     for facet, words in groups.items():
         _note_failures(words, docs, bits[facet], failures)
     without: dict[str, Matches] = {}

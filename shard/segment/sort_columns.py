@@ -400,8 +400,8 @@ class SortColumn:
         Cost: 1-2 ns a document.
         """
         keys = np.empty(len(docs), np.uint64)
-        flip = _MISSING if is_descending else 0
-        missing_key = 0 if is_missing_first else _MISSING
+        flip = _MISSING if is_descending else uint64(0)
+        missing_key = uint64(0) if is_missing_first else _MISSING
         if self._numbers is not None:
             _number_keys(self._numbers, self._missing, docs, flip, missing_key, keys)
         elif self._by_doc is not None:

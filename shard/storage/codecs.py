@@ -141,7 +141,7 @@ def encode_items(
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes + ITEM_HEADER_BYTES, out=offsets[1:])
     arena = np.empty(int(offsets[-1]), np.uint8)
-    _encode_items(source, starts, sizes, codecs, places, first_record, arena, offsets)
+    _encode_items(source, starts, sizes, codecs, places, uint64(first_record), arena, offsets)
     return EncodedItems(arena, offsets, first_record)
 
 

@@ -66,7 +66,7 @@ def service(environment: Path, hostile_folder: Path, tmp_path: Path) -> Iterator
     """The address of a service of the wheel; it must end with status 0."""
     before = files_of(environment / "lib")
     port = free_port()
-    command = [environment / "bin/facetd", "serve", "--port", str(port)]
+    command = [str(environment / "bin/facetd"), "serve", "--port", str(port)]
     given = {
         **{name: value for name, value in os.environ.items() if not name.startswith("FACETD_")},
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -121,7 +121,7 @@ def test_a_machine_that_it_has_no_code_for_hears_why(environment: Path, tmp_path
     content = changed.read_bytes()
     changed.write_bytes(content + b"\n# changed\n")
     try:
-        command = [environment / "bin/facetd", "serve", "--port", str(free_port())]
+        command = [str(environment / "bin/facetd"), "serve", "--port", str(free_port())]
         ended = subprocess.run(
             [*command, "--data-dir", str(tmp_path / "data")],
             capture_output=True,

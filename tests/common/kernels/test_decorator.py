@@ -12,7 +12,7 @@ import pytest
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.signatures import group_type, signatures_of
-from common.kernels.types import U8, U64, I64Array, ReadOnly, Rows, U8Array, U32Array
+from common.kernels.types import U8, U64, I64Array, ReadOnly, Rows, U8Array, U32Array, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def first_cell(book: Book) -> float:
 
 def table() -> Table:
     cells = np.arange(6.0).reshape(2, 3)
-    return Table(cells, np.zeros(1, np.uint8), np.zeros(1, bool), 3, 0.5, True, 1)
+    return Table(cells, np.zeros(1, np.uint8), np.zeros(1, bool), 3, 0.5, True, uint64(1))
 
 
 def test_members_have_the_types_of_their_annotations() -> None:
