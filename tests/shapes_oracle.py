@@ -10,7 +10,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from tests.oracle import (
     Found,
@@ -168,6 +170,36 @@ def cell_of(point: tuple[float, float], zoom: int) -> str:
     return f"{zoom}/{column}/{row}"
 
 
+# --- moments --------------------------------------------------------------------------------------
+
+
+def period_of(text: str, calendar: str, zone: str | None) -> str | None:
+    """Return the bucket of a moment written as year, month, day, or day and time."""
+    length = len(text.split("T")[0])
+    try:
+        moment = datetime.fromisoformat(text + "-01" * ((10 - length) // 3))
+    except ValueError:
+        return None
+    has_time = "T" in text
+    if zone is not None and has_time:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        moment = moment.astimezone(ZoneInfo(zone))
+    moment = moment.replace(tzinfo=None)
+    needed = {"year": 4, "quarter": 7, "month": 7}.get(calendar, 10)
+    if length < needed or (calendar == "hour" and not has_time):
+        return None
+    forms = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H",
+             "week": "%G-W%V"}  # fmt: skip
+    if calendar == "quarter":
+        return f"{moment.year}-Q{math.ceil(moment.month / 3)}"
+    if calendar in forms:
+        return moment.strftime(forms[calendar])
+    seconds = int(calendar[:-1]) * {"m": 60, "h": 3600, "d": 86400}[calendar[-1]]
+    since = int(moment.replace(tzinfo=UTC).timestamp())
+    start = datetime.fromtimestamp(since - since % seconds, UTC)
+    return start.strftime("%Y-%m-%dT%H:%M:%S")
+
+
 # --- the engine -----------------------------------------------------------------------------------
 
 
@@ -316,6 +348,38 @@ class ShapesOracle(Oracle):
         known = [(one, item) for one, item in keyed if one is not None]
         known.sort(key=lambda pair: pair[0], reverse=is_descending)
         return [item for _, item in known] + [item for one, item in keyed if one is None]
+
+    def missing(self, name: str, parameters: Json) -> int:
+        """Return how many of the items that a facet counts have no value there."""
+        within = self.same_of(name, parameters)
+        matching = self.matches(parameters)
+        if within is None:
+            counted = self.counted_for(name, matching, parameters)
+            return sum(not keys_of(item, name) for item in counted)
+        nested, same = within
+        inner = name.removeprefix(f"{nested}.")
+        if not is_conjunctive(self.facet_settings[name]):
+            same = {key: one for key, one in same.items() if key != inner}
+        facets = self.inner_facets(nested)
+        asked = parameters["filters"][nested]
+        rest = parameters["filters"] | {
+            nested: {key: one for key, one in asked.items() if key != "same"}
+        }
+        passing = [
+            [one for one in elements_of(item, nested) if element_passes(one, same, facets)]
+            for item in self.narrowed(matching, parameters | {"filters": rest})
+        ]
+        return sum(bool(ones) and not any(keys_of(one, inner) for one in ones) for ones in passing)
+
+    def calendar(
+        self, items: list[Item], field: str, calendar: str, zone: str | None
+    ) -> dict[str, int]:
+        """Return how many items have a moment in each bucket of a calendar."""
+        counts: Counter[str] = Counter()
+        for item in items:
+            texts = [one for one in values_of(item, field) if isinstance(one, str)]
+            counts.update({key for one in texts if (key := period_of(one, calendar, zone))})
+        return dict(counts)
 
     def rings(
         self, items: list[Item], field: str, origin: tuple[float, float], rings: list[float]

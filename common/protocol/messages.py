@@ -204,6 +204,8 @@ class FacetRequest(Message, frozen=True, array_like=True):
     """Count only values of elements that pass; then the clauses that are left out are those marked
     with `elements_of` its field.
     """
+    wants_missing: bool = False
+    """Whether to count the documents without a value as well."""
 
 
 def elements_of(field: str) -> str:
@@ -220,7 +222,7 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """Histogram: bucket number floor(value / interval); an integer if it is whole and below 2^53,
     which then counts integers exactly."""
     calendar: str | None = None
-    """year, month or day of ISO dates."""
+    """Of ISO dates and times: year, quarter, month, week, day, hour, or a span such as 6h."""
     leaves_out_own: bool = True
     origin: tuple[float, float] | None = None
     """Latitude and longitude that `rings` are around."""
@@ -230,6 +232,10 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """
     zoom: int | None = None
     """Cells of a grid of 2^zoom columns and as many rows over the earth."""
+    time_zone: str | None = None
+    """Where times of a calendar are looked at from; None: where they were written."""
+    wants_missing: bool = False
+    """Whether to count the documents without the field as well."""
 
 
 class SortKey(Message, frozen=True, array_like=True):
@@ -344,6 +350,8 @@ class FacetCounts(Message, frozen=True, array_like=True):
     """Length of the shard's dictionary as of this snapshot."""
     alive: bytes | None
     """Bit i (little-endian bit order) is set when value i belongs to a live document."""
+    num_missing: int = 0
+    """Documents without a value, if they were asked for."""
 
 
 class RangeCounts(Message, frozen=True, array_like=True):
@@ -352,6 +360,8 @@ class RangeCounts(Message, frozen=True, array_like=True):
     field: str
     keys: tuple[int | float | str, ...]
     counts: tuple[int, ...]
+    num_missing: int = 0
+    """Documents without the field, if they were asked for."""
 
 
 class SearchResponse(Message, frozen=True, array_like=True):

@@ -174,6 +174,9 @@ _FACET: Final = _object(
         sum={"type": "number"},
         count=_COUNT,
     ),
+    missing=_COUNT,
+    cardinality=_COUNT,
+    percentiles={"type": "object", "additionalProperties": {"type": ["number", "null"]}},
 )
 _TIMINGS: Final = _object(
     "total search facets sort sorting",

@@ -232,6 +232,12 @@ def aggregation(facet: FacetResult) -> dict[str, Any]:
             "sum": stats.sum,
             "count": stats.count,
         }
+    if facet.missing is not None:
+        document["missing"] = facet.missing
+    if facet.cardinality is not None:
+        document["cardinality"] = facet.cardinality
+    if facet.percentiles is not None:
+        document["percentiles"] = facet.percentiles
     return document
 
 

@@ -9,9 +9,11 @@ facet_ranges   {"price": [{"to": 10}, {"from": 10}]} | {"price": {"interval": 10
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from common.configuration import FacetConfiguration, parse_facet_sort
 from common.limits import Limits
@@ -26,6 +28,7 @@ from coordinator.parameters.kinds import (
     optional_integer,
 )
 from coordinator.parameters.places import read_metres, read_point
+from coordinator.parameters.typed import FacetSummary
 
 FACET_OPTIONS: Final = (
     "size",
@@ -36,8 +39,13 @@ FACET_OPTIONS: Final = (
     "query",
     "offset",
     "stats",
+    "missing",
+    "cardinality",
+    "percentiles",
 )
-_CALENDARS: Final = frozenset(("year", "month", "day"))
+CALENDARS: Final = ("year", "quarter", "month", "week", "day", "hour")
+SPAN: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]", re.ASCII)
+"""A span of time that is as long everywhere: "90m", "6h", "7d"."""
 
 
 class FacetOptions(NamedTuple):
@@ -47,6 +55,7 @@ class FacetOptions(NamedTuple):
     """The index's settings with the request's own."""
     key_query: str | None
     offset: int
+    summary: FacetSummary
 
 
 def read_facet_options(
@@ -68,8 +77,29 @@ def read_facet_options(
             _overridden(base, options, limits, path),
             _key_query(options.get("query"), limits, path),
             optional_integer(options, "offset", "facet_offset_max", limits, 0, path),
+            FacetSummary(
+                optional_bool(options, "missing", False, path),
+                optional_bool(options, "cardinality", False, path),
+                _percentiles(options.get("percentiles"), limits, path),
+            ),
         )
     return found
+
+
+def _percentiles(value: Any, limits: Limits, path: str) -> tuple[float, ...]:
+    """Read the percentiles of a facet's numbers."""
+    if value is None:
+        return ()
+    if (
+        not isinstance(value, list)
+        or len(value) > limits.percentiles_max
+        or not all(type(one) in (int, float) and 0 <= one <= 100 for one in value)
+    ):
+        shown = limits.shown("percentiles_max")
+        raise Mistake(
+            f"must list up to {shown} percentiles, such as [50, 95]", path=f"{path}.percentiles"
+        )
+    return tuple(value)
 
 
 def _key_query(value: Any, limits: Limits, path: str) -> str | None:
@@ -154,21 +184,52 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
                 _range_bounds(one, limits, f"{path}[{i}]") for i, one in enumerate(value)
             )
         }
+    if isinstance(value, dict) and len(value) > 1 and "missing" in value:
+        wants_missing = optional_bool(value, "missing", False, path)
+        rest = {name: one for name, one in value.items() if name != "missing"}
+        if set(rest) == {"ranges"}:
+            rest = rest["ranges"]
+        return {**_range_options(rest, limits, path), "wants_missing": wants_missing}
     if isinstance(value, dict) and set(value) == {"interval"}:
         interval = value["interval"]
         if type(interval) in (int, float) and 0 < interval < 1e300:
             is_whole = interval < 2**53 and interval == int(interval)
             return {"interval": int(interval) if is_whole else float(interval)}
         raise Mistake("must be a number above 0", path=f"{path}.interval")
-    if isinstance(value, dict) and set(value) == {"calendar"}:
-        if isinstance(value["calendar"], str) and value["calendar"] in _CALENDARS:
-            return {"calendar": value["calendar"]}
-        raise Mistake('must be "year", "month" or "day"', path=f"{path}.calendar")
+    if isinstance(value, dict) and set(value) | {"time_zone"} == {"calendar", "time_zone"}:
+        return _calendar_options(value, path)
     raise Mistake(
         'must be a list such as [{"to": 10}, {"from": 10, "to": 50}], {"interval": 10} or '
-        '{"calendar": "month"}',
+        '{"calendar": "month"}; an object may also have "missing": true',
         path=path,
     )
+
+
+def _calendar_options(value: dict[str, Any], path: str) -> dict[str, Any]:
+    """Read a calendar, and where its clock stands."""
+    calendar, time_zone = value["calendar"], value.get("time_zone")
+    if not isinstance(calendar, str) or not (calendar in CALENDARS or SPAN.fullmatch(calendar)):
+        raise Mistake(
+            'must be "year", "quarter", "month", "week", "day", "hour" or a span such as "90m", '
+            '"6h" or "7d"',
+            path=f"{path}.calendar",
+        )
+    if time_zone is None:
+        return {"calendar": calendar}
+    if not isinstance(time_zone, str) or not _is_time_zone(time_zone):
+        raise Mistake(
+            'must be the name of a time zone, such as "Europe/Vienna" or "UTC"',
+            path=f"{path}.time_zone",
+        )
+    return {"calendar": calendar, "time_zone": time_zone}
+
+
+def _is_time_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return False
+    return True
 
 
 def _range_bounds(value: Any, limits: Limits, path: str) -> tuple[Any, Any]:

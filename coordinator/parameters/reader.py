@@ -721,7 +721,7 @@ class ParameterReader:
                 wishes.append(
                     facet_wish(facet)
                     if options is None
-                    else facet_wish(facet, options.key_query, options.offset)
+                    else facet_wish(facet, options.key_query, options.offset, options.summary)
                 )
         return tuple(wishes)
 

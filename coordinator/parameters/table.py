@@ -12,6 +12,7 @@ from typing import Any, Final
 from common.boosts import SCALE_MAX, WEIGHT_MAX
 from common.limits import DEFAULT_LIMITS
 from common.rules import NAME_CHARS_MAX
+from coordinator.parameters.facet_options import CALENDARS, SPAN
 from coordinator.parameters.filter_objects import COUNT_MAX
 from coordinator.parameters.kinds import DIGITS
 from coordinator.parameters.places import METRES_MAX
@@ -146,6 +147,13 @@ _FILTERS: Final = _by_field(
 )
 
 
+_FLAG: Final[Schema] = {"type": ["boolean", "null"]}
+_RANGES: Final[Schema] = {
+    "type": "array",
+    "items": {**_options(**{"from": _BOUND, "to": _BOUND}), "minProperties": 1},
+    "minItems": 1,
+    "maxItems": _MAX.range_bounds_max,
+}
 _SORT_KEY: Final[Schema] = {
     **_options(
         field=_FIELD,
@@ -432,9 +440,17 @@ SEARCH_PARAMETERS: Final = (
                 query=_QUERY,
                 offset=_integer(0, _MAX.facet_offset_max),
                 stats={"type": "boolean"},
+                missing={"type": "boolean"},
+                cardinality={"type": "boolean"},
+                percentiles={
+                    "type": "array",
+                    "items": {"type": "number", "minimum": 0, "maximum": 100},
+                    "maxItems": _MAX.percentiles_max,
+                },
             )
         ),
-        "Options of facets for this request, by facet.",
+        "Options of facets for this request, by facet; missing, cardinality and percentiles "
+        '([50, 95]) say more of its values: {"price": {"size": 0, "percentiles": [50]}}.',
         is_json=True,
         stage=1,
     ),
@@ -444,14 +460,12 @@ SEARCH_PARAMETERS: Final = (
         _by_field(
             {
                 "anyOf": [
+                    _RANGES,
                     {
-                        "type": "array",
-                        "items": {
-                            **_options(**{"from": _BOUND, "to": _BOUND}),
-                            "minProperties": 1,
-                        },
-                        "minItems": 1,
-                        "maxItems": _MAX.range_bounds_max,
+                        "type": "object",
+                        "properties": {"ranges": _RANGES, "missing": {"type": "boolean"}},
+                        "required": ["ranges", "missing"],
+                        "additionalProperties": False,
                     },
                     {
                         "type": "object",
@@ -460,14 +474,24 @@ SEARCH_PARAMETERS: Final = (
                                 "type": "number",
                                 "exclusiveMinimum": 0,
                                 "exclusiveMaximum": 1e300,
-                            }
+                            },
+                            "missing": _FLAG,
                         },
                         "required": ["interval"],
                         "additionalProperties": False,
                     },
                     {
                         "type": "object",
-                        "properties": {"calendar": {"enum": ["year", "month", "day"]}},
+                        "properties": {
+                            "calendar": {
+                                "anyOf": [
+                                    {"enum": list(CALENDARS)},
+                                    {"type": "string", "pattern": f"^{SPAN.pattern}$"},
+                                ]
+                            },
+                            "time_zone": {"anyOf": [_TEXT, {"type": "null"}]},
+                            "missing": _FLAG,
+                        },
                         "required": ["calendar"],
                         "additionalProperties": False,
                     },
@@ -498,7 +522,8 @@ SEARCH_PARAMETERS: Final = (
             _MAX.facet_ranges_max,
         ),
         'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
-        '{"price": {"interval": 10}}, {"date": {"calendar": "month"}}; of points: '
+        '{"price": {"interval": 10}}, {"date": {"calendar": "week"}} (also "6h"; "time_zone": '
+        '"Europe/Vienna"); {"price": {"ranges": […], "missing": true}}; of points: '
         '{"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}}, '
         '{"_geo": {"grid": 6}} (cells: 2^6 columns and rows over the earth). As with the values '
         "of a facet, the counts leave out what `filters` says of their own field, so that other "

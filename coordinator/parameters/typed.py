@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
@@ -48,6 +49,25 @@ class BucketOrder(Struct, frozen=True):
         return bool(self.keys) and self.keys[0][0] == "selected"
 
 
+class FacetSummary(Struct, frozen=True):
+    """What else an answer shall say of a facet's values."""
+
+    missing: bool = False
+    """How many of the items that the facet counts have no value."""
+    cardinality: bool = False
+    """How many values the hits have."""
+    percentiles: tuple[float, ...] = ()
+    """Of the numeric values within the hits."""
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether the counts within the hits are needed."""
+        return self.cardinality or bool(self.percentiles)
+
+
+NO_SUMMARY: Final = FacetSummary()
+
+
 class FacetWish(Struct, frozen=True):
     """One facet that an answer shall show; made by `facet_wish`."""
 
@@ -59,14 +79,18 @@ class FacetWish(Struct, frozen=True):
     """Only buckets whose key has a word that begins like this (typos forgiven)."""
     offset: int = 0
     """Buckets to leave out before `configuration.size` are listed."""
+    summary: FacetSummary = NO_SUMMARY
 
 
 def facet_wish(
-    configuration: FacetConfiguration, key_query: str | None = None, offset: int = 0
+    configuration: FacetConfiguration,
+    key_query: str | None = None,
+    offset: int = 0,
+    summary: FacetSummary = NO_SUMMARY,
 ) -> FacetWish:
     """Return the wish for a facet."""
     order = BucketOrder(configuration.sort, configuration.hide_zero)
-    return FacetWish(configuration, order, key_query, offset)
+    return FacetWish(configuration, order, key_query, offset, summary)
 
 
 def without_zeros(wish: FacetWish) -> FacetWish:
@@ -76,6 +100,7 @@ def without_zeros(wish: FacetWish) -> FacetWish:
         BucketOrder(wish.order.keys, hides_zero=True, hides_chosen_zero=True),
         wish.key_query,
         wish.offset,
+        wish.summary,
     )
 
 

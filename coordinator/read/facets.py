@@ -8,12 +8,13 @@ which are kept for as long as the horizon stays, as the shards keep theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from math import fsum
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from math import ceil, fsum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
@@ -169,14 +170,20 @@ def plan_facets(
         totals = None
         if is_total and not parameters.allows_partial:
             totals = memory.totals(name, horizon, num_alive_wanted)
-        if totals is not None:
+        wants_missing = wish.summary.missing
+        if totals is not None and not wants_missing:
             known[name] = totals
             continue
         within = parameters.within.get(name)
-        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within))
-        if settings.show_facet_stats and (leaves_out_own or within is not None):
+        requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within, wants_missing))
+        if _is_summed_up(wish) and (leaves_out_own or within is not None):
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
+
+
+def _is_summed_up(wish: FacetWish) -> bool:
+    """Return whether something is said of the counts within the hits."""
+    return wish.configuration.show_facet_stats or wish.summary.is_of_values
 
 
 def _num_alive_wanted(wish: FacetWish) -> int:
@@ -213,14 +220,18 @@ def facet_results(
     reader = CountsReader(answers)
     requests = iter((*plan.requests, None))
     request = next(requests)
+    at = 0
     results = []
     for wish in parameters.facets:
         settings = wish.configuration
         name = settings.field
         values = memory.values(name)
         totals = plan.known.get(name)
-        stats = None
+        summed_up = FacetResult(name, settings.title, settings.position, [], None)
+        missing = None
         if totals is None:
+            if wish.summary.missing:
+                missing = sum([answer.facets[at].num_missing for _, answer in answers])
             assert request is not None, "a facet that is neither known nor asked for"
             with reader.next(values) as counts:
                 if plan.is_total and is_complete:
@@ -228,19 +239,61 @@ def facet_results(
                     memory.remember(name, totals)
                 else:
                     buckets = _page(wish, parameters, values, counts, analyzer)
-                    if settings.show_facet_stats:
-                        stats = facet_stats(values, counts)
+                    summed_up = _summed_up(wish, values, counts)
             request = next(requests)
+            at += 1
             if request is not None and request.field == name:
                 with reader.next(values) as within_hits:
-                    stats = facet_stats(values, within_hits)
+                    summed_up = _summed_up(wish, values, within_hits)
                 request = next(requests)
+                at += 1
         if totals is not None:
             buckets = _page_of_totals(wish, parameters, values, totals, analyzer)
-            if settings.show_facet_stats:
-                stats = facet_stats(values, totals.counts)
-        results.append(FacetResult(name, settings.title, settings.position, buckets, stats))
+            summed_up = _summed_up(wish, values, totals.counts)
+        results.append(structs.replace(summed_up, buckets=buckets, missing=missing))
     return results
+
+
+def _summed_up(wish: FacetWish, values: FacetValues, counts: MergedCounts) -> FacetResult:
+    """Return a facet's result without buckets: what is said of its counts within the hits."""
+    settings, summary = wish.configuration, wish.summary
+    return FacetResult(
+        settings.field,
+        settings.title,
+        settings.position,
+        [],
+        facet_stats(values, counts) if settings.show_facet_stats else None,
+        cardinality=int(np.count_nonzero(counts.counts)) if summary.cardinality else None,
+        percentiles=percentiles(values, counts, summary.percentiles)
+        if summary.percentiles
+        else None,
+    )
+
+
+def percentiles(
+    values: FacetValues, merged: MergedCounts, wanted: Sequence[float]
+) -> dict[str, float | None]:
+    """Return percentiles of a facet's numeric values, from its exact counts.
+
+    The p-th is the least value such that at least p in a hundred are not above it; of each document
+    every value counts once.
+
+    Returns:
+        By percentile as written; None where no document has a numeric value.
+    """
+    counts = merged.counts
+    numbers = values.numeric_values()[: len(counts)]
+    present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
+    order = present[np.argsort(numbers[present], kind="stable")]
+    sums = np.cumsum(counts[order])
+    found: dict[str, float | None] = {}
+    for percentile in wanted:
+        name = f"{percentile:.15g}"
+        found[name] = None
+        if len(order):
+            rank = max(1, ceil(Fraction(str(percentile)) * int(sums[-1]) / 100))
+            found[name] = float(numbers[order[int(np.searchsorted(sums, rank))]])
+    return found
 
 
 def _page(

@@ -23,10 +23,15 @@ def merge_ranges(
     results = []
     for i, request in enumerate(requests):
         counts: Counter[Any] = Counter()
+        missing = 0
         for _, answer in answers:
             part = answer.ranges[i]
             counts.update(dict(zip(part.keys, part.counts, strict=True)))
-        results.append(RangeResult(request.field, _buckets(request, counts)))
+            missing += part.num_missing
+        buckets = _buckets(request, counts)
+        if request.wants_missing:
+            buckets.append(({"key": "missing", "missing": True}, missing))
+        results.append(RangeResult(request.field, buckets))
     return results
 
 

@@ -32,6 +32,12 @@ class FacetResult(Struct, frozen=True):
     position: int
     buckets: list[Bucket]
     stats: FacetStats | None
+    missing: int | None = None
+    """Items that the facet counts and that have no value; None: not asked for."""
+    cardinality: int | None = None
+    """Values of the hits; None: not asked for."""
+    percentiles: dict[str, float | None] | None = None
+    """Of the hits' numeric values, None where there is none; None: not asked for."""
 
 
 class RangeResult(Struct, frozen=True):

@@ -20,7 +20,7 @@ from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, u
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
 from shard.query.filters import element_view, resolve
-from shard.segment.doc_sets import count_docs, list_all_docs
+from shard.segment.doc_sets import bitset_of, count_docs, list_all_docs
 from shard.segment.facet_columns import facet_column
 from shard.segment.number_columns import number_column
 from shard.segment.sort_columns import SortColumn
@@ -106,6 +106,37 @@ def count_within(
             last = np.zeros(len(counts), np.uint32)
             _count_owners(passing, elements.docs, words, column.codes, column.starts, last, counts)
     counts[0] = 0
+
+
+def count_without(
+    snapshot: Snapshot, field: str, condition: Same, matches: Sequence[Matches]
+) -> int:
+    """Return how many documents have elements that pass, none of them with a value of a facet.
+
+    Args:
+        snapshot: what was searched.
+        field: the facet.
+        condition: the nested field, and what its elements must pass.
+        matches: the documents that count, by segment of the snapshot.
+    """
+    number = snapshot.registry.number(field)
+    without = 0
+    for part in matches:
+        elements = element_view(snapshot, part.view.segment, condition.field)
+        if not part.count or elements is None:
+            continue
+        passing = _passing(snapshot, elements, condition.condition)
+        column = None if number is None else facet_column(elements.view.segment, number)
+        if column is None:
+            valued = passing[:0]
+        elif column.is_single:
+            valued = passing[column.codes[passing] != 0]
+        else:
+            valued = passing[column.starts[passing + np.uint32(1)] > column.starts[passing]]
+        owners = bitset_of(elements.docs[passing], part.view.segment.num_docs)
+        owners &= ~bitset_of(elements.docs[valued], part.view.segment.num_docs)
+        without += int(count_docs(owners & part.words))
+    return without
 
 
 def _passing(snapshot: Snapshot, elements: ElementView, condition: Filter) -> NDArray[np.uint32]:

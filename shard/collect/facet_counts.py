@@ -24,10 +24,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import structs
 
 from common.protocol.messages import FacetCounts, FacetRequest, elements_of
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
-from shard.collect.elements import count_within
+from shard.collect.elements import count_within, count_without
 from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 
 if TYPE_CHECKING:
@@ -113,7 +114,11 @@ def count_facets(
             else:
                 matches = matches_for(request.field, request.leaves_out_own)
                 at, num_present = counter.count(matches, scratch, at)
-            answers.append(counter.answer(request, num_present))
+            answer = counter.answer(request, num_present)
+            if request.wants_missing:
+                missing = counter.count_missing(snapshot, request, matches)
+                answer = structs.replace(answer, num_missing=missing)
+            answers.append(answer)
     except BaseException:
         scratch.counts = np.zeros(0, np.uint32)  # they may not be zeros
         raise
@@ -231,6 +236,23 @@ class FacetCounter:
         for part, column in parts:
             _add_counts(part, column, counts)
         return pack_counts(counts, self.num_values, scratch.packed, at)
+
+    def count_missing(
+        self, snapshot: Snapshot, request: FacetRequest, matches: Sequence[Matches]
+    ) -> int:
+        """Return how many matches have no value; of elements, how many have none in those."""
+        if request.within is not None:
+            return count_without(snapshot, request.field, request.within, matches)
+        missing = 0
+        for part, column in zip(matches, self._columns, strict=True):
+            if column is None or not part.count:
+                missing += part.count
+            elif column.is_single:
+                missing += part.count - int(np.count_nonzero(column.codes[part.docs]))
+            else:
+                lengths = column.starts[part.docs + np.uint32(1)] - column.starts[part.docs]
+                missing += part.count - int(np.count_nonzero(lengths))
+        return missing
 
     def answer(self, request: FacetRequest, num_present: int) -> FacetCounts:
         """Return what is said of the facet beside its counts."""

@@ -8,7 +8,7 @@
                                     where numbers beyond 2^53 meet a whole interval
     rings      distances            from a point, of every point that a document has
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
-    calendar   year, month, day     the beginning of ISO dates: each distinct text is looked at
+    calendar   year, week, hour …   the beginning of ISO dates: each distinct text is looked at
                                     once, then codes are counted by bucket
 
 A document counts once per bucket, however many of its values are in it.
@@ -16,7 +16,6 @@ A document counts once per bucket, however many of its values are in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -24,8 +23,9 @@ import numpy as np
 
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeCounts, RangeRequest
-from common.query import Range
+from common.query import Exists, Range
 from shard.caches.lru_cache import COLUMN_MEMO
+from shard.collect.calendars import bucket_of
 from shard.query.filters import resolve
 from shard.segment.doc_sets import count_docs
 from shard.segment.geo_columns import geo_column
@@ -46,12 +46,6 @@ _COUNTED_PER_POINT: Final = 8
 _EXACT_END: Final = 2.0**53
 _INTEGER_END: Final = 2.0**63
 """Bucket numbers from twice this on (or below minus this) travel as floats."""
-_CALENDAR: Final = {
-    "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
-    "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
-    "day": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?!\d)", re.ASCII),
-}
-"""What a text must begin with to have a bucket; the match is the bucket's key."""
 
 
 def count_ranges(
@@ -84,13 +78,24 @@ def count_ranges(
             elif request.interval is not None:
                 found = _count_intervals(part, field, request)
             elif request.calendar is not None:
-                found = _count_dates(snapshot, part, field, request.calendar)
+                found = _count_dates(snapshot, part, field, request)
             else:
                 found = _count_bounds(snapshot, part, request)
             for key, count in found.items():
                 counts[key] = counts.get(key, 0) + count
     keys = sorted(counts)
-    return RangeCounts(request.field, tuple(keys), tuple(counts[key] for key in keys))
+    missing = _count_missing(snapshot, request, matches) if request.wants_missing else 0
+    return RangeCounts(request.field, tuple(keys), tuple(counts[key] for key in keys), missing)
+
+
+def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[Matches]) -> int:
+    """Return how many matches do not have the field."""
+    missing = 0
+    for part in matches:
+        if part.count:
+            has_field = resolve(snapshot, part.view, Exists(request.field))
+            missing += part.count - int(count_docs(part.words & has_field))
+    return missing
 
 
 def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _Counts:
@@ -194,11 +199,11 @@ def _buckets(
     return buckets
 
 
-def _count_dates(snapshot: Snapshot, part: Matches, field: int, calendar: str) -> _Counts:
+def _count_dates(snapshot: Snapshot, part: Matches, field: int, request: RangeRequest) -> _Counts:
     texts = text_column(snapshot, part.view, field)
     if texts is None:
         return {}
-    keys, bucket_of_code = _calendar_buckets(texts, calendar, part.view.segment)
+    keys, bucket_of_code = _calendar_buckets(texts, request, part.view.segment)
     column = texts.column
     if column.is_single:
         buckets = bucket_of_code[column.codes[part.docs]]
@@ -213,23 +218,23 @@ def _count_dates(snapshot: Snapshot, part: Matches, field: int, calendar: str) -
 
 
 def _calendar_buckets(
-    texts: TextColumn, calendar: str, segment: Segment
+    texts: TextColumn, request: RangeRequest, segment: Segment
 ) -> tuple[list[str], NDArray[np.int64]]:
     """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date).
 
     They are remembered as long as the segment that first asked is there.
     """
-    memo_key = ("calendar", texts.identity, calendar)
+    assert request.calendar is not None, "no calendar"
+    memo_key = ("calendar", texts.identity, request.calendar, request.time_zone)
     known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_MEMO.get(memo_key)
     if known is not None:
         return known
-    pattern = _CALENDAR[calendar]
     positions: dict[str, int] = {}
     bucket_of_code = np.zeros(texts.num_values + 1, np.int64)
     for number, key in enumerate(texts.all_keys()):
-        found = pattern.match(key.decode("utf-8", "replace"))
-        if found is not None:
-            bucket = positions.setdefault(found.group(), len(positions) + 1)
+        name = bucket_of(key.decode("utf-8", "replace"), request.calendar, request.time_zone)
+        if name is not None:
+            bucket = positions.setdefault(name, len(positions) + 1)
             bucket_of_code[number + 1] = bucket
     buckets = list(positions), bucket_of_code
     COLUMN_MEMO.put(memo_key, buckets, bucket_of_code.nbytes, segment)

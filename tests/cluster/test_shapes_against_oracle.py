@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.conftest import Index, Services
 from tests.cluster.test_against_oracle import SHARD_COUNTS, Write, apply, send, stable
-from tests.oracle import Found, Item
+from tests.oracle import Found, Item, exists, keys_of
 from tests.shapes_oracle import (
     ShapesOracle,
     distance,
@@ -57,6 +57,12 @@ variants = st.one_of(
 )
 
 
+moments = st.sampled_from(
+    ["2024-02-29", "2023-12-31T23:30:00Z", "2023-12-31T23:30:00-02:00", "2024-01-01T00:10",
+     "2024-12-30", "2024-01", "2023", "2024-02-29T12:00:00.25+05:30", "x", "2021-01-03"]
+)  # fmt: skip
+
+
 @st.composite
 def items(draw: st.DrawFn) -> Item:
     item: Item = {"id": draw(st.integers(0, 15))}
@@ -66,6 +72,8 @@ def items(draw: st.DrawFn) -> Item:
         item["spot"] = {"at": draw(places)}
     if draw(st.integers(0, 3)):
         item["variants"] = draw(variants)
+    if draw(st.booleans()):
+        item["when"] = draw(moments | st.lists(moments, max_size=2))
     item["tag"] = draw(st.lists(st.sampled_from(["a", "b", "c"]), max_size=2))
     return item
 
@@ -193,10 +201,15 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
             [None, ("rings", [0, 500, 2e6]), ("rings", [1e6]), ("grid", 0), ("grid", 3)]
         )
     )
+    if draw(st.booleans()):
+        calendars = ["year", "quarter", "month", "week", "day", "hour", "6h", "45m", "7d"]
+        zones = [None, "UTC", "Pacific/Auckland", "America/New_York"]
+        calendar, zone = draw(st.sampled_from(calendars)), draw(st.sampled_from(zones))
+        parameters["ranges"] = ("calendar", (calendar, zone))
     return parameters
 
 
-def as_request(parameters: dict[str, Any]) -> dict[str, Any]:
+def as_request(parameters: dict[str, Any], facets: Iterable[str]) -> dict[str, Any]:
     """Return what is sent for what the model is asked."""
     request = {
         name: value
@@ -208,7 +221,15 @@ def as_request(parameters: dict[str, Any]) -> dict[str, Any]:
         f"{field}{f'({point[0]},{point[1]})' if point else ''}:{'desc' if is_desc else 'asc'}"
         for field, point, is_desc in parameters.get("order_by", ())
     ]
+    request["facets"] = {
+        name: {"missing": True, "cardinality": True, "percentiles": [0, 50, 99.5]}
+        for name in facets
+    }
     match parameters["ranges"]:
+        case ("calendar", (calendar, zone)):
+            request["facet_ranges"] = {
+                "when": {"calendar": calendar, "time_zone": zone, "missing": True}
+            }
         case ("rings", rings):
             request["facet_ranges"] = {"_geo": {"origin": [10, 0.25], "rings": rings}}
         case ("grid", zoom):
@@ -236,7 +257,7 @@ class Twins:
         assert [send(index, write) for index in self.indexes] == [status] * len(self.indexes)
 
     def search(self, parameters: dict[str, Any]) -> None:
-        request = as_request(parameters)
+        request = as_request(parameters, self.oracle.facet_settings)
         replies = [index.post("search", request) for index in self.indexes]
         assert len({stable(reply.body) for reply in replies}) == 1, [r.body for r in replies]
         answer = replies[0].json
@@ -260,6 +281,11 @@ class Twins:
             for name, facet in answer["data"]["aggregations"].items()
         }
         assert shown == found.facets
+        for name, facet in answer["data"]["aggregations"].items():
+            assert facet["missing"] == self.oracle.missing(name, parameters)
+            keys = {key for item in found.matching for key in keys_of(item, name)}
+            assert facet["cardinality"] == len(keys)
+            assert set(facet["percentiles"]) == {"0", "50", "99.5"}
         same = ((parameters.get("filters") or {}).get("variants") or {}).get("same")
         if same:
             for item, added in zip(page, additions, strict=True):
@@ -277,6 +303,18 @@ class Twins:
         if parameters["ranges"] is None:
             return
         kind, what = parameters["ranges"]
+        if kind == "calendar":
+            hits = self.oracle.narrowed(self.oracle.matches(parameters), parameters)
+            *moments, missing = answer["data"]["ranges"]["when"]
+            assert {one["key"]: one["doc_count"] for one in moments} == self.oracle.calendar(
+                hits, "when", *what
+            )
+            assert missing == {
+                "key": "missing",
+                "missing": True,
+                "doc_count": sum(not exists(item, "when") for item in hits),
+            }
+            return
         counted = self.oracle.narrowed(self.oracle.matches(parameters), parameters, "_geo")
         buckets = answer["data"]["ranges"]["_geo"]
         if kind == "rings":
@@ -312,7 +350,7 @@ def test_service_says_what_the_oracle_says_of_places_and_elements(
                 twins.write(write)
             facets = list(configuration["aggregations"])
             for parameters in data.draw(st.lists(searches(facets), min_size=1, max_size=6)):
-                note(json.dumps(as_request(parameters)))
+                note(json.dumps(as_request(parameters, facets)))
                 twins.search(parameters)
     finally:
         twins.close()

@@ -133,6 +133,9 @@ EDGES = {
     "nested_fields_max": Edge(
         2, lambda n: post("/films/configuration", {"nested": words(n)}), "invalid_configuration"
     ),
+    "percentiles_max": Edge(
+        5, lambda n: search(facets={"tags": {"percentiles": [50] * n}}), "invalid_facets"
+    ),
     "geo_corners_max": Edge(
         5,
         lambda n: search(filters={"_geo": {"polygon": [[i, i * i] for i in range(n)]}}),

@@ -1,0 +1,99 @@
+"""Calendars: which bucket of years, weeks, hours or fixed spans a text that is a moment is in.
+
+    2026-11-22                 year 2026   quarter 2026-Q4   month 2026-11   week 2026-W47
+    2026-11-22T14:05:00+01:00  day 2026-11-22   hour 2026-11-22T14   6h 2026-11-22T12:00:00
+
+Years, months and days are the beginning of the text, as it stands. With a time zone, a text that
+has a time is moved there first; one that names no offset is taken as UTC. A date without a time
+belongs to no zone. Weeks are those of ISO 8601: from Monday, the first one has a Thursday.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+from zoneinfo import ZoneInfo
+
+_PREFIXES: Final = {
+    "year": re.compile(r"\d{4}(?!\d)", re.ASCII),
+    "month": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])(?!\d)", re.ASCII),
+    "day": re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?!\d)", re.ASCII),
+}
+"""What a text must begin with to have a bucket; the match is the bucket's key."""
+_MOMENT: Final = re.compile(
+    r"(\d{4})-(\d\d)(?:-(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?"
+    r" ?(Z|[+-]\d\d(?::?\d\d)?)?)?)?(?!\d)",
+    re.ASCII,
+)
+_FIXED: Final = re.compile(r"([1-9]\d{0,4})([smhd])", re.ASCII)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
+    """Return the key of the bucket that a text is in, or None if it is no such moment.
+
+    Args:
+        text: a value.
+        calendar: year, quarter, month, week, day, hour, or a span such as "6h".
+        time_zone: where the moment is looked at from; None: where the text was written.
+    """
+    prefix = _PREFIXES.get(calendar)
+    if prefix is not None and (time_zone is None or "T" not in text[10:11].replace(" ", "T")):
+        found = prefix.match(text)
+        return None if found is None else found.group()
+    found = _MOMENT.match(text)
+    if found is None:
+        return None
+    try:
+        return _key_of(found, calendar, time_zone)
+    except (ValueError, OverflowError):
+        return None  # there is no such day or time, or not in the years 1 to 9999
+
+
+def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str | None:
+    """Return the bucket of a moment that was found in a text, if it is written so exactly."""
+    moment = _moment_of(found, time_zone)
+    day = moment.date().isoformat()
+    match calendar:
+        case "year":
+            return day[:4]
+        case "quarter":
+            return f"{day[:4]}-Q{(moment.month + 2) // 3}"
+        case "month":
+            return day[:7]
+    if found[3] is None:
+        return None
+    match calendar:
+        case "week":
+            year, week, _ = moment.isocalendar()
+            return f"{year:04}-W{week:02}"
+        case "day":
+            return day
+        case "hour":
+            return None if found[4] is None else f"{day}T{moment.hour:02}"
+    span = span_of(calendar)
+    return (_EPOCH + (moment - _EPOCH) // span * span).isoformat()
+
+
+def _moment_of(found: re.Match[str], time_zone: str | None) -> datetime:
+    """Return the moment that was found, as a clock on the wall shows it."""
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    moment = datetime(year, month, day or 1, hour, minute, second)
+    if time_zone is None or found[4] is None:
+        return moment
+    offset = found[7]
+    written: timezone = UTC
+    if offset not in (None, "Z"):
+        minutes = int(offset[1:3]) * 60 + int(offset[3:].lstrip(":") or 0)
+        written = timezone(timedelta(minutes=-minutes if offset[0] == "-" else minutes))
+    there = moment.replace(tzinfo=written).astimezone(ZoneInfo(time_zone))
+    return there.replace(tzinfo=None)
+
+
+def span_of(calendar: str) -> timedelta:
+    """Return the length of a span such as "6h"."""
+    found = _FIXED.fullmatch(calendar)
+    assert found is not None, "the coordinator lets no other through"
+    return timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
