@@ -1,7 +1,8 @@
 """The command line: parse flags, call, print. No logic of its own.
 
     processes   serve, demo, coordinator, shard
-    loading     load                               items, importing: where they come from
+    loading     load                               what it reads: `coordinator.cli.sources`
+    importing   import                             from what: `coordinator.cli.importers`
     items       search, export
     indexes     status, configure, alias, delete, snapshots, open
     keys        keys create, list, remove
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 import click
 
-from coordinator.cli import copies, indexes, items, keys, loading, mcp, processes, shell
+from coordinator.cli import copies, importing, indexes, items, keys, loading, mcp, processes, shell
 from coordinator.cli.group import CommandGroup
 
 _COMMANDS = (
     *(processes.serve, processes.demo, processes.coordinator, processes.shard),
-    *(loading.load, items.search, items.export),
+    *(loading.load, importing.import_, items.search, items.export),
     *(indexes.status, indexes.configure, indexes.alias, indexes.delete, indexes.snapshots),
     indexes.open_,
     keys.keys,

@@ -137,7 +137,7 @@ def load(
         if dry_run:
             return
         client = service.client()
-        is_new = not _exists(client, name)
+        is_new = not exists(client, name)
         result = _send(client, name, source, document, is_new=is_new, skips_bad=skip_bad)
     except SourceError as error:
         raise ClientError(str(error)) from error
@@ -206,7 +206,7 @@ def _counted(number: int, what: str) -> str:
 # --- sending
 
 
-def _exists(client: Client, index: str) -> bool:
+def exists(client: Client, index: str) -> bool:
     """Return whether there is an index."""
     try:
         client.request("GET", f"{index_path(index)}/status")
@@ -231,21 +231,21 @@ def _send(
         client.configure(index, document or {})
     request_id = f"load-{secrets.token_hex(8)}"
     try:
-        with _Progress(client, request_id, source.num_items) as progress:
+        with LoadProgressBar(client, request_id, source.num_items) as progress:
             result: dict[str, Any] = client.load(
                 index, progress.follow(source.pieces()), skips_bad=skips_bad, request_id=request_id
             )
             progress.finish(result)
     except BaseException as error:
         if is_new:
-            _remove_if_empty(client, index)
+            remove_if_empty(client, index)
         if isinstance(error, ClientError):
             raise _placed(error, source) from error
         raise
     return result
 
 
-def _remove_if_empty(client: Client, index: str) -> None:
+def remove_if_empty(client: Client, index: str) -> None:
     """Remove the index that was made for a load, unless some of it was stored after all."""
     try:
         if client.request("GET", index_path(index))["items"] == 0:
@@ -294,7 +294,7 @@ def _show_result(index: str, source: Source, result: dict[str, Any]) -> None:
         click.echo(f"  {one.get('place', '')} {one['message']}".rstrip())
 
 
-class _Progress:
+class LoadProgressBar:
     """A bar over what is durable, on stderr, where that is a terminal.
 
     Sending is quick, and nothing is stored before all was sent and found good; so the bar is that
@@ -316,7 +316,7 @@ class _Progress:
         self._task: Any = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> LoadProgressBar:
         if sys.stderr.isatty():
             from rich.progress import (
                 BarColumn,

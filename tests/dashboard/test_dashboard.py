@@ -100,6 +100,7 @@ def test_create_configure_load_empty_and_remove(page: Any, service: Service, exp
     page.goto("/dashboard")
     name = "made by hand"
     page.get_by_role("button", name=f"Load a file into {name}").click()
+    page.get_by_role("checkbox").check()
     drop_file(page, ".drop-zone", "items.ndjson", lines)
     dialog = page.get_by_role("dialog")
     expect(dialog.locator(".tile dd").nth(0)).to_have_text("9")
@@ -131,7 +132,7 @@ def test_a_refused_file_changes_nothing_and_says_why(
     service.make_index("refusing", {"aggregations": {}}, [{"id": 1}])
     page.goto("/dashboard")
     page.get_by_role("button", name="Load a file into refusing").click()
-    page.get_by_role("checkbox").uncheck()
+    expect(page.get_by_role("checkbox")).not_to_be_checked()
     drop_file(page, ".drop-zone", "items.ndjson", '{"id":2}\n{broken')
 
     expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()

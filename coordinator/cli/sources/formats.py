@@ -60,7 +60,8 @@ def _read_file(opened: Opened, wishes: Wishes) -> Source:
     if style == "parquet":
         return parquet.read(opened, wishes)
     if style == "sqlite":
-        return databases.read_sqlite(str(opened.plain_path()), wishes)
+        source = databases.read_sqlite(str(opened.plain_path()), wishes)
+        return replace(source, name=opened.name, opened=opened)
     return _json(opened, wishes)
 
 

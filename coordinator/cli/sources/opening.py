@@ -55,6 +55,7 @@ class Opened:
             self.file_name = self.file_name.removesuffix(suffix)
         self._is_brotli = path.endswith(".br")
         self._temporary: IO[bytes] | None = None
+        self._unpacked_path: Path | None = None
 
     def open(self) -> BinaryIO:
         """Return the decompressed bytes, from the beginning.
@@ -83,7 +84,12 @@ class Opened:
         return self.open()
 
     def plain_path(self) -> Path:
-        """Return a file with the decompressed bytes, for libraries that read files."""
+        """Return a file with the decompressed bytes, for libraries that read files.
+
+        It may be a temporary one, which goes with this object.
+        """
+        if self._unpacked_path is not None:
+            return self._unpacked_path
         with self.open() as stream:
             is_file = isinstance(stream, io.BufferedReader) and isinstance(stream.raw, io.FileIO)
             return (
@@ -96,7 +102,8 @@ class Opened:
         weakref.finalize(self, unpacked.close)
         shutil.copyfileobj(stream, unpacked, READ_BYTES)
         unpacked.flush()
-        return Path(unpacked.name)
+        self._unpacked_path = Path(unpacked.name)
+        return self._unpacked_path
 
     def _keep(self, stream: BinaryIO) -> BinaryIO:
         """Keep what can be read only once, and return it."""

@@ -60,6 +60,7 @@ class Source:
         num_bad: rows that are left out.
         bad_rows: the first of them.
         place_of: says where the n-th line that is sent (from 1) stands in what was read.
+        opened: what must stay open as long as the source is used.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Source:
     num_bad: int = 0
     bad_rows: list[BadRow] = field(default_factory=list)
     place_of: Callable[[int], str] = _line
+    opened: Any = None
 
     def note_bad(self, place: str, message: str) -> None:
         """Note a row that is left out."""

@@ -13,7 +13,7 @@ const REJECTED_SHOWN = 200;
 export function loadDialog({ name, file = null, onDone }) {
   const controller = new AbortController();
   const place = h("div", { class: "dialog-body" });
-  const skips = h("input", { type: "checkbox", checked: true });
+  const skips = h("input", { type: "checkbox" });
   let hasLoaded = false;
 
   const dialog = openDialog(`Load a file into ${name}`, () => [place], {

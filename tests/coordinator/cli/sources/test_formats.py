@@ -256,6 +256,8 @@ class TestDatabases:
         expected = [{"id": 1, "name": "sea", "price": 2.5}, {"id": 2, "price": 3.0}]
         assert items_of(formats.read(str(path), Wishes())) == expected
         assert items_of(formats.read(f"sqlite://{path}", Wishes(table="product"))) == expected
+        packed = write(path.parent / "packed.db.gz", gzip.compress(path.read_bytes()))
+        assert items_of(formats.read(packed, Wishes())) == expected
         found = formats.read(str(path), Wishes(query="SELECT name AS n FROM product WHERE id=1"))
         assert items_of(found) == [{"n": "sea"}]
 

@@ -1,0 +1,107 @@
+"""Algolia: an export of records (an array, or one a line) and its settings.
+
+FILE with --settings SETTINGS.json      as getSettings answers them, or the dashboard exports
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from coordinator.cli.importers.imported import (
+    FACET_SIZE_MAX,
+    Imported,
+    read_items,
+    read_object,
+    weighted,
+    with_id,
+)
+
+_MODIFIER: Final = re.compile(r"(\w+)\((.*)\)")
+_KNOWN: Final = (
+    *("searchableAttributes", "attributesToIndex", "attributesForFaceting", "maxValuesPerFacet"),
+    *("queryLanguages", "indexLanguages", "removeStopWords", "ignorePlurals", "typoTolerance"),
+    *("customRanking", "ranking", "replicas", "slaves", "attributeForDistinct", "distinct"),
+    *("attributesToRetrieve", "unretrievableAttributes", "hitsPerPage", "minWordSizefor1Typo"),
+    *("minWordSizefor2Typos", "numericAttributesToIndex", "numericAttributesForFiltering"),
+    *("paginationLimitedTo", "version", "exactOnSingleWordQuery", "highlightPreTag"),
+    *("highlightPostTag", "snippetEllipsisText", "alternativesAsExact", "attributesToHighlight"),
+    *("attributesToSnippet", "queryType", "optionalWords", "advancedSyntax", "userData"),
+)
+_RANKING: Final = [
+    *("typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom")
+]
+
+
+def read(name: str, settings: str | None) -> list[Imported]:
+    """Read records and settings."""
+
+    def items() -> Iterator[dict[str, Any]]:
+        for record in read_items(name):
+            yield with_id(record, record.get("objectID"), "objectID")
+
+    imported = Imported("", items)
+    convert(read_object(settings) if settings else {}, imported)
+    if not settings:
+        imported.notes.append("settings: none were given (--settings FILE)")
+    return [imported]
+
+
+def convert(settings: dict[str, Any], imported: Imported) -> None:
+    """Put settings into a configuration, and note those without an equivalent."""
+    configuration, notes = imported.configuration, imported.notes
+    facets: dict[str, Any] = {}
+    size = settings.get("maxValuesPerFacet")
+    for text in settings.get("attributesForFaceting") or []:
+        modifier, path = _split(text)
+        if modifier == "filterOnly":
+            continue  # any field can be filtered by
+        facets[path] = {"conjunction": False}
+        if isinstance(size, int) and size != 100:
+            facets[path]["size"] = max(1, min(size, FACET_SIZE_MAX))
+    if facets:
+        configuration["aggregations"] = facets
+    searchable = settings.get("searchableAttributes") or settings.get("attributesToIndex") or []
+    paths = [_split(one.strip())[1] for text in searchable for one in text.split(",")]
+    if paths:
+        configuration["searchable_fields"] = weighted(paths)
+        notes.append("searchableAttributes: their order has become weights")
+    languages = settings.get("indexLanguages") or settings.get("queryLanguages") or []
+    if len(languages) == 1 and settings.get("ignorePlurals"):
+        configuration["language"] = languages[0]
+    elif languages:
+        notes.append(f"queryLanguages {', '.join(languages)}: set language or field_languages")
+    if settings.get("removeStopWords") and len(languages) == 1:
+        configuration["stop_words"] = languages[0]
+    if settings.get("typoTolerance") in (False, "false"):
+        configuration["typo"] = 0
+    if settings.get("queryType") == "prefixAll":
+        configuration["prefix"] = "all"
+    elif settings.get("queryType") == "prefixNone":
+        configuration["prefix"] = "none"
+    custom = [_split(one) for one in settings.get("customRanking") or []]
+    if custom:
+        order = ",".join(f"{path}:{direction}" for direction, path in custom)
+        notes.append(f"customRanking: hits are ordered by score; search with sort={order} instead")
+    if settings.get("ranking") not in (None, _RANKING):
+        notes.append("ranking: is not the default; search with the parameter sort instead")
+    replicas = settings.get("replicas") or settings.get("slaves")
+    if replicas:
+        notes.append(
+            f"replicas {', '.join(map(str, replicas))}: are not needed; any field can be sorted by"
+        )
+    if settings.get("attributeForDistinct"):
+        notes.append(
+            f"attributeForDistinct: search with distinct={settings['attributeForDistinct']}"
+        )
+    for name in ("attributesToRetrieve", "unretrievableAttributes"):
+        if settings.get(name) not in (None, [], ["*"]):
+            notes.append(f"{name}: search with the parameter fields or exclude_fields")
+    imported.note_rest(settings, _KNOWN)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return modifier and path of `searchable(brand)`; the modifier may be empty."""
+    found = _MODIFIER.fullmatch(text)
+    return (found[1], found[2]) if found else ("", text)

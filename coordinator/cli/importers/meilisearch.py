@@ -1,0 +1,132 @@
+"""Meilisearch: a dump, which is a tar archive of all indexes with their settings.
+
+metadata.json   indexes/<uid>/metadata.json   primaryKey
+                indexes/<uid>/settings.json   searchableAttributes, filterableAttributes, …
+                indexes/<uid>/documents.jsonl
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import orjson
+
+from coordinator.cli.importers.imported import FACET_SIZE_MAX, Imported, weighted, with_id
+from coordinator.cli.sources.opening import Opened
+from coordinator.cli.sources.source import SourceError
+
+_RANKING: Final = ["words", "typo", "proximity", "attribute", "sort", "exactness"]
+_KNOWN: Final = (
+    *("searchableAttributes", "filterableAttributes", "sortableAttributes", "displayedAttributes"),
+    *("rankingRules", "stopWords", "synonyms", "distinctAttribute", "typoTolerance", "faceting"),
+    *("pagination", "proximityPrecision", "searchCutoffMs", "prefixSearch", "facetSearch"),
+)
+
+
+def read(name: str) -> list[Imported]:
+    """Read a dump.
+
+    Raises:
+        SourceError: it is none.
+    """
+    opened = Opened(name)
+    path = opened.plain_path()
+    found: list[Imported] = []
+    try:
+        with tarfile.open(path) as archive:
+            members = {PurePosixPath(member.name): member for member in archive if member.isfile()}
+            for place, member in sorted(members.items()):
+                if place.name != "documents.jsonl" or place.parent.parent.name != "indexes":
+                    continue
+                metadata = _object(archive, members, place.parent / "metadata.json")
+                settings = _object(archive, members, place.parent / "settings.json")
+                uid = str(metadata.get("uid") or place.parent.name)
+                found.append(_index(opened, member.name, uid, metadata, settings))
+    except tarfile.TarError as error:
+        raise SourceError(f"{name} is no Meilisearch dump: {error}") from error
+    if not found:
+        raise SourceError(f"{name} is no Meilisearch dump: it has no indexes/…/documents.jsonl")
+    return found
+
+
+def _object(
+    archive: tarfile.TarFile, members: dict[PurePosixPath, tarfile.TarInfo], place: PurePosixPath
+) -> dict[str, Any]:
+    """Read a JSON object of the archive; nothing if it is not there."""
+    member = members.get(place)
+    stream = None if member is None else archive.extractfile(member)
+    if stream is None:
+        return {}
+    document = orjson.loads(stream.read())
+    return document if isinstance(document, dict) else {}
+
+
+def _index(
+    opened: Opened, member: str, uid: str, metadata: dict[str, Any], settings: dict[str, Any]
+) -> Imported:
+    """Return one index of a dump."""
+    wanted_key = metadata.get("primaryKey")
+
+    def items() -> Iterator[dict[str, Any]]:
+        with tarfile.open(opened.plain_path()) as archive:
+            stream = archive.extractfile(member)
+            assert stream is not None
+            for line in stream:
+                if line.strip():
+                    item = orjson.loads(line)
+                    key = wanted_key or "id"
+                    yield with_id(item, item.get(key), key)
+
+    imported = Imported(uid, items)
+    convert(settings, imported)
+    return imported
+
+
+def convert(settings: dict[str, Any], imported: Imported) -> None:
+    """Put settings into a configuration, and note those without an equivalent."""
+    configuration, notes = imported.configuration, imported.notes
+    size = (settings.get("faceting") or {}).get("maxValuesPerFacet")
+    facet: dict[str, Any] = {"conjunction": False}
+    if isinstance(size, int) and size != 100:
+        facet["size"] = max(1, min(size, FACET_SIZE_MAX))
+    facets = {}
+    for one in settings.get("filterableAttributes") or []:
+        patterns = one.get("attributePatterns", []) if isinstance(one, dict) else [one]
+        for pattern in patterns:
+            if "*" in pattern:
+                notes.append(f"filterableAttributes: name the fields that {pattern!r} stands for")
+            elif pattern not in ("_geo", "_geojson"):
+                facets[pattern] = dict(facet)
+    if facets:
+        configuration["aggregations"] = facets
+    searchable = settings.get("searchableAttributes") or ["*"]
+    if searchable != ["*"] and "*" not in searchable:
+        configuration["searchable_fields"] = weighted(searchable)
+        notes.append("searchableAttributes: their order has become weights")
+    sortable = [one for one in settings.get("sortableAttributes") or [] if one != "_geo"]
+    if sortable:
+        configuration["sorting_fields"] = sortable
+    if settings.get("stopWords"):
+        configuration["stop_words"] = settings["stopWords"]
+    if settings.get("synonyms"):
+        configuration["synonyms"] = settings["synonyms"]
+    typos = settings.get("typoTolerance") or {}
+    if typos.get("enabled") is False:
+        configuration["typo"] = 0
+    for name in ("disableOnWords", "disableOnAttributes"):
+        if typos.get(name):
+            notes.append(f"typoTolerance.{name}: has no equivalent here; typo is for all fields")
+    if settings.get("prefixSearch") == "disabled":
+        configuration["prefix"] = "none"
+    if settings.get("rankingRules") not in (None, [], _RANKING):
+        notes.append("rankingRules: are not the default; order by the parameter sort instead")
+    if settings.get("displayedAttributes") not in (None, [], ["*"]):
+        notes.append("displayedAttributes: ask for fields by the parameter fields")
+    if settings.get("distinctAttribute"):
+        notes.append(
+            f"distinctAttribute: search with distinct={settings['distinctAttribute']} instead"
+        )
+    imported.note_rest(settings, _KNOWN)

@@ -1,0 +1,90 @@
+"""Typesense: the export of a collection (a document a line) and its schema.
+
+FILE with --settings SCHEMA.json        as GET /collections/NAME answers it
+http://host:8108/collections/NAME       both are fetched, with --source-key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+import orjson
+
+from coordinator.cli.importers.imported import (
+    Imported,
+    fetch,
+    fetch_object,
+    read_items,
+    read_object,
+    with_id,
+)
+from coordinator.cli.sources.opening import is_url
+
+_TEXTS: Final = ("string", "string[]", "string*")
+_KNOWN: Final = ("name", "fields", "num_documents", "created_at", "num_memory_shards")
+
+
+def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
+    """Read an export, or fetch a collection."""
+    if not is_url(name):
+        schema = read_object(settings) if settings else {}
+        return [_collection(schema, lambda: read_items(name))]
+    url = name.rstrip("/")
+    headers = {} if key is None else {"X-TYPESENSE-API-KEY": key}
+    schema = read_object(settings) if settings else fetch_object(url, headers)
+
+    def items() -> Iterator[dict[str, Any]]:
+        for line in fetch(f"{url}/documents/export", headers):
+            if line.strip():
+                yield orjson.loads(line)
+
+    schema.setdefault("name", unquote(url.rpartition("/")[2]))
+    return [_collection(schema, items)]
+
+
+def _collection(schema: dict[str, Any], documents: Any) -> Imported:
+    """Return a collection with its schema as a configuration."""
+
+    def items() -> Iterator[dict[str, Any]]:
+        for document in documents():
+            yield with_id(document, document.get("id"), "id")
+
+    imported = Imported(str(schema.get("name") or ""), items)
+    configuration, notes = imported.configuration, imported.notes
+    fields = [one for one in schema.get("fields") or [] if isinstance(one, dict)]
+    facets, texts, sorted_fields, nested = {}, [], [], []
+    for one in fields:
+        path, kind = str(one.get("name", "")), str(one.get("type", ""))
+        if "*" in path:
+            notes.append(f"fields.{path}: name the fields that it stands for")
+            continue
+        if one.get("facet"):
+            facets[path] = {"conjunction": kind.endswith("[]")}
+        if kind in _TEXTS and one.get("index", True):
+            texts.append(path)
+        if one.get("sort") and kind == "string":
+            sorted_fields.append(path)
+        if kind == "object[]":
+            nested.append(path)
+        if kind.startswith("geopoint"):
+            configuration.setdefault("geo_fields", []).append(path)
+        for option in ("infix", "embed", "reference", "stem", "num_dim"):
+            if one.get(option):
+                notes.append(f"fields.{path}.{option}: has no equivalent here, left out")
+    if facets:
+        configuration["aggregations"] = facets
+    if texts:
+        configuration["searchable_fields"] = texts
+        notes.append("query_by and query_by_weights: are searchable_fields here, with weights: a^3")
+    if sorted_fields:
+        configuration["sorting_fields"] = sorted_fields
+    if nested:
+        configuration["nested"] = nested
+    if schema.get("default_sorting_field"):
+        notes.append(
+            f"default_sorting_field: search with sort={schema['default_sorting_field']}:desc"
+        )
+    imported.note_rest(schema, (*_KNOWN, "default_sorting_field", "enable_nested_fields"))
+    return imported

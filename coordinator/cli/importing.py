@@ -1,0 +1,136 @@
+"""The command that takes indexes over from other engines."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
+from coordinator.cli.importers.imported import Imported
+from coordinator.cli.loading import LoadProgressBar, exists, index_name, remove_if_empty
+from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.sources.source import SourceError
+from coordinator.clients.http_client import Client, ClientError
+
+Read = Callable[[str, str | None, str | None], list[Imported]]
+
+ENGINES: Final[dict[str, Read]] = {
+    "meilisearch-dump": lambda name, settings, key: meilisearch.read(name),
+    "typesense": typesense.read,
+    "elasticsearch": elasticsearch.read,
+    "opensearch": elasticsearch.read,
+    "algolia": lambda name, settings, key: algolia.read(name, settings),
+}
+
+
+@click.command("import")
+@click.argument("engine", type=click.Choice(list(ENGINES)))
+@click.argument("source")
+@click.option(
+    "--index",
+    metavar="NAME",
+    help="Import into this index; of a dump with several, import only the one of this name.",
+)
+@click.option(
+    "--settings",
+    metavar="FILE",
+    help="Read settings (Algolia), the schema (Typesense) or the mapping (Elasticsearch) from "
+    "this file.",
+)
+@click.option(
+    "--source-key",
+    metavar="KEY",
+    envvar="FACETD_SOURCE_KEY",
+    help="Send this key to the other engine, for Elasticsearch also USER:PASSWORD.  "
+    "[FACETD_SOURCE_KEY]",
+)
+@click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
+@click.option("--dry-run", is_flag=True, help="Show what would be made, and make nothing.")
+@with_service
+def import_(
+    service: ServiceOptions,
+    engine: str,
+    source: str,
+    index: str | None,
+    settings: str | None,
+    source_key: str | None,
+    skip_bad: bool,
+    dry_run: bool,
+) -> None:
+    r"""Take over an index from another engine, with its settings.
+
+    SOURCE is a dump of Meilisearch, an export of Typesense, Algolia or Elasticsearch, or (for
+    Typesense and Elasticsearch) the address of a collection or index. What has no equivalent here
+    is listed.
+
+    \b
+    facetd import meilisearch-dump 20260101.dump
+    facetd import typesense http://localhost:8108/collections/books --source-key KEY
+    facetd import elasticsearch http://localhost:9200/books
+    facetd import algolia records.json --settings settings.json --index books
+    """
+    try:
+        found = ENGINES[engine](source, settings, source_key)
+        chosen = _choose(found, index, source)
+        for one in chosen:
+            _show(one)
+        if dry_run:
+            return
+        client = service.client()
+        taken = [one.name for one in chosen if exists(client, one.name)]
+        if taken:
+            raise ClientError(
+                f"there is an index {taken[0]!r} already; name another with --index, or delete it "
+                f"with facetd delete {taken[0]}"
+            )
+        for one in chosen:
+            _import(client, one, skip_bad)
+    except SourceError as error:
+        raise ClientError(str(error)) from error
+
+
+def _choose(found: list[Imported], index: str | None, source: str) -> list[Imported]:
+    """Return the indexes that are meant, under the names that they get."""
+    if len(found) > 1:
+        if index is None:
+            return found
+        chosen = [one for one in found if one.name == index]
+        if not chosen:
+            known = ", ".join(one.name for one in found)
+            raise SourceError(f"there is no index {index!r} in it; its indexes are {known}")
+        return chosen
+    name = index or found[0].name or index_name(source, None)
+    return [replace(found[0], name=name)]
+
+
+def _show(one: Imported) -> None:
+    """Show what becomes of the settings."""
+    document = json.dumps(one.configuration, ensure_ascii=False, indent=2)
+    click.echo(f"facetd: index {one.name}, configuration {document}", err=True)
+    if one.notes:
+        listed = "\n".join(f"  {note}" for note in one.notes)
+        click.echo(f"facetd: without an equivalent\n{listed}", err=True)
+
+
+def _import(client: Client, one: Imported, skips_bad: bool) -> None:
+    """Make an index; none is left if its items are refused."""
+    client.configure(one.name, one.configuration)
+    request_id = f"import-{secrets.token_hex(8)}"
+    try:
+        with LoadProgressBar(client, request_id, None) as progress:
+            result = client.load(
+                one.name,
+                progress.follow(one.pieces()),
+                skips_bad=skips_bad,
+                request_id=request_id,
+            )
+            progress.finish(result)
+    except BaseException:
+        remove_if_empty(client, one.name)
+        raise
+    click.echo(json.dumps({"index": one.name, **result}, ensure_ascii=False))

@@ -1,0 +1,313 @@
+"""What other engines export becomes items and a valid configuration; the rest is listed."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import json
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from common.configuration import parse_configuration
+from common.limits import DEFAULT_LIMITS
+from coordinator.cli.commands import main
+from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
+from coordinator.cli.importers.imported import Imported
+from coordinator.cli.sources.source import SourceError
+from coordinator.clients.http_client import Client
+from tests.service import Service
+
+
+def valid(one: Imported) -> dict[str, Any]:
+    """Return the configuration; it must be one that we take without a warning."""
+    _, warnings = parse_configuration(one.configuration, DEFAULT_LIMITS)
+    assert warnings == []
+    return one.configuration
+
+
+def write(path: Path, document: Any) -> str:
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return str(path)
+
+
+def dump(path: Path, indexes: dict[str, tuple[Any, Any, str]]) -> str:
+    """Write a dump of Meilisearch: metadata, settings and documents of each index."""
+    with tarfile.open(path, "w:gz") as archive:
+
+        def add(name: str, content: str) -> None:
+            member = tarfile.TarInfo(name)
+            member.size = len(content.encode())
+            archive.addfile(member, io.BytesIO(content.encode()))
+
+        add("metadata.json", json.dumps({"dumpVersion": "V6"}))
+        for uid, (metadata, settings, documents) in indexes.items():
+            add(f"indexes/{uid}/metadata.json", json.dumps(metadata))
+            add(f"indexes/{uid}/settings.json", json.dumps(settings))
+            add(f"indexes/{uid}/documents.jsonl", documents)
+    return str(path)
+
+
+MEILISEARCH = {
+    "displayedAttributes": ["*"],
+    "searchableAttributes": ["title", "overview"],
+    "filterableAttributes": ["genres", "_geo", {"attributePatterns": ["lang", "x_*"]}],
+    "sortableAttributes": ["year"],
+    "rankingRules": ["words", "typo", "proximity", "attribute", "sort", "exactness", "year:desc"],
+    "stopWords": ["the"],
+    "synonyms": {"tv": ["television"]},
+    "distinctAttribute": "sku",
+    "typoTolerance": {"enabled": False, "disableOnWords": ["abc"]},
+    "faceting": {"maxValuesPerFacet": 20},
+    "embedders": {"default": {}},
+}
+
+
+class TestMeilisearch:
+    def test_a_dump(self, tmp_path: Path) -> None:
+        documents = '{"isbn":"a","title":"Sea"}\n{"isbn":7,"title":"Land"}\n'
+        path = dump(
+            tmp_path / "x.dump",
+            {"books": ({"uid": "books", "primaryKey": "isbn"}, MEILISEARCH, documents),
+             "empty": ({"uid": "empty", "primaryKey": None}, {}, "")},
+        )  # fmt: skip
+        books, empty = meilisearch.read(path)
+        assert (books.name, empty.name) == ("books", "empty")
+        assert list(books.items()) == [{"id": "a", "title": "Sea"}, {"id": 7, "title": "Land"}]
+        assert list(empty.items()) == []
+        facet = {"conjunction": False, "size": 20}
+        assert valid(books) == {
+            "aggregations": {"genres": facet, "lang": facet},
+            "searchable_fields": ["title^2", "overview"],
+            "sorting_fields": ["year"],
+            "stop_words": ["the"],
+            "synonyms": {"tv": ["television"]},
+            "typo": 0,
+        }
+        text = "\n".join(books.notes)
+        for name in ("rankingRules", "distinct=sku", "x_*", "disableOnWords", "embedders"):
+            assert name in text
+
+    def test_what_is_no_dump(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is no Meilisearch dump"):
+            meilisearch.read(write(tmp_path / "a", "no"))
+        with pytest.raises(SourceError, match=r"no indexes/…/documents\.jsonl"):
+            meilisearch.read(dump(tmp_path / "b", {}))
+
+
+SCHEMA = {
+    "name": "books",
+    "fields": [
+        {"name": "title", "type": "string", "sort": True},
+        {"name": "tags", "type": "string[]", "facet": True},
+        {"name": "year", "type": "int32", "facet": True},
+        {"name": "where", "type": "geopoint"},
+        {"name": "code", "type": "string", "infix": True, "index": False},
+    ],
+    "default_sorting_field": "year",
+    "token_separators": ["-"],
+}
+
+
+class TestTypesense:
+    def test_an_export_and_its_schema(self, tmp_path: Path) -> None:
+        lines = '{"id":"1","title":"Sea"}\n{"id":"2","title":"Land"}\n'
+        (one,) = typesense.read(
+            write(tmp_path / "x.jsonl", lines), write(tmp_path / "s.json", SCHEMA), None
+        )
+        assert [item["id"] for item in one.items()] == ["1", "2"]
+        assert valid(one) == {
+            "geo_fields": ["where"],
+            "aggregations": {"tags": {"conjunction": True}, "year": {"conjunction": False}},
+            "searchable_fields": ["title", "tags"],
+            "sorting_fields": ["title"],
+        }
+        text = "\n".join(one.notes)
+        for name in ("sort=year:desc", "token_separators", "fields.code.infix", "query_by"):
+            assert name in text
+
+
+MAPPING = {
+    "books": {
+        "mappings": {
+            "properties": {
+                "title": {"type": "text", "analyzer": "english"},
+                "genre": {"type": "keyword"},
+                "author": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
+                "year": {"type": "integer"},
+                "where": {"type": "geo_point"},
+                "vector": {"type": "dense_vector"},
+                "publisher": {"properties": {"country": {"type": "keyword"}}},
+                "variants": {"type": "nested", "properties": {"size": {"type": "keyword"}}},
+            }
+        }
+    }
+}
+
+
+class TestElasticsearch:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            '{"_id":"1","_source":{"title":"Sea"}}\n{"_id":"b","_source":{"title":"Land"}}\n',
+            '{"index":{"_id":"1"}}\n{"title":"Sea"}\n{"index":{"_id":"b"}}\n{"title":"Land"}\n',
+            json.dumps({"hits": {"hits": [
+                {"_id": "1", "_source": {"title": "Sea"}},
+                {"_id": "b", "_source": {"title": "Land"}},
+            ]}}),
+        ],
+    )  # fmt: skip
+    def test_files(self, tmp_path: Path, content: str) -> None:
+        (one,) = elasticsearch.read(
+            write(tmp_path / "x.json", content), write(tmp_path / "m.json", MAPPING), None
+        )
+        assert list(one.items()) == [{"id": "1", "title": "Sea"}, {"id": "b", "title": "Land"}]
+        keyword = {"conjunction": False}
+        assert valid(one) == {
+            "field_languages": {"title": "english"},
+            "geo_fields": ["where"],
+            "nested": ["variants"],
+            "aggregations": {
+                "genre": keyword,
+                "author": keyword,
+                "publisher.country": keyword,
+                "variants.size": keyword,
+            },
+            "searchable_fields": ["title", "author"],
+        }
+        assert any("dense_vector" in note for note in one.notes)
+
+    def test_what_is_no_hit(self, tmp_path: Path) -> None:
+        (one,) = elasticsearch.read(write(tmp_path / "x.json", '{"title":"Sea"}'), None, None)
+        with pytest.raises(SourceError, match="is no hit"):
+            list(one.items())
+
+
+ALGOLIA = {
+    "searchableAttributes": ["title,alt", "unordered(text)"],
+    "attributesForFaceting": ["searchable(brand)", "filterOnly(secret)", "price"],
+    "maxValuesPerFacet": 50,
+    "customRanking": ["desc(sales)", "asc(name)"],
+    "ranking": ["typo", "geo", "words", "filters", "proximity", "attribute", "exact", "custom"],
+    "replicas": ["by_price"],
+    "queryLanguages": ["en"],
+    "ignorePlurals": True,
+    "removeStopWords": True,
+    "typoTolerance": False,
+    "enablePersonalization": True,
+}
+
+
+class TestAlgolia:
+    def test_records_and_settings(self, tmp_path: Path) -> None:
+        (one,) = algolia.read(
+            write(tmp_path / "r.json", [{"objectID": "a", "brand": "x"}, {"objectID": "2"}]),
+            write(tmp_path / "s.json", ALGOLIA),
+        )
+        assert list(one.items()) == [{"id": "a", "brand": "x"}, {"id": "2"}]
+        facet = {"conjunction": False, "size": 50}
+        assert valid(one) == {
+            "aggregations": {"brand": facet, "price": facet},
+            "searchable_fields": ["title^3", "alt^2", "text"],
+            "language": "en",
+            "stop_words": "en",
+            "typo": 0,
+        }
+        text = "\n".join(one.notes)
+        for name in ("sort=sales:desc,name:asc", "by_price", "enablePersonalization"):
+            assert name in text
+
+    def test_a_record_without_an_id(self, tmp_path: Path) -> None:
+        (one,) = algolia.read(write(tmp_path / "r.json", [{"a": 1}]), None)
+        with pytest.raises(SourceError, match="no 'objectID'"):
+            list(one.items())
+
+
+class _Engines(http.server.BaseHTTPRequestHandler):
+    """As much of Typesense and Elasticsearch as an import asks for."""
+
+    def do_GET(self) -> None:
+        assert self.headers["X-TYPESENSE-API-KEY"] == "k" or "_mapping" in self.path
+        if self.path == "/collections/books":
+            self._answer(json.dumps(SCHEMA))
+        elif self.path == "/collections/books/documents/export":
+            self._answer("".join(f'{{"id":"{i}","title":"t{i}"}}\n' for i in range(2500)))
+        else:
+            self._answer(json.dumps(MAPPING))
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        done = int(body.get("scroll_id", 0))
+        hits = [{"_id": str(i), "_source": {"n": i}} for i in range(done, min(done + 1000, 2500))]
+        self._answer(json.dumps({"_scroll_id": str(done + 1000), "hits": {"hits": hits}}))
+
+    def do_DELETE(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer("{}")
+
+    def _answer(self, text: str) -> None:
+        content = text.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Engines)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("import") / "data", 2) as service:
+        yield service
+
+
+def test_indexes_are_made_once_and_none_is_left_by_a_failure(
+    service: Service, engines: str, tmp_path: Path
+) -> None:
+    url = f"http://127.0.0.1:{service.port}"
+    client = Client(url)
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(main, ["import", *arguments, "--url", url])
+
+    done = run("typesense", f"{engines}/collections/books", "--source-key", "k")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["created"] == 2500
+    assert "without an equivalent" in done.stderr
+    assert client.request("GET", "/books/configuration")["aggregations"]["year"]
+    again = run("typesense", f"{engines}/collections/books", "--source-key", "k")
+    assert again.exit_code == 1
+    assert "there is an index 'books' already" in again.stderr
+    done = run("elasticsearch", f"{engines}/books", "--index", "elastic")
+    assert json.loads(done.stdout)["created"] == 2500
+    assert client.request("GET", "/elastic/items/2499") == {"id": "2499", "n": 2499}
+
+    records = write(tmp_path / "r.json", [{"objectID": "a"}, {"b": 1}])
+    failed = run("algolia", records, "--index", "broken")
+    assert failed.exit_code == 1
+    assert "no 'objectID'" in failed.stderr
+    names = [one["name"] for one in client.request("GET", "/_indexes")["indexes"]]
+    assert names == ["books", "elastic"]
+
+    documents = '{"id":1}\n'
+    path = dump(tmp_path / "x.dump", {name: ({}, {}, documents) for name in ("m1", "m2")})
+    assert run("meilisearch-dump", path, "--index", "m3").exit_code == 1
+    assert run("meilisearch-dump", path, "--dry-run").stdout == ""
+    assert [
+        json.loads(line)["index"] for line in run("meilisearch-dump", path).stdout.splitlines()
+    ] == ["m1", "m2"]
