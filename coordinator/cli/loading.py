@@ -109,7 +109,7 @@ def load(
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
-    r"""Load FILE into an index.
+    """Load FILE into an index.
 
     FILE is CSV, TSV, JSON (an array, or one item a line), Parquet or SQLite, also compressed (.gz,
     .zst, .br); an address (https://…) of one; - for stdin; or a database: postgres://… or mysql://…
@@ -122,7 +122,7 @@ def load(
     facetd load books.csv
     facetd load https://example.org/books.json.gz --index books --id-field isbn
     facetd load shop.db --query "SELECT * FROM product" --index products
-    """
+    """  # noqa: D301 - \b keeps click from filling the lines
     if delimiter is not None:
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1:

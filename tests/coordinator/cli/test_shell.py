@@ -44,6 +44,13 @@ def test_every_command_stands_under_a_heading() -> None:
     assert "More:" not in text
 
 
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_examples_in_a_help_text_keep_their_lines(name: str) -> None:
+    shown = CliRunner().invoke(main, [name, "--help"]).stdout
+    assert "\\b" not in shown
+    assert not re.search(r"^.*\bfacetd \w+ .*\bfacetd \w+ ", shown, re.MULTILINE)
+
+
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
     result = CliRunner().invoke(main, ["serch"])
     assert result.exit_code == 2
