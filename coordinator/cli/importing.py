@@ -62,7 +62,7 @@ def import_(
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
-    r"""Take over an index from another engine, with its settings.
+    """Take over an index from another engine, with its settings.
 
     SOURCE is a dump of Meilisearch, an export of Typesense, Algolia or Elasticsearch, or (for
     Typesense and Elasticsearch) the address of a collection or index. What has no equivalent here
@@ -73,7 +73,7 @@ def import_(
     facetd import typesense http://localhost:8108/collections/books --source-key KEY
     facetd import elasticsearch http://localhost:9200/books
     facetd import algolia records.json --settings settings.json --index books
-    """
+    """  # noqa: D301 - \b keeps click from filling the lines
     try:
         found = ENGINES[engine](source, settings, source_key)
         chosen = _choose(found, index, source)
