@@ -52,8 +52,10 @@ class Address(NamedTuple):
     @property
     def url(self) -> str:
         """Without a slash at its end."""
+        scheme, usual = ("https", 443) if self.is_secure else ("http", 80)
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_secure else 'http'}://{name}:{self.port}{self.prefix}"
+        port = "" if self.port == usual else f":{self.port}"
+        return f"{scheme}://{name}{port}{self.prefix}"
 
 
 def address_of(url: str) -> Address:
@@ -63,17 +65,29 @@ def address_of(url: str) -> Address:
         ValueError: it is none.
     """
     parts = urlsplit(url if "//" in url else f"http://{url}")
+    try:
+        port = parts.port
+    except ValueError:  # not a number, or none that a port can have
+        port = -1
     if (
-        parts.scheme not in ("http", "https")
+        port == -1
+        or parts.scheme not in ("http", "https")
         or not parts.hostname
         or parts.query
         or parts.fragment
         or parts.username is not None
     ):
-        raise ValueError(f"the URL must be http://HOST:PORT or https://HOST/PATH, not {url!r}")
+        raise ValueError(
+            "the URL must be http://HOST:PORT or https://HOST:PORT, with a path if a proxy serves "
+            f"facetd under one, not {url}"
+        )
     is_secure = parts.scheme == "https"
-    port = parts.port or (443 if is_secure else 80)
-    return Address(is_secure, parts.hostname, port, quote(parts.path.rstrip("/"), safe="/%"))
+    return Address(
+        is_secure,
+        parts.hostname,
+        port or (443 if is_secure else 80),
+        quote(parts.path.rstrip("/"), safe="/%"),
+    )
 
 
 def headers_of(key: str | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import threading
 import time
@@ -129,7 +130,7 @@ class Client:
     def export(self, index: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """Yield all items of one state of the index, or those that a filter or query finds."""
         rest = b""
-        for piece in self._stream(calls.export(index, parameters)):
+        for piece in self.stream(calls.export(index, parameters)):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 yield msgspec.json.decode(line)
@@ -161,7 +162,7 @@ class Client:
         give_up_at = time.monotonic() + seconds
         while True:
             try:
-                self._once(calls.ready())
+                self.send(calls.ready())
             except FacetdError:
                 if time.monotonic() >= give_up_at:
                     raise
@@ -176,7 +177,7 @@ class Client:
         num_done = 0
         while True:
             try:
-                content = self._once(call)
+                content = self.send(call)
             except FacetdError as error:
                 num_done += 1
                 repeats = not isinstance(error, ConnectionFailed) or not is_stream(call)
@@ -193,8 +194,13 @@ class Client:
         except msgspec.DecodeError as error:
             raise not_facetd(self.address.url) from error
 
-    def _once(self, call: Call[Any]) -> bytes:
-        """Make a call once; return the content of a good answer."""
+    def send(self, call: Call[Any]) -> bytes:
+        """Make a call once; return the content of a good answer.
+
+        Raises:
+            ConnectionFailed: no answer.
+            ApiError: an error answer.
+        """
         connection, is_new = self._connection(call)
         was_sent = False
         is_kept = False
@@ -202,15 +208,12 @@ class Client:
             if is_new:
                 connection.connect()
             was_sent = True
-            try:
+            # What is refused before it was sent whole has an answer that says why.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(*request_of(call, self.address.prefix, self._headers))
-            except (BrokenPipeError, ConnectionResetError):
-                if not is_stream(call):
-                    raise
-                # What is refused before it was sent whole has an answer that says why.
             response = connection.getresponse()
             content = response.read()
-            is_kept = not response.will_close
+            is_kept = call.is_repeatable and not response.will_close
         except (OSError, http.client.HTTPException) as error:
             raise ConnectionFailed(
                 f"no answer from {self.address.url}: {error or type(error).__name__}",
@@ -222,8 +225,13 @@ class Client:
             raise error_of(response.status, content, response.getheader("Retry-After"))
         return content
 
-    def _stream(self, call: Call[Any]) -> Iterator[bytes]:
-        """Make a call whose answer is of any size; yield its pieces."""
+    def stream(self, call: Call[Any]) -> Iterator[bytes]:
+        """Make a call whose answer is of any size; yield its pieces.
+
+        Raises:
+            ConnectionFailed: no answer, or it ends before its end.
+            ApiError: an error answer.
+        """
         connection = self._new_connection()
         was_sent = False
         try:

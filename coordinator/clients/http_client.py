@@ -1,22 +1,20 @@
-"""A small HTTP client of the service's own interface, for the command line.
+"""The client of the command line: `facetd.Client` with errors for people and paths as they are.
 
-Standard library only: commands such as `facetd status` should answer before numpy is imported.
+Nothing large is imported: commands such as `facetd status` should answer before numpy is there.
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import quote, urlencode
 
+import facetd
 from common.data_directory import read_coordinator_endpoint
-
-STREAM_BYTES: Final = 256 * 1024
+from facetd.calls import Call
 
 
 class ClientError(Exception):
@@ -43,7 +41,7 @@ class ClientError(Exception):
 
 
 class Client:
-    """Talks to one service.
+    """Talks to one service, over `facetd.Client`, in the words of the command line.
 
     Args:
         url: `http://host:port` or `https://host`, with a path where a proxy puts the service under
@@ -53,29 +51,11 @@ class Client:
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = 3_600.0) -> None:
-        parts = urlsplit(url if "//" in url else f"http://{url}")
         try:
-            port = parts.port
-        except ValueError:  # not a number, or none that a port can have
-            port = -1
-        if (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or port == -1
-            or parts.query
-            or parts.fragment
-            or parts.username is not None
-        ):
-            raise ClientError(
-                "the URL must be http://HOST:PORT or https://HOST:PORT, with a path if a proxy "
-                f"serves facetd under one, not {url}"
-            )
-        self._prefix = quote(parts.path.rstrip("/"), safe="/%")
-        self.url = f"{parts.scheme}://{parts.netloc}{self._prefix}"
-        self._is_secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, port
-        self._key = key
-        self._timeout = timeout
+            self._client = facetd.Client(url, key, timeout=timeout)
+        except ValueError as error:
+            raise ClientError(str(error)) from None
+        self.url = self._client.address.url
 
     def request(
         self,
@@ -102,32 +82,27 @@ class Client:
         Raises:
             ClientError: no connection, or an error answer.
         """
-        connection, headers = self._connect()
-        if body is not None:
-            headers["Content-Type"] = content_type
-        if encoding:
-            headers["Content-Encoding"] = encoding
-        if num_bytes is not None:
-            headers["Content-Length"] = str(num_bytes)
-        if request_id:
-            headers["X-Request-Id"] = request_id
+        headers = {
+            name: value
+            for name, value in (
+                ("Content-Encoding", encoding),
+                ("Content-Length", None if num_bytes is None else str(num_bytes)),
+                ("X-Request-Id", request_id),
+            )
+            if value
+        }
+        # A connection of its own: a user may have waited long since the last request.
+        call: Call[Any] = Call(method, path, object, body, False, content_type, headers)
         try:
-            # What is refused before it was sent whole has an answer that says why.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(method, self._prefix + path, body, headers)
-            response = connection.getresponse()
-            content = response.read()
-        except (OSError, http.client.HTTPException) as error:
+            return self._decode(self._client.send(call))
+        except facetd.ConnectionFailed as error:
+            cause = error.__cause__
             raise ClientError(
-                f"no answer from {self.url} ({error or type(error).__name__}); is facetd running? "
+                f"no answer from {self.url} ({cause or type(cause).__name__}); is facetd running? "
                 "Start it with facetd serve, or name another with --url"
             ) from error
-        finally:
-            connection.close()
-        answer = self._decode(content)
-        if response.status >= 400:
-            raise error_of(response.status, answer)
-        return answer
+        except facetd.ApiError as error:
+            raise error_of(error.status, {"error": error.details or None}) from None
 
     def stream(self, path: str) -> Iterator[bytes]:
         """GET a body of any size, piece by piece.
@@ -135,28 +110,15 @@ class Client:
         Raises:
             ClientError: an error answer, or the body ends before its end.
         """
-        connection, headers = self._connect()
         try:
-            connection.request("GET", self._prefix + path, headers=headers)
-            response = connection.getresponse()
-            if response.status >= 400:
-                raise error_of(response.status, self._decode(response.read()))
-            while piece := response.read1(STREAM_BYTES):
-                yield piece
-        except (OSError, http.client.HTTPException) as error:
+            yield from self._client.stream(Call("GET", path, object))
+        except facetd.ConnectionFailed as error:
+            cause = error.__cause__
             raise ClientError(
-                f"{self.url} broke off ({error or type(error).__name__}); the output is incomplete"
+                f"{self.url} broke off ({cause or type(cause).__name__}); the output is incomplete"
             ) from error
-        finally:
-            connection.close()
-
-    def _connect(self) -> tuple[http.client.HTTPConnection, dict[str, str]]:
-        """Return a connection and the headers of every request."""
-        headers = {"Accept": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        kind = http.client.HTTPSConnection if self._is_secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=self._timeout), headers
+        except facetd.ApiError as error:
+            raise error_of(error.status, {"error": error.details or None}) from None
 
     def _decode(self, content: bytes) -> Any:
         """Decode an answer."""
