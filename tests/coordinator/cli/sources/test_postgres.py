@@ -1,0 +1,100 @@
+"""Rows of a real PostgreSQL, where Debian's package is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.source import SourceError, Wishes
+
+_PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if not _PROGRAMS:
+        pytest.skip("needs PostgreSQL: apt-get install postgresql")
+    pytest.importorskip("psycopg")
+    folder = tmp_path_factory.mktemp("pg")
+    user = None
+    if os.geteuid() == 0:  # it refuses to run as root
+        try:
+            user = pwd.getpwnam("postgres").pw_name
+        except KeyError:
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+        folder = Path("/tmp") / f"facetd-postgres-{os.getpid()}"
+        folder.mkdir(mode=0o700)
+        shutil.chown(folder, user)
+    programs = _PROGRAMS[-1].parent
+
+    def run(*command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, user=user, cwd="/tmp")
+
+    try:
+        data = str(folder / "data")
+        run(str(programs / "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync")
+        run(
+            *(str(programs / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log")),
+            *("-o", f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"),
+            "start",
+        )
+        try:
+            yield f"postgresql://postgres@/postgres?host={quote(str(folder), safe='')}"
+        finally:
+            run(str(programs / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_rows_are_streamed_with_their_types(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "CREATE TABLE product (id bigint, name text, price numeric, tags text[], "
+            "made timestamptz, extra jsonb, photo bytea, code uuid)"
+        )
+        connection.execute(
+            "INSERT INTO product SELECT i, 'name ' || i, i / 4.0, ARRAY['a', 'b'], "
+            "'2026-01-02T03:04:05Z', '{\"k\": [1]}', '\\x00', "
+            "'00000000-0000-0000-0000-000000000001' FROM generate_series(1, 5000) AS i"
+        )
+    source = formats.read(url, Wishes(table="public.product"))
+    assert source.columns[0].name == "id"
+    items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
+    assert len(items) == 5000
+    assert {**items[1], "made": items[1]["made"][:10]} == {
+        "id": 2,
+        "name": "name 2",
+        "price": 0.5,
+        "tags": ["a", "b"],
+        "made": "2026-01-02",
+        "extra": {"k": [1]},
+        "code": "00000000-0000-0000-0000-000000000001",
+    }
+    source = formats.read(url, Wishes(query="SELECT name AS id FROM product WHERE price > 1249"))
+    assert len(b"".join(source.pieces()).splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        (Wishes(query="SELEKT 1"), "syntax error"),
+        (Wishes(table="none"), "does not exist"),
+        (Wishes(query="UPDATE pg_class SET relname = relname"), "syntax error"),
+    ],
+)
+def test_a_wrong_query_is_told_as_the_database_tells_it(
+    url: str, wishes: Wishes, message: str
+) -> None:
+    with pytest.raises(SourceError, match=message):
+        list(formats.read(url, wishes).pieces())
