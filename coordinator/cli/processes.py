@@ -49,6 +49,7 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 @with_settings(*SERVICE_SETTINGS, "shard_addresses")
 @click.option("--parent-pipe", type=int, hidden=True)
 @click.option("--lock", type=int, hidden=True)
+@click.option("--bell", type=int, hidden=True)
 @click.pass_context
 def coordinator(
     ctx: click.Context,
@@ -56,6 +57,7 @@ def coordinator(
     config_file: Path | None,
     parent_pipe: int | None,
     lock: int | None,
+    bell: int | None,
     **flags: Any,
 ) -> None:
     """Run the coordinator alone, for shards that run elsewhere.
@@ -65,7 +67,7 @@ def coordinator(
     from coordinator.process.coordinator import run
 
     settings = load_settings(config_file, flags)
-    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe))
+    ctx.exit(run(settings, lock=lock, parent_pipe=parent_pipe, bell=bell))
 
 
 @click.command(

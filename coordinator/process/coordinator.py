@@ -31,6 +31,7 @@ from coordinator.http.metrics import Metrics, SlowQueries
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard, UnsafeAddress
 from coordinator.http.services import Services
+from coordinator.process.doorman import ring
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
@@ -41,16 +42,25 @@ from coordinator.write.ingest import Ingest
 PORT_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a port that a former process is about to give back."""
 
+PORT_TRY_SECONDS: Final = 0.02
+
 _log = Log("coordinator")
 
 
-def run(settings: Settings, *, lock: int | None = None, parent_pipe: int | None = None) -> int:
+def run(
+    settings: Settings,
+    *,
+    lock: int | None = None,
+    parent_pipe: int | None = None,
+    bell: int | None = None,
+) -> int:
     """Run the coordinator until a signal comes.
 
     Args:
         settings: of the service.
         lock: descriptor that holds the lock of the data directory, if the supervisor has taken it.
         parent_pipe: reading end of the supervisor's pipe, if there is one.
+        bell: writing end of the pipe of the supervisor's doorman, if he has the port.
 
     Returns:
         The exit status.
@@ -61,13 +71,15 @@ def run(settings: Settings, *, lock: int | None = None, parent_pipe: int | None 
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:
-        return uvloop.run(_run(settings, lock, parent_pipe))
+        return uvloop.run(_run(settings, lock, parent_pipe, bell))
     except (DataDirectoryError, UnsafeAddress, SettingError) as error:
         print(f"facetd: {error}", file=sys.stderr)
         return EXIT_CANNOT_START if is_supervised else 1
 
 
-async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) -> int:
+async def _run(
+    settings: Settings, lock: int | None, parent_pipe: int | None, bell: int | None = None
+) -> int:
     """Start, wait, stop."""
     data = settings.data_dir
     if parent_pipe is not None:
@@ -93,6 +105,8 @@ async def _run(settings: Settings, lock: int | None, parent_pipe: int | None) ->
 
     cluster.start()
     try:
+        if bell is not None:
+            ring(bell)
         port = await _listen(app, settings)
         address = url(settings.host, port)
         # What lives as long as the process need not be looked at by every collection.
@@ -141,7 +155,7 @@ async def _listen(app: HttpApp, settings: Settings) -> int:
                     f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
                     "choose another --port or --host"
                 ) from error
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(PORT_TRY_SECONDS)
 
 
 async def _announce(cluster: Cluster, settings: Settings, port: int) -> None:

@@ -40,6 +40,7 @@ from common.kernels.extension import KernelsMissing
 from common.process.lifeline import EXIT_CANNOT_START
 from common.process.logs import Log
 from common.process.python import let_processes_find_us, python_command
+from coordinator.process.doorman import Doorman
 from coordinator.settings import Settings
 
 BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -278,6 +279,7 @@ class Supervisor:
         self._with_service = with_service
         self._children: list[Child] = []
         self._fork_server: ForkServer | None = None
+        self._doorman: Doorman | None = None
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
         self._wake = asyncio.Event()
         self._is_stopping = False
@@ -310,7 +312,10 @@ class Supervisor:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
+        doorman = self._doorman = Doorman()
+        await doorman.begin(settings.host, settings.port)
         if not await self._prepare_kernels():
+            doorman.end()
             return self._status
         pipe, pipe_end = os.pipe()  # the end stays open, and here, for as long as we live
         fork_server = self._fork_server = ForkServer((pipe,), self._wake.set)
@@ -322,7 +327,7 @@ class Supervisor:
                 )
                 for shard in range(settings.shards)
             ),
-            Child("coordinator", partial(popen, coordinator_command(pipe, lock), (pipe, lock))),
+            Child("coordinator", partial(self._start_coordinator, pipe, lock)),
         ]
         for child in self._children:
             child.start()
@@ -337,9 +342,17 @@ class Supervisor:
                 using.cancel()
                 await asyncio.gather(using, return_exceptions=True)
             await self._stop_children()
+            doorman.end()
             os.close(pipe_end)
         _log.info("stopped", status=self._status)
         return self._status
+
+    def _start_coordinator(self, pipe: int, lock: int) -> subprocess.Popen[bytes]:
+        """Start the coordinator; the first one takes the port over from the doorman."""
+        assert self._doorman is not None
+        bell = self._doorman.bell_end
+        inherited = (pipe, lock) if bell < 0 else (pipe, lock, bell)
+        return popen(coordinator_command(pipe, lock, bell), inherited)
 
     async def _prepare_kernels(self) -> bool:
         """Make sure that there are kernels to run; False if it must not go on.
@@ -352,6 +365,8 @@ class Supervisor:
             return True
         if extension.can_build(wanted) and not sources.is_current(wanted):
             _log.info("compiling the kernels that changed")
+            assert self._doorman is not None
+            self._doorman.doing = "kernels that changed are being compiled, for some minutes"
             await self._run_aside(extension.build_command(wanted))
             if self._is_stopping:
                 return False
@@ -484,12 +499,13 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
     ]
 
 
-def coordinator_command(pipe: int, lock: int) -> list[str]:
+def coordinator_command(pipe: int, lock: int, bell: int = -1) -> list[str]:
     """Return the arguments of the coordinator process; settings go by the environment."""
     return [
         *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
         *("--lock", str(lock)),
+        *(("--bell", str(bell)) if bell >= 0 else ()),
     ]
 
 

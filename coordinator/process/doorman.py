@@ -1,0 +1,119 @@
+"""The doorman: answers the port from the first moment until the coordinator takes it over.
+
+    supervisor ── listens ── 503 starting ──┐
+    coordinator ── imports, opens ── rings ─┴▶ the doorman stops listening ── coordinator listens
+
+Whatever is asked, the answer is 503 `starting` in the usual error envelope, or a page that loads
+itself again, for browsers. The coordinator rings by one byte through a pipe as soon as it could
+listen; it tries until the port is free, which takes some milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import time
+from html import escape
+from typing import Final
+
+REQUEST_BYTES_MAX: Final = 64 * 1024
+READ_SECONDS: Final = 5.0
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1">
+<title>facetd is starting</title>
+<body style="font: 1rem system-ui; margin: 20vh auto; max-width: 30rem; text-align: center">
+<h1>facetd is starting</h1><p>{message}</p><progress aria-label="Start of the service"></progress>
+"""
+
+
+class Doorman:
+    """Listens on the service's address while nobody else does.
+
+    Attributes:
+        doing: what the start is at, as the end of a sentence.
+    """
+
+    def __init__(self) -> None:
+        self.doing = "processes are being started"
+        self._started = time.monotonic()
+        self._server: asyncio.Server | None = None
+        self._bell, self.bell_end = os.pipe()
+
+    async def begin(self, host: str, port: int) -> None:
+        """Begin to listen; where that is not possible, the coordinator will say why."""
+        if port == 0:
+            return
+        with contextlib.suppress(OSError):
+            self._server = await asyncio.start_server(
+                self._answer, host, port, limit=REQUEST_BYTES_MAX, reuse_address=True
+            )
+        asyncio.get_running_loop().add_reader(self._bell, self.end)
+
+    def end(self) -> None:
+        """Stop listening; what was asked already is answered."""
+        if self._bell < 0:
+            return
+        asyncio.get_running_loop().remove_reader(self._bell)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        os.close(self._bell)
+        os.close(self.bell_end)
+        self._bell = self.bell_end = -1
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, whatever it is."""
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(self.response(head))
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    def response(self, head: bytes) -> bytes:
+        """Return the answer to a request.
+
+        Args:
+            head: request line and headers.
+        """
+        message = f"the service is starting ({self.doing}); try again shortly"
+        if b"text/html" in head.lower():
+            kind, text = "text/html; charset=utf-8", _PAGE.format(message=escape(self.doing))
+        else:
+            kind = "application/json"
+            seconds = round(time.monotonic() - self._started, 1)
+            error = {
+                "code": "starting",
+                "message": message,
+                "status": 503,
+                "request_id": f"start-{secrets.token_hex(4)}",
+                "progress": {"share": 0.0, "seconds": seconds, "seconds_left": None},
+            }
+            text = json.dumps({"error": error})
+        body = text.encode()
+        lines = (
+            "HTTP/1.1 503 Service Unavailable",
+            f"Content-Type: {kind}",
+            f"Content-Length: {len(body)}",
+            "Retry-After: 1",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            "Connection: close",
+        )
+        head_only = head.startswith(b"HEAD ")
+        return "\r\n".join((*lines, "", "")).encode() + (b"" if head_only else body)
+
+
+def ring(bell_end: int) -> None:
+    """Tell the doorman that the coordinator could listen; he may have gone long ago."""
+    with contextlib.suppress(OSError):
+        os.write(bell_end, b"!")
+    with contextlib.suppress(OSError):
+        os.close(bell_end)

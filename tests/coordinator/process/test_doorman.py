@@ -1,0 +1,87 @@
+"""The port answers from the first moment, and goes over to the coordinator without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from coordinator.process.doorman import Doorman, ring
+from tests.service import Service, free_port
+
+
+async def _ask(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_every_request_is_answered_until_the_bell_rings() -> None:
+    doorman, port = Doorman(), free_port()
+    await doorman.begin("127.0.0.1", port)
+    head, _, body = (await _ask(port, b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: 1" in head
+    error = json.loads(body)["error"]
+    assert (error["code"], error["status"]) == ("starting", 503)
+    assert error["progress"]["seconds"] >= 0
+    page = await _ask(port, b"GET /dashboard HTTP/1.1\r\nAccept: text/html\r\n\r\n")
+    assert b'http-equiv="refresh"' in page
+    assert (await _ask(port, b"HEAD / HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\n")
+    assert await _ask(port, b"x" * 70_000) == b"", "no request"
+
+    ring(os.dup(doorman.bell_end))
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            await _ask(port, b"GET / HTTP/1.1\r\n\r\n")
+        except ConnectionRefusedError:
+            break
+        except ConnectionResetError:
+            pass  # it was in the queue of the listener that ended
+    with pytest.raises(ConnectionRefusedError):
+        await _ask(port, b"GET / HTTP/1.1\r\n\r\n")
+    assert doorman.bell_end == -1
+    doorman.end()
+
+
+async def test_an_address_that_cannot_be_had_is_the_coordinators_matter() -> None:
+    doorman = Doorman()
+    await doorman.begin("203.0.113.1", 1)
+    doorman.end()
+    doorman.end()
+
+
+def test_a_service_answers_its_port_before_it_is_ready(tmp_path: Path) -> None:
+    service = Service(tmp_path / "data", 1)
+    service.start(wait=False)
+    try:
+        statuses = []
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+            try:
+                connection.request("GET", "/_ready")
+                answer = connection.getresponse()
+                statuses.append(answer.status)
+                document = json.loads(answer.read())
+            except (OSError, http.client.HTTPException):
+                continue
+            finally:
+                connection.close()
+            if answer.status == 200:
+                break
+            assert document["error"]["code"] == "starting"
+            assert "progress" in document["error"]
+        assert statuses[-1] == 200
+        assert statuses[0] == 503, "it answered before it could serve"
+        assert service.terminate() == 0
+    finally:
+        service.kill_all()
