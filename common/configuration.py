@@ -13,7 +13,7 @@ meaning.
      "language": "english", "field_languages": {"titel": "german"},
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
-     "match": "all", "prefix": "last", "typo": "auto",
+     "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],
      "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
      "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
      "boost": {"popularity": {"log": 0.3}, "released": {"decay": "180d"}},      see common/boosts.py
@@ -33,6 +33,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from common import rules as curation
+from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost, parse_boosts, written
 from common.errors import InvalidRequest
 from common.limits import Limits
@@ -88,6 +89,9 @@ LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
 """Code to name of the languages that have a Snowball stemmer; both are accepted."""
 
 FACET_SIZE_DEFAULT: Final = 10
+TYPO_LENGTHS_MIN: Final = (3, 5)
+"""A word keeps more than half of its letters."""
+TYPO_LENGTHS_MAX: Final = 100
 WEIGHT_MAX: Final = 1_000.0
 WARNINGS_MAX: Final = 100
 GEO_FIELD: Final = "_geo"
@@ -150,9 +154,11 @@ class IndexConfiguration:
     synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=_empty_mapping)
     """Word or phrase as posted, to its alternatives; two-way rules are written out both ways."""
     match: str = "all"
-    """"all", "any", "last" or a percentage such as "75%"."""
+    """"all", "any", "last", "auto" or a percentage such as "75%"."""
     prefix: PrefixMode = "last"
     typo: TypoMode = "auto"
+    typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
+    """Where typos are "auto": letters from which on a word may be one edit off, and two."""
     k1: float = K1_DEFAULT
     """BM25F: how soon repeated words stop to count."""
     b: float = B_DEFAULT
@@ -201,14 +207,14 @@ def parse_match(value: object) -> str | None:
     """Return a `match` mode in its canonical form, or None if it is none."""
     if not isinstance(value, str):
         return None
-    if value in ("all", "any", "last"):
+    if value in ("all", "any", "last", "auto"):
         return value
     if re.fullmatch(r"0*(?:100|[1-9][0-9]?)%", value, re.ASCII):
         return f"{int(value[:-1])}%"
     return None
 
 
-MATCH_FORMS: Final = 'must be "all", "any", "last" or a percentage from "1%" to "100%"'
+MATCH_FORMS: Final = 'must be "all", "any", "last", "auto" or a percentage from "1%" to "100%"'
 
 
 def parse_prefix(value: object) -> PrefixMode | None:
@@ -597,6 +603,23 @@ class _ConfigurationParser:
     def read_typo(self, value: object) -> None:
         self.read_mode("typo", parse_typo(value), TYPO_FORMS)
 
+    def read_typo_lengths(self, value: object) -> None:
+        lengths = value if isinstance(value, list) else []
+        if (
+            len(lengths) != 2
+            or not all(type(one) is int for one in lengths)
+            or not TYPO_LENGTHS_MIN[0] <= lengths[0] <= lengths[1] <= TYPO_LENGTHS_MAX
+            or lengths[1] < TYPO_LENGTHS_MIN[1]
+        ):
+            self.problems.add(
+                "typo_lengths",
+                "must be two integers, the letters from which on a word may have one typo "
+                f"(at least {TYPO_LENGTHS_MIN[0]}) and two (at least {TYPO_LENGTHS_MIN[1]}), up to "
+                f"{TYPO_LENGTHS_MAX}, for example [4, 8]",
+            )
+            return
+        self.values["typo_lengths"] = (lengths[0], lengths[1])
+
     def read_mode(self, name: str, mode: object, forms: str) -> None:
         if mode is None:
             self.problems.add(name, forms)
@@ -693,6 +716,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "match": _ConfigurationParser.read_match,
     "prefix": _ConfigurationParser.read_prefix,
     "typo": _ConfigurationParser.read_typo,
+    "typo_lengths": _ConfigurationParser.read_typo_lengths,
     "ranking": _ConfigurationParser.read_ranking,
     "algolia": _ConfigurationParser.read_algolia,
     "display": _ConfigurationParser.read_display,
@@ -769,6 +793,7 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         "match": configuration.match,
         "prefix": configuration.prefix,
         "typo": configuration.typo,
+        "typo_lengths": list(configuration.typo_lengths),
         "ranking": {
             "k1": configuration.k1,
             "b": configuration.b,

@@ -181,16 +181,18 @@ def word_matches(word: str, is_prefix: bool, typos: int, term: str) -> bool:
     return min(found) <= typos if is_prefix else found[-1] <= typos
 
 
-def typo_budget(word: str, mode: Any) -> int:
+def typo_budget(word: str, mode: Any, lengths: Iterable[int] = (5, 9)) -> int:
     """Return the edits that are forgiven in a word."""
     if is_run(word) or any(c.isdigit() for c in word):
         return 0
     if mode == "auto":
-        return 0 if len(word) < 5 else 1 if len(word) < 9 else 2
+        return sum(len(word) >= length for length in lengths)
     return min(int(mode), (len(word) - 1) // 2)
 
 
-def parse(query: str, *, match: str, prefix: str, typo: Any) -> tuple[list[Clause], list[Clause]]:
+def parse(
+    query: str, *, match: str, prefix: str, typo: Any, typo_lengths: Iterable[int]
+) -> tuple[list[Clause], list[Clause]]:
     """Return the clauses that must and must not match.
 
     A run is one clause where all must match, otherwise each two characters of it are one.
@@ -211,7 +213,7 @@ def parse(query: str, *, match: str, prefix: str, typo: Any) -> tuple[list[Claus
         for j, word in enumerate(words):
             is_last = i == len(pieces) - 1 and j == len(words) - 1
             is_prefix = prefix == "all" or (prefix == "last" and is_last)
-            wanted.append(Clause((word,), is_prefix, typo_budget(word, typo)))
+            wanted.append(Clause((word,), is_prefix, typo_budget(word, typo, typo_lengths)))
     return list(dict.fromkeys(wanted)), excluded
 
 
@@ -308,7 +310,14 @@ class Oracle:
             name: self.configuration[name] for name in options if name in self.configuration
         }
         options |= {name: parameters[name] for name in options if name in parameters}
-        wanted, excluded = parse(parameters.get("query", ""), **options)
+        if options["match"] == "auto":
+            for match in ("all", "last", "any"):
+                found = self.matches({**parameters, "match": match})
+                if self.narrowed(found, parameters):
+                    break
+            return found
+        lengths = self.configuration.get("typo_lengths", (5, 9))
+        wanted, excluded = parse(parameters.get("query", ""), **options, typo_lengths=lengths)
         texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
         items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
         if not wanted:

@@ -20,8 +20,7 @@ from common.analysis.tokenizer import STATE_SIZE, TABLES, TokenBuffers, token_bu
 _NUM_WORDS = 1024
 """At most so many are cut at a time."""
 
-TYPO_LETTERS_1 = 5
-TYPO_LETTERS_2 = 9
+TYPO_LENGTHS_DEFAULT = (5, 9)
 """Words of at least so many letters may match with one edit, with two."""
 
 
@@ -123,14 +122,17 @@ def is_lone_character(word: str) -> bool:
     )
 
 
-def typo_budget(word: str) -> int:
-    """Return how many edits a folded word may be off by default.
+def typo_budget(word: str, lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT) -> int:
+    """Return how many edits a folded word may be off.
 
-    None below 5 letters, in words with digits (model numbers, years) and in pieces of runs; one
-    from 5 letters on, two from 9.
+    None in short words, in words with digits (model numbers, years) and in pieces of runs.
+
+    Args:
+        word: folded.
+        lengths: letters from which on there may be one edit, and two.
     """
-    if len(word) < TYPO_LETTERS_1 or any(character.isdigit() for character in word):
+    if len(word) < lengths[0] or any(character.isdigit() for character in word):
         return 0
     if is_run(word):
         return 0
-    return 1 if len(word) < TYPO_LETTERS_2 else 2
+    return 1 if len(word) < lengths[1] else 2

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from common.configuration import LANGUAGES
+from common.configuration import LANGUAGES, TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import ID_BYTES_MAX
 from coordinator.algolia.parameters import parameters_schema as algolia_parameters
@@ -196,6 +196,8 @@ _META: Final = _object(
     took_us=_COUNT,
     ignored_words=_list(_TEXT),
     rules=_list(_TEXT),
+    match={"enum": ["all", "last", "any"]},
+    words_cut=_COUNT,
     shards=_object("total ok failed", total=_COUNT, ok=_COUNT, failed=_COUNT),
 )
 _LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
@@ -328,6 +330,16 @@ SCHEMAS: Final[dict[str, Any]] = {
         match=_SEARCH_SCHEMAS["match"],
         prefix=_SEARCH_SCHEMAS["prefix"],
         typo=_SEARCH_SCHEMAS["typo"],
+        typo_lengths={
+            "type": "array",
+            "items": {
+                "type": "integer",
+                "minimum": TYPO_LENGTHS_MIN[0],
+                "maximum": TYPO_LENGTHS_MAX,
+            },
+            "minItems": 2,
+            "maxItems": 2,
+        },
         algolia={"type": "object"},
         ranking=_open_body(
             k1={"type": "number", "minimum": 0, "maximum": 100},

@@ -306,6 +306,10 @@ def search_body(result: SearchResult, request_id: str, total_us: int, shows_timi
     }
     if result.rules:
         meta["rules"] = result.rules
+    if result.match is not None:
+        meta["match"] = result.match
+    if result.num_words_cut:
+        meta["words_cut"] = result.num_words_cut
     timings = result.timings
     if shows_timings:
         meta["timings_us"] = {

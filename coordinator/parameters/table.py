@@ -208,8 +208,9 @@ _TEXT_MODES: Final = (
     _parameter(
         "match",
         ParameterReader.read_match,
-        {"type": "string", "pattern": "^(?:all|any|last|0*(?:100|[1-9][0-9]?)%)$"},
-        'How many words must match: "all", "any", "last" (leave out words from the end) or "75%".',
+        {"type": "string", "pattern": "^(?:all|any|last|auto|0*(?:100|[1-9][0-9]?)%)$"},
+        'How many words must match: "all", "any", "last" (leave out words from the end) or "75%"; '
+        '"auto": all; without a hit as "last", then as "any", and `meta.match` says which.',
     ),
     _parameter(
         "prefix",

@@ -26,10 +26,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from common.analysis.analyzer import Analyzer, Token, is_lone_character, typo_budget
+from common.analysis.analyzer import (
+    TYPO_LENGTHS_DEFAULT,
+    Analyzer,
+    Token,
+    is_lone_character,
+    typo_budget,
+)
 from common.analysis.languages import stop_words
-from common.configuration import IndexConfiguration, PrefixMode, TypoMode
-from common.errors import InvalidRequest
+from common.configuration import (
+    IndexConfiguration,
+    PrefixMode,
+    TypoMode,
+)
 from common.query import Clause, Phrase, Word
 
 Words: TypeAlias = tuple[str, ...]
@@ -44,6 +53,8 @@ class QueryOptions:
     match: str = "all"
     prefix: PrefixMode = "last"
     typo: TypoMode = "auto"
+    typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
+    """Letters from which on a word may be one edit off, and two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,8 @@ class ParsedQuery:
     """How often each clause was typed."""
     excluded: tuple[Clause, ...]
     match: str
+    num_words_cut: int = 0
+    """Words at the end that were left out, because there are too many."""
 
     @property
     def is_blank(self) -> bool:
@@ -123,16 +136,16 @@ def _split(text: str, analyzer: Analyzer) -> list[_Piece]:
     return pieces
 
 
-def _typos(word: str, mode: TypoMode) -> int:
+def _typos(word: str, options: QueryOptions) -> int:
     """Return how many edits a word may be off.
 
     By default its length decides. A number asked for holds for every word that keeps more than half
     of its letters, but never for words with digits or pieces of unspaced scripts.
     """
-    if mode == "auto":
-        return typo_budget(word)
+    if options.typo == "auto":
+        return typo_budget(word, options.typo_lengths)
     is_ordinary = typo_budget(word + "xxxxx") > 0
-    return min(mode, (len(word) - 1) // 2) if is_ordinary else 0
+    return min(options.typo, (len(word) - 1) // 2) if is_ordinary else 0
 
 
 class _ClauseBuilder:
@@ -167,7 +180,7 @@ class _ClauseBuilder:
             if alternatives is None:
                 continue
             if length == 1:
-                typos = _typos(words[0], self.options.typo)
+                typos = _typos(words[0], self.options)
                 is_prefix = self._is_prefix(at + 1 == len(tokens))
                 return 1, Word(words[0], is_prefix, typos, alternatives)
             single = next((one for one in alternatives if len(one) == 1), None)
@@ -199,13 +212,12 @@ class _ClauseBuilder:
         words = [token.text for token in tokens]
         if len(words) > 1 and self.options.match in ("all", "last"):
             return [Phrase(tuple(words), is_prefix)]
-        typo = self.options.typo
         return [
             Word(
                 word,
                 # A single character of an unspaced script is the beginning of a bigram.
                 (is_prefix and i + 1 == len(words)) or is_lone_character(word),
-                _typos(word, typo),
+                _typos(word, self.options),
             )
             for i, word in enumerate(words)
         ]
@@ -225,19 +237,12 @@ def parse_query(
         options: of the request.
         vocabulary: stop words and synonyms of the index.
         analyzer: cuts words.
-        words_max: limit of folded words.
-
-    Raises:
-        InvalidRequest: code query_too_long.
+        words_max: limit of folded words; those behind it are left out.
     """
     pieces = _split(text, analyzer)
-    num_words = sum(len(piece.tokens) for piece in pieces)
-    if num_words > words_max:
-        raise InvalidRequest(
-            f"query has {num_words} words, more than {words_max} (limit query_words_max)",
-            code="query_too_long",
-            param="query",
-        )
+    num_words_cut = max(0, sum(len(piece.tokens) for piece in pieces) - words_max)
+    if num_words_cut:
+        pieces = _cut(pieces, words_max)
     builder = _ClauseBuilder(vocabulary, options)
     stops = vocabulary.stop_words
     keeps_stop_words = not any(
@@ -271,7 +276,20 @@ def parse_query(
         else:
             counts[clause] = counts.get(clause, 0) + 1
     close_row()
-    return ParsedQuery(tuple(counts), tuple(counts.values()), tuple(excluded), options.match)
+    return ParsedQuery(
+        tuple(counts), tuple(counts.values()), tuple(excluded), options.match, num_words_cut
+    )
+
+
+def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:
+    """Return the beginning of a query: so many words, the last of them whole."""
+    kept: list[_Piece] = []
+    for piece in pieces:
+        tokens = piece.tokens[:words_max]
+        words_max -= len(tokens)
+        if tokens:
+            kept.append(_Piece(tokens, piece.is_phrase, piece.is_excluded, is_open=False))
+    return kept
 
 
 def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:

@@ -82,6 +82,10 @@ class SearchResult(Struct, frozen=True):
     """Where to go on, if a cursor was asked for and there may be more hits."""
     rules: list[str] = []
     """Names of the rules of curation that held."""
+    match: str | None = None
+    """How the words were matched, where that was left open."""
+    num_words_cut: int = 0
+    """Words at the end of the query that were left out, because there are too many."""
 
 
 class FacetPage(Struct, frozen=True):

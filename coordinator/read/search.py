@@ -136,6 +136,11 @@ class _Outcome(Struct, frozen=True):
     scored: ScoredQuery
     plan: FacetPlan
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there are hits that are not pinned."""
+        return any(answer.total > answer.num_pinned for _, answer in self.answers)
+
 
 class Search:
     """Answers searches; one per coordinator."""
@@ -174,7 +179,13 @@ class Search:
             horizon = newest if cursor is None else cursor.horizon
             if cursor is not None:
                 cursor = await self._with_sort_values(index, parameters, cursor, deadline)
-            outcome, hits = await self._find(index, parameters, horizon, moment, cursor, deadline)
+            for match in self._matches(parameters):
+                parameters = msgspec.structs.replace(parameters, match=match)
+                outcome, hits = await self._find(
+                    index, parameters, horizon, moment, cursor, deadline
+                )
+                if outcome.has_others:
+                    break
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
         answers = outcome.answers
         return SearchResult(
@@ -190,6 +201,8 @@ class Search:
             timings=_timings(started, answers),
             cursor=_next_cursor(index, cursor, asked, hits),
             rules=rules,
+            match=parameters.match if asked.match == "auto" and asked.query else None,
+            num_words_cut=outcome.scored.num_words_cut,
         )
 
     async def select(
@@ -213,9 +226,16 @@ class Search:
         cursor = Cursor.decode(parameters.cursor, index.revision, len(parameters.sort))
         cursor = replace(cursor, horizon=horizon)
         cursor = await self._with_sort_values(index, parameters, cursor, deadline)
-        _, hits = await self._find(
+        outcome, hits = await self._find(
             index, parameters, horizon, cursor.moment, cursor, deadline, may_be_inline=False
         )
+        if outcome.scored.num_words_cut:
+            # Fewer words would mean more items: an answer may show these, a change must not.
+            raise InvalidRequest(
+                f"query has more words than {self._limits.shown('query_words_max')}",
+                code="query_too_long",
+                param="query",
+            )
         return hits, _next_cursor(index, cursor, parameters, hits)
 
     async def read(
@@ -288,9 +308,13 @@ class Search:
         search, _ = self._curated(index, parameters.search, moment)
         deadline = Deadline.after_ms(search.timeout_ms)
         with self._cluster.reading(index.number) as horizon:
-            outcome = await self._scatter(
-                index, search, horizon, moment, None, deadline, wants_all_buckets=True
-            )
+            for match in self._matches(search):
+                search = msgspec.structs.replace(search, match=match)
+                outcome = await self._scatter(
+                    index, search, horizon, moment, None, deadline, wants_all_buckets=True
+                )
+                if outcome.has_others:
+                    break
         values = outcome.memory.facets.values(facet.field)
         selected = search.selected.get(facet.field, NONE_SELECTED)
         (wish,) = search.facets
@@ -366,6 +390,13 @@ class Search:
             ):
                 return outcome, pinned.among(hits)
             num_first = num_hits
+
+    def _matches(self, parameters: SearchParameters) -> tuple[str, ...]:
+        """Return the modes to match words by, one after the other until there are hits."""
+        if parameters.match != "auto":
+            return (parameters.match,)
+        has_several = len(self._analyzer.tokenize(parameters.query)) > 1
+        return ("all", "last", "any") if has_several else ("all",)
 
     def _curated(
         self, index: Index, parameters: SearchParameters, moment: int
@@ -505,7 +536,12 @@ class Search:
         def parse() -> ParsedQuery:
             return parse_query(
                 parameters.query,
-                QueryOptions(parameters.match, parameters.prefix, parameters.typo),
+                QueryOptions(
+                    parameters.match,
+                    parameters.prefix,
+                    parameters.typo,
+                    index.configuration.typo_lengths,
+                ),
                 memory.vocabulary,
                 self._analyzer,
                 self._limits.query_words_max,

@@ -54,6 +54,8 @@ class ScoredQuery:
     query: TextQuery | None
     ignored_words: list[str]
     """Words that no document has, left out since another one is known."""
+    num_words_cut: int = 0
+    """Words at the end that were left out, because there are too many."""
 
 
 @dataclass(slots=True)
@@ -234,7 +236,7 @@ def _weigh(
         else:
             ignored.append(clause.text)
     if parsed.clauses and not clauses:
-        return ScoredQuery(HOPELESS, ignored)
+        return ScoredQuery(HOPELESS, ignored, parsed.num_words_cut)
     configuration = index.configuration
     query = TextQuery(
         clauses=tuple(clauses),
@@ -246,7 +248,7 @@ def _weigh(
         b=configuration.b,
         proximity=configuration.proximity,
     )
-    return ScoredQuery(query, ignored)
+    return ScoredQuery(query, ignored, parsed.num_words_cut)
 
 
 def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tuple[FieldWeight, ...]:

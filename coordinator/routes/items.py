@@ -307,7 +307,11 @@ def _whole_search(
         services.settings.limits,
     )
     search = narrowed(search, request)
-    return msgspec.structs.replace(search, per_page=PAGE_ITEMS, only_ids=tuple(only_ids))
+    # Whoever exports or changes items means all words: "auto" is for people who look for something.
+    match = "all" if search.match == "auto" else search.match
+    return msgspec.structs.replace(
+        search, match=match, per_page=PAGE_ITEMS, only_ids=tuple(only_ids)
+    )
 
 
 async def matching_hits(

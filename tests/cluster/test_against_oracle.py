@@ -81,11 +81,12 @@ facet_settings = st.fixed_dictionaries(
         "order": st.sampled_from(["asc", "desc"]),
     },
 )
-configurations = st.fixed_dictionaries(
+configurations: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"aggregations": st.dictionaries(st.sampled_from(["f", "g", "o.b", "t"]), facet_settings)},
     optional={
         "searchable_fields": st.sampled_from([["t"], ["t^3", "u"], ["f", "o.b"]]),
         "sorting_fields": st.sampled_from([["f"], ["t", "g"]]),
+        "typo_lengths": st.sampled_from([[4, 8], [3, 5], [6, 100]]),
     },
 )
 
@@ -142,7 +143,7 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
                 "page": st.integers(1, 3),
                 "per_page": st.integers(0, 5),
                 "facet_fields": st.lists(st.sampled_from(["f", "g", "nope"]), unique=True),
-                "match": st.sampled_from(["all", "any", "last", "50%", "75%"]),
+                "match": st.sampled_from(["all", "any", "last", "auto", "50%", "75%"]),
                 "prefix": st.sampled_from(["last", "none", "all"]),
                 "typo": st.sampled_from(["auto", 0, 1, 2]),
                 "boost": boosts,

@@ -238,7 +238,7 @@ EDGES = {
 }  # fmt: skip
 
 HELD_ELSEWHERE = {
-    "query_words_max": "coordinator/read/test_query_parser.py::test_too_many_words_are_refused",
+    "query_words_max": "coordinator/read/test_query_parser.py::test_too_many_words_are_cut",
     "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
     "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
     "indexes_max": "http/test_limits.py::test_number_of_indexes",

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import parse_configuration
-from common.errors import InvalidRequest
 from common.query import Phrase, Word
 from coordinator.read.query_parser import (
     ParsedQuery,
@@ -123,10 +122,21 @@ def test_how_many_clauses_must_match(match: str, num_clauses: int, required: int
     assert parse("a b c d", QueryOptions(match=match)).num_required(num_clauses) == required
 
 
-def test_too_many_words_are_refused() -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        parse(" ".join(map(str, range(21))))
-    assert caught.value.code == "query_too_long"
+def test_too_many_words_are_cut() -> None:
+    whole = parse(" ".join(map(str, range(20))))
+    assert (len(whole.clauses), whole.num_words_cut) == (20, 0)
+    assert whole.clauses[-1] == Word("19", is_prefix=True)
+    cut = parse(" ".join(map(str, range(18))) + ' "18 19 20" -21 22')
+    assert cut.num_words_cut == 3
+    assert cut.clauses[-1] == Phrase(("18", "19"))
+    assert not cut.excluded
+    assert parse(" ".join(map(str, range(23)))).clauses[-1] == Word("19")
+
+
+def test_typos_begin_where_the_configuration_says() -> None:
+    options = QueryOptions(prefix="none", typo_lengths=(4, 6))
+    words = parse("lam lamp lamps yellow 1234", options).clauses
+    assert [word.typos for word in words if isinstance(word, Word)] == [0, 1, 1, 2, 0]
 
 
 @given(st.text(max_size=40))

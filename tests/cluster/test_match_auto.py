@@ -1,0 +1,93 @@
+"""Words that no item has all of: the last ones are left out, then any will do, and meta says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Index
+
+ITEMS = [
+    {"id": 1, "name": "red lamp", "kind": "light"},
+    {"id": 2, "name": "red table", "kind": "furniture"},
+    {"id": 3, "name": "green chair", "kind": "furniture"},
+    {"id": 4, "name": "blue sofa", "kind": "furniture"},
+]
+
+
+@pytest.fixture
+def shop(index: Index) -> Any:
+    aggregations = {"kind": {"conjunction": False}}
+    configuration = {"match": "auto", "searchable_fields": ["name"], "aggregations": aggregations}
+    assert index.configure(configuration).status == 200
+    index.put(ITEMS)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("query", "filters", "match", "ids"),
+    [
+        ("red lamp", {}, "all", [1]),
+        ("red chair", {}, "last", [1, 2]),
+        ("red lamp chair", {}, "last", [1, 2]),
+        ("red chair sofa", {"kind": ["light"]}, "last", [1]),
+        ("chair lamp", {"kind": ["light"]}, "any", [1]),
+        ("lamp chair", {"kind": ["light"]}, "last", [1]),
+        ("nothing nowhere", {}, "any", []),
+        ("nothing", {}, "all", []),
+        ("lamp", {"kind": ["none"]}, "all", []),
+    ],
+)
+def test_the_first_mode_with_hits_is_taken(
+    shop: Index, query: str, filters: Any, match: str, ids: list[int]
+) -> None:
+    answer = shop.search(query=query, filters=filters)
+    assert sorted(item["id"] for item in answer["data"]["items"]) == ids
+    assert answer["pagination"]["total"] == len(ids)
+    assert answer["meta"]["match"] == match
+    facet = shop.post("facet", {"name": "kind", "search_query": query, "filters": filters}).json
+    buckets = answer["data"]["aggregations"]["kind"]["buckets"]
+    assert facet["data"]["buckets"] == buckets
+
+
+def test_cursors_stay_with_the_mode(shop: Index) -> None:
+    found: list[int] = []
+    cursor: str | None = "*"
+    while cursor is not None:
+        answer = shop.search(query="red sofa chair", per_page=1, cursor=cursor)
+        assert answer["meta"]["match"] == "last"
+        found += [item["id"] for item in answer["data"]["items"]]
+        cursor = answer["pagination"].get("cursor")
+    assert sorted(found) == [1, 2]
+
+
+def test_only_searches_are_generous(shop: Index) -> None:
+    assert "match" not in shop.search(query="red lamp", match="all")["meta"]
+    assert "match" not in shop.search(query="")["meta"]
+    assert shop.ids(query="red chair", match="all") == []
+    exported = shop.client.request("GET", f"{shop.path}/items?query=red+chair")
+    assert exported.body == b""
+
+
+def test_queries_of_too_many_words_are_cut_where_that_harms_nobody(shop: Index) -> None:
+    query = "red lamp " + "lamp " * 300
+    answer = shop.search(query=query, match="all")
+    assert [item["id"] for item in answer["data"]["items"]] == [1]
+    assert answer["meta"]["words_cut"] == 46
+    refused = shop.client.request("GET", f"{shop.path}/items?query={'lamp+' * 300}lamp")
+    assert refused.status == 400
+    assert refused.json["error"]["code"] == "query_too_long"
+
+
+def test_typos_of_short_words_are_a_setting(index: Index) -> None:
+    index.configure({"typo_lengths": [4, 8]})
+    index.put([{"id": 1, "name": "laser printer"}])
+    assert index.ids(query="lasr") == [1]
+    index.configure({})
+    assert index.ids(query="lasr") == []
+    reply = index.configure({"typo_lengths": [4, 2]})
+    assert reply.status == 400
+    assert reply.json["error"]["message"].startswith(
+        "typo_lengths must be two integers, the letters from which on a word may have one typo"
+    )
