@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from coordinator.cli import loading
 from coordinator.cli.commands import main
-from coordinator.clients.http_client import Client
+from coordinator.clients.http_client import Client, ClientError
 from tests.service import ROOT, Service
 
 BOOKS = "id,title,genre\n" + "".join(f"{i},Book {i},{'ab'[i % 2]}\n" for i in range(1, 21))
@@ -158,6 +158,24 @@ def test_rows_of_a_query(service: Service, client: Client, tmp_path: Path) -> No
     arguments = ("--index", "shop", "--query", query, "--id-field", "sku")
     assert json.loads(_run(service, "load", str(path), *arguments).stdout)["created"] == 7
     assert client.request("GET", "/shop/items/n3") == {"sku": "n3", "n": 3, "id": "n3"}
+
+
+@pytest.mark.parametrize(("status", "expected"), [(404, False), (403, True), (503, None)])
+def test_whether_there_is_an_index(
+    monkeypatch: pytest.MonkeyPatch, status: int, expected: bool | None
+) -> None:
+    """A key that may only write may load into an index that is there."""
+    client = Client("http://127.0.0.1:1")
+
+    def refuse(*_: object) -> Any:
+        raise ClientError("no", status=status)
+
+    monkeypatch.setattr(client, "request", refuse)
+    if expected is None:
+        with pytest.raises(ClientError):
+            loading.exists(client, "films")
+    else:
+        assert loading.exists(client, "films") is expected
 
 
 @pytest.mark.parametrize(
