@@ -23,12 +23,14 @@ class MatchKind(IntEnum):
     EXACT = 0
     """The folded word itself."""
     STEM = 1
-    """Another form of the word: same stem in the field's language (or a synonym)."""
-    PREFIX = 2
+    """Another form of the word: same stem in the field's language."""
+    SYNONYM = 2
+    """An alternative by the configuration."""
+    PREFIX = 3
     """The word is the beginning of the term."""
-    TYPO_1 = 3
+    TYPO_1 = 4
     """One edit (insertion, deletion, substitution, transposition) away."""
-    TYPO_2 = 4
+    TYPO_2 = 5
     """Two edits away."""
 
 
@@ -44,9 +46,7 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     typos: int = 0
     """Edits allowed: 0, 1 or 2."""
     synonyms: tuple[tuple[str, ...], ...] = ()
-    """Alternatives that count as the word itself (kind STEM); of several words each: adjacent, in
-    order.
-    """
+    """Alternatives (kind SYNONYM); of several words each: adjacent, in order."""
     is_stemmed: bool = True
     """Whether other forms (same stem) match, where the field has a language."""
 

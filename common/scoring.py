@@ -25,6 +25,9 @@ IDF_SHARE_MIN: Final = 0.1
 """Words in most documents say less than their idf: the shift is taken off, a share stays."""
 STEM_FACTOR: Final = 1.0
 """What another form of a word counts beside the word itself."""
+SYNONYM_FACTOR: Final = 0.1
+"""What part of an occurrence of the word one of a synonym is: small enough that one of the word in
+a text of five times the average length is worth more than one of the synonym in the shortest."""
 BEST_FACTORS: Final = (1.0, 0.8, 0.8, 0.6)
 """By tier (typed, prefix, one typo, two typos): what a word counts whose best match this is."""
 LESSER_FACTOR: Final = 0.1
@@ -53,21 +56,21 @@ def inverse_doc_freq(doc_freq: float, num_docs: int) -> float:
 def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]:
     """Return the weight of a word by `MatchKind`.
 
-    A word's rarity is that of its best tier in the index: terms as typed and their other forms,
-    else terms that it begins, else typos. Lesser tiers count a small part of that, however rare
-    they are: a misspelt word must not outweigh a correct one for being rare.
+    A word's rarity is that of its best tier in the index: terms as typed, their other forms and
+    synonyms, else terms that it begins, else typos. Lesser tiers count a small part of that,
+    however rare they are: a misspelt word must not outweigh a correct one for being rare.
 
     Args:
         doc_freqs: live documents by `MatchKind`, of all shards.
         num_docs: live documents of all shards.
 
     Returns:
-        Weights by `MatchKind`; 0 for tiers that no document has. (EXACT and STEM are one tier: that
-        all documents with another form also have the word itself may be due to fields that are
-        not searched.)
+        Weights by `MatchKind`; 0 for tiers that no document has. (EXACT, STEM and
+        SYNONYM are one tier: that all documents with another form also have the word itself may be
+        due to fields that are not searched.)
     """
     frequent = (
-        doc_freqs[MatchKind.EXACT] + doc_freqs[MatchKind.STEM],
+        doc_freqs[MatchKind.EXACT] + doc_freqs[MatchKind.STEM] + doc_freqs[MatchKind.SYNONYM],
         doc_freqs[MatchKind.PREFIX],
         doc_freqs[MatchKind.TYPO_1],
         doc_freqs[MatchKind.TYPO_2],
@@ -80,7 +83,8 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     by_tier = [0.0] * len(frequent)
     for tier in present:
         by_tier[tier] = idf * BEST_FACTORS[best] * (1.0 if tier == best else LESSER_FACTOR)
-    return (by_tier[0], by_tier[0] * STEM_FACTOR, *by_tier[1:])
+    typed = by_tier[0]
+    return (typed, typed * STEM_FACTOR, typed * SYNONYM_FACTOR, *by_tier[1:])
 
 
 def weigh_fields(

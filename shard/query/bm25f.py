@@ -8,9 +8,9 @@ For a word and a document, over the terms that stand for the word and the fields
 Only the terms of the best *tier* that the document has are summed, so that a document is never
 better for having a lesser match beside a better one:
 
-    tier 0   EXACT, STEM   w = greater weight of the two, r = 1 for the greater, the ratio otherwise
+    tier 0   EXACT, STEM, SYNONYM   w = greatest weight of the three, r = own weight / w
     tier 1   PREFIX
-    tier 2   TYPO_1        w = weight of the kind, r = 1
+    tier 2   TYPO_1                 w = weight of the kind, r = 1
     tier 3   TYPO_2
 
 Everything is summed in fixed point (t in units of 2^-24, scores in units of 2^-32). Integers can be
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 4
-TIER_OF_KIND: Final = (0, 0, 1, 2, 3)
+TIER_OF_KIND: Final = (0, 0, 0, 1, 2, 3)
 """By `MatchKind`."""
 _TIER_SHIFT: Final = 60
 _TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1

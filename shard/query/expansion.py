@@ -3,6 +3,7 @@
     run, is_prefix, typos 0, English  ──▶  run      EXACT
                                            runs     STEM       same stem
                                            running  STEM       (not PREFIX: its best kind counts)
+                                           jog      SYNONYM    if the configuration says so
                                            runway   PREFIX
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
@@ -71,7 +72,7 @@ class Expansion:
     languages: NDArray[np.uint64]
     """Mask of the languages in whose fields each counts."""
     phrases: tuple[tuple[str, ...], ...]
-    """Synonyms of several words, which match as kind STEM where they stand adjacent, in order."""
+    """Synonyms of several words: of kind SYNONYM where they stand adjacent, in order."""
     num_entries: int
     """Posting entries of all terms."""
     only: OnlyTerm | None
@@ -165,26 +166,29 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     index = text_index(segment)
     vocabulary = index.vocabulary
     exact = vocabulary.find(word.text)
-    masks = _other_forms(segment, vocabulary, word, languages)
+    stems = _stems(segment, vocabulary, word, languages)
     if exact is not None:
-        masks.pop(exact, None)
+        stems.pop(exact, None)
+    synonyms = _synonyms(vocabulary, word, stems, exact)
     pieces = [] if exact is None else [_piece([exact], MatchKind.EXACT, ALL_LANGUAGES)]
-    if masks:
-        forms = sorted(masks)
-        pieces.append(_piece(forms, MatchKind.STEM, [masks[form] for form in forms]))
+    for kind, masks in ((MatchKind.STEM, stems), (MatchKind.SYNONYM, synonyms)):
+        if masks:
+            forms = sorted(masks)
+            pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
     similar, kinds = _similar(vocabulary, word)
     if exact is not None:
         is_other = similar != exact
         similar, kinds = similar[is_other], kinds[is_other]
     if len(similar):
         remaining = np.full(len(similar), ALL_LANGUAGES, np.uint64)
-        if masks:
+        better = stems | dict.fromkeys(synonyms, ALL_LANGUAGES)
+        if better:
             # A form that counts in some languages only counts as prefix or typo in the others.
-            forms_array = np.array(sorted(masks), np.uint32)
+            forms_array = np.array(sorted(better), np.uint32)
             places = np.searchsorted(similar, forms_array)
             for form, place in zip(forms_array.tolist(), places.tolist(), strict=True):
                 if place < len(similar) and similar[place] == form:
-                    remaining[place] = ~np.uint64(masks[form])
+                    remaining[place] = ~np.uint64(better[form])
         order = np.argsort(kinds, kind="stable")
         order = order[remaining[order] != 0]
         pieces.append((similar[order], kinds[order], remaining[order]))
@@ -251,16 +255,26 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
     return np.zeros(0, np.uint32), np.zeros(0, np.uint8)
 
 
-def _other_forms(
-    segment: Segment, vocabulary: Vocabulary, word: Word, languages: Languages
+def _synonyms(
+    vocabulary: Vocabulary, word: Word, stems: dict[int, int], exact: int | None
 ) -> dict[int, int]:
-    """Return the terms of kind STEM: one-word synonyms and words of the same stem, with masks."""
+    """Return the terms of kind SYNONYM, with the languages in which they are not of a better."""
     masks: dict[int, int] = {}
     for alternative in word.synonyms:
         if len(alternative) == 1:
             ordinal = vocabulary.find(alternative[0])
-            if ordinal is not None:
-                masks[ordinal] = ALL_LANGUAGES
+            if ordinal is not None and ordinal != exact:
+                mask = ALL_LANGUAGES & ~stems.get(ordinal, 0)
+                if mask:
+                    masks[ordinal] = mask
+    return masks
+
+
+def _stems(
+    segment: Segment, vocabulary: Vocabulary, word: Word, languages: Languages
+) -> dict[int, int]:
+    """Return the terms of kind STEM: words of the same stem, with masks."""
+    masks: dict[int, int] = {}
     if word.is_stemmed:
         is_only_language = not languages.by_path
         for language, bit in language_bits(languages).items():

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 OCCURRENCES_MAX: Final = 100
 """Listed per word; a prefix can match hundreds of terms of a long text."""
 
-_MATCH_NAMES: Final = ("exact", "stem", "prefix", "typo", "two typos")
+_MATCH_NAMES: Final = ("exact", "stem", "synonym", "prefix", "typo", "two typos")
 _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
 
 
@@ -203,12 +203,13 @@ def _word_occurrences(
                     ratio,
                 )
             )
-    if tier == 0:
+    if tier == 0 and weights[MatchKind.SYNONYM] > 0:
+        ratio = weights[MatchKind.SYNONYM] / best
         for phrase in expansion.phrases:
             entries = evaluation.find_phrase(Phrase(phrase), NO_BITS, np.array([doc], np.uint32))
             occurrences += [
                 _occurrence(
-                    evaluation, registry, doc, " ".join(phrase), "synonym", int(f), int(n), 1.0
+                    evaluation, registry, doc, " ".join(phrase), "synonym", int(f), int(n), ratio
                 )
                 for f, n in zip(entries.fields, entries.freqs, strict=True)
             ]

@@ -9,6 +9,7 @@ what the coordinator derives from them depends on the live documents alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -43,7 +44,7 @@ _FORMS_MAX: Final = 4_096
 
 
 @kernel
-def _count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64Array:
+def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64Array:
     """Return by term how many of the listed (ascending) documents have it."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     counts = np.zeros(len(terms), np.int64)
@@ -74,7 +75,7 @@ def _count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64
 
 
 @kernel
-def _count_forms(
+def count_forms(
     lists: PostingLists,
     terms: U32Array,
     num_before: int,
@@ -122,10 +123,11 @@ def _count_forms(
 def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np.int64]:
     """Return how many live documents have a word, by `MatchKind`.
 
-    STEM counts the documents that have another form but not the word itself, so EXACT + STEM is
-    the number of documents with the word in any form. PREFIX and typos are summed over their terms
-    (a document with two of them counts twice): there are thousands, and the sum is stored. Every
-    number is additive over segments and shards. Fields and their languages are not looked at.
+    STEM counts the documents that have another form but not the word itself, SYNONYM those that
+    have a synonym only: the three sum up to the documents with any of them. PREFIX and typos are
+    summed over their terms (a document with two of them counts twice): there are thousands, and the
+    sum is stored. Every number is additive over segments and shards. Fields and their languages are
+    not looked at.
 
     Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
     blocks that meet deleted documents.
@@ -135,14 +137,14 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     freqs = index.doc_freqs[expansion.terms].astype(np.int64)
     deleted = deleted_docs(view)
     if deleted is not None:
-        freqs -= _count_listed(index.lists, expansion.terms, deleted)
+        freqs -= count_listed(index.lists, expansion.terms, deleted)
     counts = count_by_kind(expansion, freqs)
-    if (expansion.kinds <= MatchKind.STEM).sum() > 1:
-        counts[MatchKind.STEM] = _count_stem(view, index, expansion, deleted)
+    for kind, forms, num_better in other_forms(expansion):
+        counts[kind] = _count_other_forms(view, index, forms, num_better, deleted)
     for phrase in expansion.phrases:
         terms = phrase_terms(index, phrase, is_prefix=False)
         found = find_phrase(index, terms, _live_docs(view))
-        counts[MatchKind.STEM] += len(np.unique(found.docs))
+        counts[MatchKind.SYNONYM] += len(np.unique(found.docs))
     return counts
 
 
@@ -154,25 +156,36 @@ def _live_docs(view: SegmentView) -> NDArray[np.uint32]:
     return live
 
 
-def _count_stem(
+def other_forms(expansion: Expansion) -> Iterator[tuple[MatchKind, NDArray[np.uint32], int]]:
+    """Yield the kinds STEM and SYNONYM, if there, with their terms after those of better kinds.
+
+    Yields:
+        The kind; the terms up to that kind; how many of them are of a better one.
+    """
+    for kind in (MatchKind.STEM, MatchKind.SYNONYM):
+        num_better, end = np.searchsorted(expansion.kinds, (kind, kind + 1)).tolist()
+        if num_better < end and end > 1:
+            yield kind, expansion.terms[:end], num_better
+
+
+def _count_other_forms(
     view: SegmentView,
     index: TextIndex,
-    expansion: Expansion,
+    forms: NDArray[np.uint32],
+    num_better: int,
     deleted: NDArray[np.uint32] | None,
 ) -> int:
-    """Return how many live documents have another form of a word but not the word itself."""
-    forms = expansion.terms[expansion.kinds <= MatchKind.STEM]
-    num_exact = int((expansion.kinds == MatchKind.EXACT).sum())
+    """Return how many live documents have some of the forms but none of the better ones."""
     memo: dict[tuple[int, ...], int] = view.segment.caches.setdefault("forms", {})
-    key = (num_exact, *forms.tolist())
+    key = (num_better, *forms.tolist())
     total = memo.get(key)
     if total is None:
-        total = int(_count_forms(index.lists, forms, num_exact, index.num_docs, NO_DOCS, False))
+        total = int(count_forms(index.lists, forms, num_better, index.num_docs, NO_DOCS, False))
         if len(memo) >= _FORMS_MAX:
             memo.clear()
         memo[key] = total
     if deleted is not None:
-        total -= int(_count_forms(index.lists, forms, num_exact, index.num_docs, deleted, True))
+        total -= int(count_forms(index.lists, forms, num_better, index.num_docs, deleted, True))
     return total
 
 
@@ -184,7 +197,7 @@ def deleted_docs(view: SegmentView) -> NDArray[np.uint32] | None:
 
 
 @kernel(allocates=False)
-def _subtract_lengths(
+def subtract_lengths(
     field_lengths: FieldLengths,
     deleted: U32Array,
     decoded: I64Array,
@@ -225,7 +238,7 @@ def field_statistics(view: SegmentView) -> dict[int, tuple[int, int]]:
     deleted = deleted_docs(view)
     if deleted is not None:
         num_docs, totals = num_docs.copy(), totals.copy()
-        _subtract_lengths(index.field_lengths, deleted, DECODED_LENGTHS, num_docs, totals)
+        subtract_lengths(index.field_lengths, deleted, DECODED_LENGTHS, num_docs, totals)
     return {
         number: (count, total)
         for number, count, total in zip(

@@ -209,8 +209,8 @@ def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> _Single | None
     weight = by_kind[only.kind]
     if weight <= 0:
         return None
-    if only.kind < MatchKind.PREFIX and weight < max(by_kind[0], by_kind[1]):
-        return None  # the other form is in other segments, and this one counts less
+    if only.kind < MatchKind.PREFIX and weight < max(by_kind[: MatchKind.PREFIX]):
+        return None  # a better form is in other segments, and this one counts less
     return _Single(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
 
 
@@ -272,8 +272,10 @@ class Evaluation:
         return self.tier <= self.prepared.best_tier
 
     def expansion(self, word: Word) -> Expansion:
-        """Return the terms of a word."""
-        return expand_word(self.segment, word, self.prepared.languages, self.tier + 1)
+        """Return the terms of a word, of the kinds up to the tier."""
+        return expand_word(
+            self.segment, word, self.prepared.languages, self.tier + MatchKind.SYNONYM
+        )
 
     def reading(self, word: Word) -> Expansion:
         """Return the lists to read for a word: of its terms, or of its prefix."""
@@ -360,7 +362,7 @@ class Evaluation:
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
         expansion = self.reading(word)
-        best = max(weights[MatchKind.EXACT], weights[MatchKind.STEM])
+        best = max(weights[: MatchKind.PREFIX])
         tier_weights = np.array([best, *weights[MatchKind.PREFIX :]])
         ratios = np.ones(NUM_MATCH_KINDS)
         if best > 0:
@@ -370,14 +372,14 @@ class Evaluation:
         terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
         if not is_used.all():
             terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
-        phrases = expansion.phrases if weights[MatchKind.STEM] > 0 else ()
+        phrases = expansion.phrases if weights[MatchKind.SYNONYM] > 0 else ()
         if len(terms) == 0 and not phrases:
             return _Scored(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         for phrase in phrases:
             found = self.find_phrase(Phrase(phrase), allowed, candidates)
-            add_entries(self.fields.lists, found, ratios[MatchKind.STEM], NO_BITS, scratch.cells)
+            add_entries(self.fields.lists, found, ratios[MatchKind.SYNONYM], NO_BITS, scratch.cells)
         if candidates is not None:
             mark_bits(scratch.members, candidates)
             allowed = scratch.members

@@ -18,7 +18,7 @@ from common.query import MatchKind
 from shard.query.expansion import count_by_kind, expand_word
 from shard.query.filter_matches import narrow
 from shard.query.phrase import find_phrase, phrase_terms
-from shard.query.statistics import _count_forms, _count_listed, _subtract_lengths
+from shard.query.statistics import count_forms, count_listed, other_forms, subtract_lengths
 from shard.segment.doc_sets import count_docs, list_all_docs
 from shard.segment.field_lengths import DECODED_LENGTHS
 from shard.segment.text_index import text_index
@@ -53,16 +53,12 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
     view, docs = visible
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
-    counts = count_by_kind(expansion, _count_listed(index.lists, expansion.terms, docs))
-    forms = expansion.terms[expansion.kinds <= MatchKind.STEM]
-    if len(forms) > 1:
-        num_exact = int((expansion.kinds == MatchKind.EXACT).sum())
-        counts[MatchKind.STEM] = _count_forms(
-            index.lists, forms, num_exact, index.num_docs, docs, True
-        )
+    counts = count_by_kind(expansion, count_listed(index.lists, expansion.terms, docs))
+    for kind, forms, num_better in other_forms(expansion):
+        counts[kind] = count_forms(index.lists, forms, num_better, index.num_docs, docs, True)
     for phrase in expansion.phrases:
         found = find_phrase(index, phrase_terms(index, phrase, is_prefix=False), docs)
-        counts[MatchKind.STEM] += len(np.unique(found.docs))
+        counts[MatchKind.SYNONYM] += len(np.unique(found.docs))
     return counts
 
 
@@ -70,7 +66,7 @@ def visible_field_statistics(visible: Visible) -> dict[int, tuple[int, int]]:
     """Return by field number: visible documents with words in it, sum of their lengths."""
     index = text_index(visible.view.segment)
     num_docs, totals = np.zeros_like(index.field_num_docs), np.zeros_like(index.field_totals)
-    _subtract_lengths(index.field_lengths, visible.docs, DECODED_LENGTHS, num_docs, totals)
+    subtract_lengths(index.field_lengths, visible.docs, DECODED_LENGTHS, num_docs, totals)
     return {
         number: (-count, -total)
         for number, count, total in zip(

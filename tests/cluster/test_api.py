@@ -694,6 +694,25 @@ def test_stop_words_synonyms_and_language_apply_to_data_already_there(index: Ind
     assert index.ids(query="the television") == [1]
 
 
+@pytest.mark.parametrize("synonym", ["notebook", "portable computer"])
+def test_a_synonym_never_outranks_the_typed_word(index: Index, synonym: str) -> None:
+    index.configure({"synonyms": [["laptop", synonym]]})
+    index.put([{"id": f"s{i}", "name": synonym} for i in range(3)])
+    texts = ("gaming laptop", "laptop bag", "grey " * 15 + "laptop")
+    index.put([{"id": f"w{i}", "name": text} for i, text in enumerate(texts)])
+
+    answer = index.search(query="laptop", show=["score_details"])
+
+    items = answer["data"]["items"]
+    assert {one["id"][0] for one in items[:3]} == {"w"}
+    assert {one["id"] for one in items[3:]} == {"s0", "s1", "s2"}
+    (part,) = (one for one in items[-1]["_score_details"]["parts"] if one["kind"] == "word")
+    assert [one["match"] for one in part["occurrences"]] == ["synonym"]
+    assert part["frequency"] == sum(one["frequency"] * one["gain"] for one in part["occurrences"])
+    reversed_ids = index.ids(query=synonym)
+    assert {one[0] for one in reversed_ids[:3]} == {"s"}
+
+
 def test_scores_know_only_live_items(index: Index) -> None:
     index.configure({})
     index.put([{"id": i, "t": f"word{i % 7} word{i % 3} filler"} for i in range(40)])

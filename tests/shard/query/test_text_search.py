@@ -102,10 +102,10 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
     """Return how a term matches a word, by the definition."""
     if term == word.text:
         return MatchKind.EXACT
-    if (term,) in word.synonyms:
-        return MatchKind.STEM
     if word.is_stemmed and language and stem(term, language) == stem(word.text, language):
         return MatchKind.STEM
+    if (term,) in word.synonyms:
+        return MatchKind.SYNONYM
     if word.is_prefix and term.startswith(word.text):
         return MatchKind.PREFIX
     if word.typos:
@@ -169,8 +169,8 @@ class NaiveSearch:
             tier_weights = [math.fsum(max(one) for one in weights)]
         else:
             own = weights[0]
-            typed = max(own[0], own[1])
-            tier_weights = [typed, *own[2:]]
+            typed = max(own[: MatchKind.PREFIX])
+            tier_weights = [typed, *own[MatchKind.PREFIX :]]
             for term, entries in self.places.items():
                 kind = match_kind(term, clause, "english")
                 if kind is not None and own[kind] > 0:
@@ -178,9 +178,9 @@ class NaiveSearch:
                     for (doc, path), positions in entries.items():
                         add(doc, path, len(positions), ratio, TIER_OF_KIND[kind])
             for synonym in clause.synonyms:
-                if len(synonym) > 1 and own[MatchKind.STEM] > 0:
+                if len(synonym) > 1 and own[MatchKind.SYNONYM] > 0:
                     for (doc, path), freq in self.phrase_freqs(Phrase(synonym)).items():
-                        add(doc, path, freq, own[MatchKind.STEM] / typed, 0)
+                        add(doc, path, freq, own[MatchKind.SYNONYM] / typed, 0)
         result = {}
         for doc, tiers in freqs.items():
             tier = min(tiers)
