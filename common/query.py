@@ -46,9 +46,16 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     typos: int = 0
     """Edits allowed: 0, 1 or 2."""
     synonyms: tuple[tuple[str, ...], ...] = ()
-    """Alternatives (kind SYNONYM); of several words each: adjacent, in order."""
+    """Alternatives (kind SYNONYM); of several words each: adjacent, in order. Where several words
+    were typed that have synonyms, `text` has them with spaces, and they are among these as well
+    (kind EXACT).
+    """
     is_stemmed: bool = True
     """Whether other forms (same stem) match, where the field has a language."""
+
+    def phrase_kind(self, phrase: tuple[str, ...]) -> MatchKind:
+        """Return how an alternative of several words matches: as typed, or as a synonym."""
+        return MatchKind.EXACT if " ".join(phrase) == self.text else MatchKind.SYNONYM
 
 
 class Phrase(Struct, frozen=True, tag="phrase", array_like=True):

@@ -183,11 +183,8 @@ class _ClauseBuilder:
                 typos = _typos(words[0], self.options)
                 is_prefix = self._is_prefix(at + 1 == len(tokens))
                 return 1, Word(words[0], is_prefix, typos, alternatives)
-            single = next((one for one in alternatives if len(one) == 1), None)
-            others = tuple(one for one in (words, *alternatives) if one is not single)
-            # No vocabulary has a term with a space: then only the alternatives match.
-            text = single[0] if single else " ".join(words)
-            return length, Word(text, False, 0, others)
+            # No vocabulary has a term with a space: only the phrase and its alternatives match.
+            return length, Word(" ".join(words), False, 0, (words, *alternatives))
         return 1, None
 
     def _is_prefix(self, is_last: bool) -> bool:

@@ -72,7 +72,7 @@ class Expansion:
     languages: NDArray[np.uint64]
     """Mask of the languages in whose fields each counts."""
     phrases: tuple[tuple[str, ...], ...]
-    """Synonyms of several words: of kind SYNONYM where they stand adjacent, in order."""
+    """Synonyms of several words, which match where they stand adjacent, in order."""
     num_entries: int
     """Posting entries of all terms."""
     only: OnlyTerm | None

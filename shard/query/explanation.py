@@ -203,13 +203,14 @@ def _word_occurrences(
                     ratio,
                 )
             )
-    if tier == 0 and weights[MatchKind.SYNONYM] > 0:
-        ratio = weights[MatchKind.SYNONYM] / best
+    if tier == 0 and best > 0:
         for phrase in expansion.phrases:
+            phrase_kind = word.phrase_kind(phrase)
+            name, ratio = _MATCH_NAMES[phrase_kind], weights[phrase_kind] / best
             entries = evaluation.find_phrase(Phrase(phrase), NO_BITS, np.array([doc], np.uint32))
             occurrences += [
                 _occurrence(
-                    evaluation, registry, doc, " ".join(phrase), "synonym", int(f), int(n), ratio
+                    evaluation, registry, doc, " ".join(phrase), name, int(f), int(n), ratio
                 )
                 for f, n in zip(entries.fields, entries.freqs, strict=True)
             ]

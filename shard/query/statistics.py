@@ -144,7 +144,7 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     for phrase in expansion.phrases:
         terms = phrase_terms(index, phrase, is_prefix=False)
         found = find_phrase(index, terms, _live_docs(view))
-        counts[MatchKind.SYNONYM] += len(np.unique(found.docs))
+        counts[word.phrase_kind(phrase)] += len(np.unique(found.docs))
     return counts
 
 

@@ -372,14 +372,15 @@ class Evaluation:
         terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
         if not is_used.all():
             terms, kinds, masks = terms[is_used], kinds[is_used], masks[is_used]
-        phrases = expansion.phrases if weights[MatchKind.SYNONYM] > 0 else ()
+        phrases = expansion.phrases if best > 0 else ()
         if len(terms) == 0 and not phrases:
             return _Scored(NO_DOCS, np.zeros(0, np.int64), np.zeros(0, np.uint8))
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         for phrase in phrases:
             found = self.find_phrase(Phrase(phrase), allowed, candidates)
-            add_entries(self.fields.lists, found, ratios[MatchKind.SYNONYM], NO_BITS, scratch.cells)
+            ratio = ratios[word.phrase_kind(phrase)]
+            add_entries(self.fields.lists, found, ratio, NO_BITS, scratch.cells)
         if candidates is not None:
             mark_bits(scratch.members, candidates)
             allowed = scratch.members

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from common.query import MatchKind
 from shard.query.expansion import count_by_kind, expand_word
 from shard.query.filter_matches import narrow
 from shard.query.phrase import find_phrase, phrase_terms
@@ -58,7 +57,7 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
         counts[kind] = count_forms(index.lists, forms, num_better, index.num_docs, docs, True)
     for phrase in expansion.phrases:
         found = find_phrase(index, phrase_terms(index, phrase, is_prefix=False), docs)
-        counts[MatchKind.SYNONYM] += len(np.unique(found.docs))
+        counts[word.phrase_kind(phrase)] += len(np.unique(found.docs))
     return counts
 
 

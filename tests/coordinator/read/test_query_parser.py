@@ -110,7 +110,7 @@ def test_synonyms_of_words_and_of_several_words() -> None:
         Word("tv", is_prefix=True, synonyms=(("television",),)),
     )
     assert parse("new york hotel", configuration=configuration).clauses[0] == Word(
-        "nyc", synonyms=(("new", "york"),)
+        "new york", synonyms=(("new", "york"), ("nyc",))
     )
 
 

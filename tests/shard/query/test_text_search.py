@@ -16,7 +16,7 @@ from pyroaring import FrozenBitMap
 
 from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
-from common.query import Clause, MatchKind, Phrase, Word
+from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from common.scoring import clause_weights
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.explanation import explain_score
@@ -75,6 +75,7 @@ WORDS = st.builds(
             "statoin",
             "trainstation",
             "日本",
+            "rain brain",
         ]
     ),
     is_prefix=st.booleans(),
@@ -178,9 +179,11 @@ class NaiveSearch:
                     for (doc, path), positions in entries.items():
                         add(doc, path, len(positions), ratio, TIER_OF_KIND[kind])
             for synonym in clause.synonyms:
-                if len(synonym) > 1 and own[MatchKind.SYNONYM] > 0:
+                if len(synonym) > 1 and typed > 0:
+                    is_typed = clause.text == " ".join(synonym)
+                    weight = own[MatchKind.EXACT if is_typed else MatchKind.SYNONYM]
                     for (doc, path), freq in self.phrase_freqs(Phrase(synonym)).items():
-                        add(doc, path, freq, own[MatchKind.SYNONYM] / typed, 0)
+                        add(doc, path, freq, weight / typed, 0)
         result = {}
         for doc, tiers in freqs.items():
             tier = min(tiers)
@@ -234,7 +237,7 @@ class NaiveSearch:
         excluded: set[int] = set()
         for clause in query.excluded:
             count = len(clause.words) if isinstance(clause, Phrase) else 1
-            excluded.update(self.score(clause, [[1.0] * 5] * count))
+            excluded.update(self.score(clause, [[1.0] * NUM_MATCH_KINDS] * count))
         result = {}
         for doc in range(self.num_docs):
             matching = [one[doc] for one in scored if doc in one]
