@@ -180,7 +180,8 @@ class Search:
             if cursor is not None:
                 cursor = await self._with_sort_values(index, parameters, cursor, deadline)
             for match in self._matches(parameters):
-                parameters = msgspec.structs.replace(parameters, match=match)
+                if match != parameters.match:
+                    parameters = msgspec.structs.replace(parameters, match=match)
                 outcome, hits = await self._find(
                     index, parameters, horizon, moment, cursor, deadline
                 )
