@@ -32,8 +32,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, overload
 
-from common.kernels import jit_cache, sources
-from common.kernels.extension import KernelsMissing, load
+from common.kernels import jit_cache
+from common.kernels.extension import chosen, load
 
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=type[tuple[Any, ...]])
@@ -50,11 +50,8 @@ IS_CHECKED: Final = _MODE in ("checked", "record-checked")
 
 def _load() -> Mapping[str, Callable[..., Any]] | None:
     """Return the compiled kernels; None if numba is to compile them."""
-    if _MODE == "numba" or _IS_RECORDED:
-        return None
-    if _MODE not in ("", "checked"):
-        raise KernelsMissing(f"FACETD_KERNELS is {_MODE!r}, not checked or numba")
-    return load(sources.CHECKED_EXTENSION if IS_CHECKED else sources.EXTENSION)
+    path = None if _IS_RECORDED else chosen()
+    return None if path is None else load(path)
 
 
 _compiled: Final = _load()

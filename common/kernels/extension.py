@@ -20,8 +20,15 @@ from common.kernels import sources
 from common.process.python import let_processes_find_us, python_command
 
 
-class KernelsMissing(Exception):
-    """There is no machine code that could run here; says why."""
+class KernelsMissing(SystemExit):
+    """There is no machine code that could run here; says why.
+
+    Modules load their kernels when they are imported. A process that cannot do without ends there,
+    with status 1 and this line, not with the path of imports that led to it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"facetd: {reason}")
 
 
 def load(path: Path) -> Mapping[str, Callable[..., Any]] | None:
@@ -38,10 +45,16 @@ def load(path: Path) -> Mapping[str, Callable[..., Any]] | None:
 
 
 def chosen() -> Path | None:
-    """Return the extension that FACETD_KERNELS asks for, None if numba is to do without."""
+    """Return the extension that FACETD_KERNELS asks for, None if numba is to do without.
+
+    Raises:
+        KernelsMissing: it asks for something else.
+    """
     mode = os.environ.get("FACETD_KERNELS", "")
     if mode == "numba":
         return None
+    if mode not in ("", "checked"):
+        raise KernelsMissing(f"FACETD_KERNELS is {mode!r}, not checked or numba")
     return sources.CHECKED_EXTENSION if mode == "checked" else sources.EXTENSION
 
 

@@ -360,7 +360,10 @@ class Supervisor:
         An installed package has them. A checkout whose kernels changed compiles these first, in a
         process of its own: this one is to stay small, and able to stop.
         """
-        wanted = extension.chosen()
+        try:
+            wanted = extension.chosen()
+        except KernelsMissing as error:
+            return self._refuse(error)
         if wanted is None:
             return True
         if extension.can_build(wanted) and not sources.is_current(wanted):
@@ -378,10 +381,14 @@ class Supervisor:
         try:
             extension.prepare(wanted)
         except KernelsMissing as error:
-            print(f"facetd: {error}", file=sys.stderr)
-            self._status = 1
-            return False
+            return self._refuse(error)
         return True
+
+    def _refuse(self, error: KernelsMissing) -> bool:
+        """Say why nothing can run; the status is 1."""
+        print(error, file=sys.stderr)
+        self._status = 1
+        return False
 
     async def _run_aside(self, command: list[str]) -> None:
         """Run a process to its end, or until we are told to stop."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.process.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
-from tests.service import ROOT, Client, Service, is_running, process_tree
+from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
 
 HEALED_SECONDS = 2.0
 """Promise P5; what a loaded test machine adds is in `_SLACK_SECONDS`."""
@@ -206,3 +206,67 @@ def test_pauses_grow_while_starts_fail_and_not_after_a_good_one(
     assert pauses[-1] == max(BACK_OFF_SECONDS)
     loop.now = 100.0  # it has lived
     assert child.back_off() == 0
+
+
+def test_files_in_the_working_directory_are_not_run(tmp_path: Path) -> None:
+    """Whoever can write there could run code in the service, or keep it from starting."""
+    for name in ("common", "coordinator", "shard", "json", "lmdb"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('hostile code was run')")
+    port = free_port()
+    command = [sys.executable, "-P", "-m", "coordinator", "serve", "--port", str(port)]
+    process = subprocess.Popen(
+        [*command, "--data-dir", str(tmp_path / "data")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    try:
+        end = time.monotonic() + 60
+        while not _is_ready(port):
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/_ready")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def test_when_no_process_can_start_the_service_ends(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "lmdb.py").write_text("raise ImportError('no lmdb here')")
+    (tmp_path / "broken" / "aiohttp.py").write_text("raise ImportError('no aiohttp here')")
+    command = [sys.executable, "-P", "-m", "coordinator", "serve", "--port", str(free_port())]
+    ended = subprocess.run(
+        [*command, "--data-dir", str(tmp_path / "data")],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path / 'broken'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "no process can start" in ended.stderr
+    assert "no lmdb here" in ended.stderr
+
+
+def test_kernels_of_an_unknown_kind_are_refused_in_one_line(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "coordinator", "serve", "--data-dir", str(tmp_path / "data")],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "FACETD_KERNELS": "fast"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == "facetd: FACETD_KERNELS is 'fast', not checked or numba"
