@@ -2,11 +2,17 @@
 
 A request gets one deadline when it arrives; everything done for it is given what is left of it.
 Wall clock time is never used: it jumps.
+
+In a shard the deadline of the call that is being answered is a context variable. Work that may take
+long asks `check_call` between its steps, however deep it is in the call; it is given up when nobody
+waits for it any more.
 """
 
 from __future__ import annotations
 
 import time
+from contextvars import ContextVar
+from typing import Final
 
 from msgspec import Struct
 
@@ -51,3 +57,19 @@ class Deadline(Struct, frozen=True, gc=False):
     def within_ms(self, duration_ms: int) -> Deadline:
         """Return the earlier one of this deadline and `duration_ms` from now."""
         return Deadline(min(self.at, time.monotonic() + duration_ms / 1000))
+
+
+NEVER: Final = Deadline(float("inf"))
+"""The deadline of what must be done however long it takes."""
+
+CALL_DEADLINE: Final[ContextVar[Deadline]] = ContextVar("call_deadline", default=NEVER)
+"""By which the answer to the present call must be there; set where a call is taken up."""
+
+
+def check_call() -> None:
+    """Give up the present call if nobody waits for its answer any more; 0.1 µs otherwise.
+
+    Raises:
+        DeadlineExceeded: it is too late.
+    """
+    CALL_DEADLINE.get().check()

@@ -110,8 +110,27 @@ class Limits:
         24, "levels", "of a grid; cells of the last are 2 m wide", at_most=30
     )
     snippet_words_max: int = _limit(200, "words", "of one snippet")
+    marked_text_bytes_max: int = _limit(
+        64 * KIB, "bytes", "of one text that highlight and snippet look at; the rest has no marks"
+    )
+    marked_page_bytes_max: int = _limit(
+        2 * MIB,
+        "bytes",
+        "of all texts of a page that highlight and snippet look at, the same for each of per_page",
+    )
     distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
     searches_max: int = _limit(64, "searches", "of one POST /_search")
+    searches_words_max: int = _limit(
+        4_096,
+        "words",
+        "in the queries of one POST /_search together; a word counts four times where it may have "
+        "typos",
+    )
+    searches_buckets_max: int = _limit(
+        640_000,
+        "buckets",
+        "that the facets of one POST /_search may have together: one search with all that it can",
+    )
     facet_fields_max: int = _limit(10_000, "names", "in facet_fields, unknown ones included")
     mark_chars_max: int = _limit(64, "characters", "of what stands before and after a marked word")
     cursor_chars_max: int = _limit(4 * KIB, "characters", "a cursor carries one hit's sort values")

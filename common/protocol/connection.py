@@ -14,7 +14,9 @@ to a call when time runs out, the peer dies, or one of both sends nonsense.
   play the shard. Until `hello` was accepted, nothing else is, and frames are limited to
   `MAX_HELLO_BYTES`.
 - A call that is not answered by its deadline fails with `DeadlineExceeded`. Reading calls are just
-  forgotten (a late answer is dropped by its msgid). After a *write* the connection is closed: what
+  forgotten (a late answer is dropped by its msgid), by the server too: every call says how long its
+  caller waits, one that comes too late is not begun, and handlers ask `common.deadline.check_call`
+  on the way. A write has no such end. After a late *write* the connection is closed: what
   was sent behind it must not be applied behind a write whose outcome nobody waits for any more.
 - A frame over the limit, an undecodable frame or an answer to a call that was never made closes the
   connection. When a connection ends, for any reason, every call in flight fails at once with
@@ -47,6 +49,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from common.deadline import CALL_DEADLINE, NEVER, Deadline
 from common.errors import (
     DeadlineExceeded,
     InternalError,
@@ -285,6 +288,32 @@ class RpcServer:
                 connection.close()
 
 
+class _Transit:
+    """How long calls were under way: in the network, and in a socket that nobody read.
+
+    The clocks of two processes may differ by any amount, which is the same for all calls. So what a
+    call took is what it took beyond the fastest of late.
+    """
+
+    __slots__ = ("_begun_ms", "_former", "_least")
+
+    WINDOW_MS = 60_000
+    """Two clocks that run apart do not do so by much in two of these."""
+
+    def __init__(self) -> None:
+        self._begun_ms = 0.0
+        self._least = self._former = float("inf")
+
+    def took_ms(self, now_ms: float, sent_ms: int) -> float:
+        """Return how many milliseconds ago, at least, a call was sent."""
+        difference = now_ms - sent_ms
+        if now_ms - self._begun_ms > self.WINDOW_MS:
+            self._begun_ms, self._former, self._least = now_ms, self._least, difference
+        elif difference < self._least:
+            self._least = difference
+        return difference - min(self._least, self._former)
+
+
 class ServerConnection(asyncio.Protocol):
     """One accepted connection."""
 
@@ -293,6 +322,7 @@ class ServerConnection(asyncio.Protocol):
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._transport: asyncio.Transport | None = None
         self._nonce = secrets.token_bytes(NONCE_BYTES)
+        self._transit = _Transit()
         self.is_known = False
         self._is_greeting = False
 
@@ -346,6 +376,7 @@ class ServerConnection(asyncio.Protocol):
     def _greet(self, body: memoryview) -> None:
         """Take the first frame: it must be an acceptable `hello`."""
         request = decode_request(body)
+        self._transit.took_ms(time.monotonic() * 1000, request.sent_ms)
         if request.method != "hello" or self._is_greeting:
             raise FrameError("the first frame is not hello, or more came before it was answered")
         self._is_greeting = True
@@ -396,6 +427,16 @@ class ServerConnection(asyncio.Protocol):
         REQUEST_IDS.set(request.request_ids)
         server = self._server
         started = time.perf_counter() if server.slow_seconds else 0.0
+        deadline = NEVER
+        if request.timeout_ms:
+            now = time.monotonic()
+            took_ms = self._transit.took_ms(now * 1000, request.sent_ms)
+            deadline = Deadline(now + (request.timeout_ms - took_ms) / 1000)
+            if took_ms >= request.timeout_ms:
+                late = DeadlineExceeded(f"{request.method} came too late to be begun")
+                self._answer_error(msgid, late, request.method)
+                return
+        CALL_DEADLINE.set(deadline)
         try:
             decode, function = server.table[request.method]
         except KeyError:
@@ -614,7 +655,7 @@ class RpcClient(asyncio.Protocol):
             method: name of the method.
             params: its struct, or None.
             result_type: struct of the result, or None for methods without one.
-            timeout_ms: how long to wait for the answer.
+            timeout_ms: how long to wait for the answer; the server gives a reading call up by then.
             is_write: whether to close the connection if time runs out; writes arrive in the order
                 of their calls, reading calls may overtake one with an attachment.
             attachment: bytes that go with the params of a write; must not change until it is
@@ -635,7 +676,14 @@ class RpcClient(asyncio.Protocol):
         msgid = self._next_msgid
         self._next_msgid = msgid + 1
         try:
-            pieces = encode_request(msgid, method, params, REQUEST_IDS.get())
+            pieces = encode_request(
+                msgid,
+                method,
+                params,
+                REQUEST_IDS.get(),
+                int(time.monotonic() * 1000),
+                0 if is_write else timeout_ms,
+            )
             portions = attach(pieces, attachment) if attachment else None
         except FrameError as error:
             raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error

@@ -10,8 +10,9 @@ what is in it.
              2  length bytes follow: the next ones of the attachment
              3  length bytes follow: the body of a frame to which the attachment belongs
     body     MessagePack array, one of
-             [0, msgid, method, params, request ids]
-                                             request
+             [0, msgid, method, params, request ids, sent at, timeout]
+                                             request; milliseconds: of the sender's clock, and what
+                                             the caller will wait from then on (0: to the end)
              [1, msgid, error, result]       response; error: nil or [code, message, param, details]
              [2, nonce]                      challenge; the server's first frame, and no other
 
@@ -29,10 +30,11 @@ are over.
 Costs: a frame that arrives whole in one read (nearly all do) is a slice of what the event loop has
 read, no copy. A larger one is collected in memory of its size: each byte is copied once.
 
-Worked example: the request `ping` with msgid 7, no params and no request id is 14 bytes,
+Worked example: the request `ping` with msgid 7, no params, no request id and no timeout is
+16 bytes,
 
-    0a 00 00 00 | 95      | 00 | 07 | a4 70 69 6e 67 | c0  | 90
-    length 10   | array 5 | 0  | 7  | "ping"         | nil | array 0
+    0c 00 00 00 | 97      | 00 | 07 | a4 70 69 6e 67 | c0  | 90      | 00 | 00
+    length 12   | array 7 | 0  | 7  | "ping"         | nil | array 0 | 0  | 0
 """
 
 from __future__ import annotations
@@ -84,13 +86,17 @@ class FrameError(Exception):
 
 
 class RequestFrame(Struct, frozen=True, array_like=True, gc=False):
-    """`[0, msgid, method, params, request_ids]`."""
+    """`[0, msgid, method, params, request_ids, sent_ms, timeout_ms]`."""
 
     kind: Literal[0]
     msgid: int
     method: str
     params: Raw
     request_ids: tuple[str, ...]
+    sent_ms: int
+    """On the sender's monotonic clock."""
+    timeout_ms: int
+    """How long the caller waits; 0: until the work is done."""
 
 
 class ResponseFrame(Struct, frozen=True, array_like=True, gc=False):
@@ -109,10 +115,15 @@ _decode_response = msgspec.msgpack.Decoder(ResponseFrame).decode
 
 
 def encode_request(
-    msgid: int, method: str, params: Any, request_ids: tuple[str, ...] = ()
+    msgid: int,
+    method: str,
+    params: Any,
+    request_ids: tuple[str, ...] = (),
+    sent_ms: int = 0,
+    timeout_ms: int = 0,
 ) -> tuple[bytes, ...]:
     """Return the pieces of a request frame, to be written one after the other."""
-    return _frame(_encode((0, msgid, method, params, request_ids)))
+    return _frame(_encode((0, msgid, method, params, request_ids, sent_ms, timeout_ms)))
 
 
 def encode_response(msgid: int, error: WireError | None, result: Any) -> tuple[bytes, ...]:

@@ -1,9 +1,9 @@
 """The messages between coordinator and shard, one pair of structs a method.
 
-A frame is a MessagePack-RPC array: request `[0, msgid, method, params, request ids]`, response
-`[1, msgid, error, result]`; `params` and `result` are the structs below, encoded as arrays.
-Numeric arrays travel as raw little-endian bytes (numpy `tobytes` / `frombuffer`), so that neither
-side walks them in Python.
+A frame is a MessagePack-RPC array: request `[0, msgid, method, params, request ids, sent at,
+timeout]`, response `[1, msgid, error, result]`; `params` and `result` are the structs below,
+encoded as arrays. Numeric arrays travel as raw little-endian bytes (numpy `tobytes` /
+`frombuffer`), so that neither side walks them in Python.
 
     method          params                  result
     hello           Hello                   Welcome            the first frame of every connection
@@ -313,7 +313,6 @@ class SearchRequest(Message, frozen=True, array_like=True):
     wants_explanation: bool = False
     wants_elements: bool = False
     """Whether to say which elements of nested fields have passed the filters."""
-    timeout_ms: int = 5_000
     ids: tuple[bytes, ...] = ()
     """Not empty: only items with these (canonical) ids count as there."""
     boosts: tuple[Boost, ...] = ()
@@ -415,6 +414,10 @@ class HighlightRequest(Message, frozen=True, array_like=True):
     pre: str
     post: str
     ellipsis: str
+    text_bytes_max: int
+    """Of each text so many bytes are looked at; the rest has no marks."""
+    item_bytes_max: int
+    """Of all texts of an item together."""
 
 
 class FetchRequest(Message, frozen=True, array_like=True):

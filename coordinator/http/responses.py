@@ -38,6 +38,8 @@ JSON: Final = b"application/json"
 _encode: Final = msgspec.json.Encoder().encode
 MESSAGE_CHARS_MAX: Final = 2_000
 """Of an error's message or param: both may quote what the client sent."""
+BUCKETS_AT_ONCE: Final = 10_000
+"""Of an answer with more, the facets are encoded one by one: about 1 ms."""
 JOINED_BYTES_MAX: Final = 64 * 1024
 """Up to this, head and body are joined: a copy is cheaper than a second write."""
 
@@ -246,6 +248,11 @@ def aggregations(facets: Iterable[FacetResult]) -> dict[str, Any]:
     return {facet.field: aggregation(facet) for facet in facets}
 
 
+def facet_member(facet: FacetResult) -> bytes:
+    """Return a facet as JSON has it among the members of `aggregations`."""
+    return b"%b:%b" % (orjson.dumps(facet.field), _encode(aggregation(facet)))
+
+
 def ranges(results: Iterable[RangeResult]) -> dict[str, Any]:
     """Return the counts of `facet_ranges` by field."""
     return {
@@ -281,7 +288,13 @@ def shards_meta(shards: ShardSummary) -> dict[str, int]:
     return {"total": shards.total, "ok": shards.ok, "failed": shards.total - shards.ok}
 
 
-def search_body(result: SearchResult, request_id: str, total_us: int, shows_timings: bool) -> bytes:
+def search_body(
+    result: SearchResult,
+    request_id: str,
+    total_us: int,
+    shows_timings: bool,
+    facets: bytes | None = None,
+) -> bytes:
     """Return the JSON of a search's answer.
 
     Args:
@@ -289,6 +302,7 @@ def search_body(result: SearchResult, request_id: str, total_us: int, shows_timi
         request_id: of this request.
         total_us: microseconds since the request was read.
         shows_timings: whether `meta` also has the phases in microseconds.
+        facets: the JSON of `aggregations`, if it was made before.
     """
     pagination: dict[str, Any] = {
         "per_page": result.per_page,
@@ -323,7 +337,7 @@ def search_body(result: SearchResult, request_id: str, total_us: int, shows_timi
         dumps(pagination),
         dumps(timings_ms(timings, total_us)),
         b",".join(result.items),
-        _encode(aggregations(result.facets)),
+        _encode(aggregations(result.facets)) if facets is None else facets,
         b',"ranges":' + dumps(ranges(result.ranges)) if result.ranges else b"",
         dumps(meta),
     )

@@ -66,7 +66,12 @@ from coordinator.parameters.kinds import (
 )
 from coordinator.parameters.places import read_point
 from coordinator.parameters.raw import QueryText, RawParameters
-from coordinator.parameters.typed import FacetWish, SearchParameters, facet_wish
+from coordinator.parameters.typed import (
+    PER_PAGE_DEFAULT,
+    FacetWish,
+    SearchParameters,
+    facet_wish,
+)
 
 SNIPPET_WORDS_DEFAULT: Final = 30
 MIN_SCORE_MAX: Final = 1e12
@@ -679,7 +684,12 @@ class ParameterReader:
             values["filter_fields"] = self.filter_fields
             values["selected"] = self.selected
         if self.marks:
-            values["marks"] = HighlightRequest(**{**_MARK_DEFAULTS, **self.marks})
+            values["marks"] = HighlightRequest(
+                **{**_MARK_DEFAULTS, **self.marks},
+                text_bytes_max=self.limits.marked_text_bytes_max,
+                item_bytes_max=self.limits.marked_page_bytes_max
+                // max(1, values.get("per_page", PER_PAGE_DEFAULT)),
+            )
         if self.ranges:
             leaves_out_own = not values.get("is_strict", False)
             values["ranges"] = tuple(

@@ -24,6 +24,9 @@ from common.query import Filter, Same
 from common.rules import Rule
 from coordinator.parameters.raw import RawParameters
 
+PER_PAGE_DEFAULT: Final = 10
+"""Hits, or buckets, of a page."""
+
 
 class BucketOrder(Struct, frozen=True):
     """How to choose and order the buckets of one facet."""
@@ -118,7 +121,7 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     search_fields: tuple[SearchableField, ...] | None = None
     """The request's, else the index's searchable fields; None: every string."""
     page: int = 1
-    per_page: int = 10
+    per_page: int = PER_PAGE_DEFAULT
     skip: int = 0
     """Hits to leave out before the first page."""
     filters: tuple[FilterClause, ...] = ()
@@ -205,7 +208,7 @@ class FacetParameters(Struct, frozen=True, kw_only=True):
     facet: FacetConfiguration
     """`size` does not apply; `sort` does."""
     page: int = 1
-    per_page: int = 10
+    per_page: int = PER_PAGE_DEFAULT
     key_pattern: str | None = None
     """Parameter `query`: matches the whole key, case and accents folded; `*` is any text."""
     key_query: str | None = None

@@ -8,7 +8,7 @@ which are kept for as long as the horizon stays, as the shards keep theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import ceil, fsum
 from typing import TYPE_CHECKING, Final
@@ -50,6 +50,8 @@ ALWAYS: Final = 1 << 31
 """A `num_alive_wanted` that no number of values reaches."""
 PAGES_REMEMBERED_MAX: Final = 64
 """First pages of buckets kept with the totals of a facet."""
+BUCKETS_REMEMBERED_MAX: Final = 100
+"""Of such a page; longer ones are made anew."""
 _SUMMABLE_END: Final = 2.0**900
 """Of smaller numbers, all that there may be can be added up; greater ones are scaled before."""
 _SCALE: Final = 2.0**-124
@@ -205,8 +207,8 @@ def facet_results(
     analyzer: Analyzer,
     *,
     is_complete: bool,
-) -> list[FacetResult]:
-    """Merge the counts of all shards and choose the buckets of each facet.
+) -> Iterator[FacetResult]:
+    """Merge the counts of all shards and choose the buckets of each facet, one after the other.
 
     Args:
         parameters: of the search.
@@ -221,7 +223,6 @@ def facet_results(
     requests = iter((*plan.requests, None))
     request = next(requests)
     at = 0
-    results = []
     for wish in parameters.facets:
         settings = wish.configuration
         name = settings.field
@@ -250,8 +251,7 @@ def facet_results(
         if totals is not None:
             buckets = _page_of_totals(wish, parameters, values, totals, analyzer)
             summed_up = _summed_up(wish, values, totals.counts)
-        results.append(structs.replace(summed_up, buckets=buckets, missing=missing))
-    return results
+        yield structs.replace(summed_up, buckets=buckets, missing=missing)
 
 
 def _summed_up(wish: FacetWish, values: FacetValues, counts: MergedCounts) -> FacetResult:
@@ -331,7 +331,7 @@ def _page_of_totals(
     page = totals.pages.get(key)
     if page is None:
         page = _page(wish, parameters, values, totals.counts, analyzer)
-        if len(totals.pages) < PAGES_REMEMBERED_MAX:
+        if len(totals.pages) < PAGES_REMEMBERED_MAX and len(page) <= BUCKETS_REMEMBERED_MAX:
             totals.pages[key] = page
     return page
 

@@ -18,6 +18,7 @@ highlighting. Steps 4-6 are done again where shards sent too few of their hits (
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
@@ -76,7 +77,13 @@ from coordinator.read.query_parser import ParsedQuery, QueryDictionary, QueryOpt
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.rendering import dress_items
 from coordinator.read.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
-from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, StatisticsMemory, score_query
+from coordinator.read.text_scoring import (
+    UNRESTRICTED,
+    ScoredQuery,
+    StatisticsBudget,
+    StatisticsMemory,
+    score_query,
+)
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Filters of API keys whose statistics are kept, per index."""
@@ -91,6 +98,10 @@ _TEXTS: Final = 1 << ValueKind.STRING
 _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 
 
+VALUES_AT_ONCE: Final = 100_000
+"""Counts of so many facet values are merged without a break: about 2 ms."""
+
+
 class _IndexMemory(Struct, frozen=True):
     """What is remembered of one index between searches; all of it can be asked for again."""
 
@@ -103,15 +114,22 @@ class _IndexMemory(Struct, frozen=True):
     narrowed: dict[Filter, StatisticsMemory]
     """Statistics by the filter of an API key, the latest used last."""
 
-    def statistics_under(self, cluster: Cluster, key_filter: Filter | None) -> StatisticsMemory:
+    def forget(self) -> None:
+        """Give back what the statistics take of their budget."""
+        for statistics in (self.statistics, *self.narrowed.values()):
+            statistics.forget()
+
+    def statistics_under(
+        self, cluster: Cluster, budget: StatisticsBudget, key_filter: Filter | None
+    ) -> StatisticsMemory:
         """Return the statistics of the items that pass the filter of an API key."""
         if key_filter is None:
             return self.statistics
         narrowed = self.narrowed.pop(key_filter, None)
         if narrowed is None:
-            narrowed = StatisticsMemory(cluster, key_filter)
+            narrowed = StatisticsMemory(cluster, budget, key_filter)
             if len(self.narrowed) >= KEY_FILTERS_REMEMBERED_MAX:
-                del self.narrowed[next(iter(self.narrowed))]
+                self.narrowed.pop(next(iter(self.narrowed))).forget()
         self.narrowed[key_filter] = narrowed
         return narrowed
 
@@ -150,6 +168,8 @@ class Search:
         self._limits = limits
         self._analyzer = Analyzer()
         self._leases = Leases(cluster, limits)
+        self._long_answers = asyncio.Lock()
+        self._budget = StatisticsBudget()
         self._memories: dict[int, _IndexMemory] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
 
@@ -194,7 +214,7 @@ class Search:
             per_page=parameters.per_page,
             total=sum(answer.total for _, answer in answers),
             items=dress_items(parameters, hits, documents, marks),
-            facets=self._facets(parameters, outcome),
+            facets=await self._facets(parameters, outcome),
             ranges=merge_ranges(parameters.ranges, answers),
             seq=horizon,
             ignored_words=outcome.scored.ignored_words,
@@ -502,7 +522,6 @@ class Search:
             distinct=parameters.distinct,
             wants_explanation="score_details" in parameters.show,
             wants_elements="elements" in parameters.show,
-            timeout_ms=deadline.remaining_ms,
             ids=parameters.only_ids,
             boosts=boosts,
             moment=moment,
@@ -548,7 +567,7 @@ class Search:
                 self._limits.query_words_max,
             )
 
-        statistics = memory.statistics_under(self._cluster, parameters.key_filter)
+        statistics = memory.statistics_under(self._cluster, self._budget, parameters.key_filter)
         return await score_query(index, parse, parameters, statistics, horizon, deadline)
 
     async def _check_fields(
@@ -670,11 +689,15 @@ class Search:
             taken[hit.shard] += 1
         return documents, marks if parameters.marks is not None else None
 
-    def _facets(self, parameters: SearchParameters, outcome: _Outcome) -> list[FacetResult]:
-        """Merge the counts of all facets and choose their buckets."""
+    async def _facets(self, parameters: SearchParameters, outcome: _Outcome) -> list[FacetResult]:
+        """Merge the counts of all facets and choose their buckets.
+
+        Between facets others have their turn where these are long: then one answer is made at a
+        time, since each may hold a hundred megabytes.
+        """
         if not parameters.facets:
             return []
-        return facet_results(
+        results = facet_results(
             parameters,
             outcome.plan,
             outcome.memory.facets,
@@ -683,6 +706,15 @@ class Search:
             self._analyzer,
             is_complete=len(outcome.answers) == self._cluster.num_shards,
         )
+        num_values = sum([one.num_values for _, part in outcome.answers for one in part.facets])
+        if num_values <= VALUES_AT_ONCE:
+            return list(results)
+        listed = []
+        async with self._long_answers:
+            for result in results:
+                listed.append(result)
+                await asyncio.sleep(0)
+        return listed
 
     # --- what is remembered
 
@@ -721,12 +753,14 @@ class Search:
         """Return what is remembered of an index under its present configuration."""
         memory = self._memories.get(index.number)
         if memory is None or memory.revision != index.revision:
+            if memory is not None:
+                memory.forget()
             memory = _IndexMemory(
                 index.configuration,
                 index.revision,
                 QueryDictionary(index.configuration, self._analyzer),
                 compile_rules(index.configuration.rules, self._analyzer, ACCEPTED),
-                StatisticsMemory(self._cluster),
+                StatisticsMemory(self._cluster, self._budget),
                 FacetMemory(self._cluster),
                 {},
             )
@@ -737,7 +771,7 @@ class Search:
         """Let go of indexes that are no longer in the catalog."""
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
-            del self._memories[number]
+            self._memories.pop(number).forget()
 
 
 def _kinds_of(request: RangeRequest) -> int:

@@ -10,6 +10,7 @@ the live documents only: not on how many shards there are or how their segments 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -31,11 +32,11 @@ from coordinator.cluster.fan_out import gather
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.query_parser import ParsedQuery, words_of
 
-WORDS_REMEMBERED_MAX: Final = 10_000
-"""Per index and horizon; then all are forgotten."""
-
-QUERIES_REMEMBERED_MAX: Final = 2_000
-"""Scored queries per index and horizon."""
+SCORED_BYTES_MAX: Final = 32 << 20
+"""Of all scored queries and document frequencies that the process remembers, estimated."""
+_QUERY_BYTES: Final = 1_000
+_WORD_BYTES: Final = 700
+"""What a query and each of its words take, and a word with its document frequencies."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Different `search_fields` per index and horizon."""
 
@@ -91,6 +92,15 @@ class Statistics:
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
 
 
+def _bytes_of_query(scored: ScoredQuery, text: str) -> int:
+    """Return about what a remembered query takes."""
+    num_words = len(scored.ignored_words)
+    if scored.query is not None:
+        num_words += len(words_of([one.clause for one in scored.query.clauses]))
+        num_words += len(words_of(scored.query.excluded))
+    return _QUERY_BYTES + num_words * _WORD_BYTES + 4 * len(text)
+
+
 UNRESTRICTED: Final = ScoredQuery(None, [])
 
 
@@ -107,8 +117,11 @@ class StatisticsMemory:
             of their `ValueKind`; they only grow.
     """
 
-    def __init__(self, cluster: Cluster, key_filter: Filter | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, budget: StatisticsBudget, key_filter: Filter | None = None
+    ) -> None:
         self._cluster = cluster
+        self._budget = budget
         self._filters = () if key_filter is None else (key_filter,)
         self._newest = Statistics(-1)
         self.scalar_fields: dict[str, int] = {}
@@ -116,6 +129,17 @@ class StatisticsMemory:
     def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
         """Return a query that was scored already as of this horizon."""
         return self._newest.queries.get(key) if self._newest.horizon == horizon else None
+
+    def remember_query(self, key: QueryKey, statistics: Statistics, scored: ScoredQuery) -> None:
+        """Keep a query that was scored with some statistics, if these are still the newest."""
+        if statistics is self._newest:
+            statistics.queries[key] = scored
+            self._budget.take(self, _bytes_of_query(scored, key[0]))
+
+    def forget(self) -> None:
+        """Let go of all; searches that are under way go on with what they have."""
+        self._newest = Statistics(-1)
+        self._budget.drop(self)
 
     async def of_words(
         self,
@@ -133,10 +157,11 @@ class StatisticsMemory:
         while it is asked.
         """
         statistics = self._newest
-        if statistics.horizon != horizon or len(statistics.doc_freqs) > WORDS_REMEMBERED_MAX:
+        if statistics.horizon != horizon:
             # A new object: searches that wait for an answer go on with theirs.
             statistics = Statistics(horizon)
             if horizon >= self._newest.horizon:
+                self.forget()
                 self._newest = statistics
         unknown = [word for word in words if word not in statistics.doc_freqs]
         if not unknown and statistics.num_docs >= 0:
@@ -151,6 +176,8 @@ class StatisticsMemory:
             for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
                 self.scalar_fields[name] = self.scalar_fields.get(name, 0) | kinds
         statistics.add_up(unknown, parts)
+        if statistics is self._newest:
+            self._budget.take(self, _WORD_BYTES * len(unknown))
         return statistics
 
     async def _ask(
@@ -172,6 +199,34 @@ class StatisticsMemory:
             is_partial=is_partial,
         )
         return [answer for answer in answers if answer is not None]
+
+
+class StatisticsBudget:
+    """Bounds what all indexes remember of words and queries together.
+
+    When there is no room, the index that learned something least recently forgets all.
+
+    Attributes:
+        num_bytes: what all of them take, estimated.
+    """
+
+    def __init__(self, bytes_max: int = SCORED_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._sizes: OrderedDict[StatisticsMemory, int] = OrderedDict()
+        self.num_bytes = 0
+
+    def take(self, memory: StatisticsMemory, num_bytes: int) -> None:
+        """Count what an index remembers more, making room for it."""
+        self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
+        self.num_bytes += num_bytes
+        while self.num_bytes > self._bytes_max:
+            oldest, size = self._sizes.popitem(last=False)
+            self.num_bytes -= size
+            oldest.forget()
+
+    def drop(self, memory: StatisticsMemory) -> None:
+        """Count nothing of an index any more."""
+        self.num_bytes -= self._sizes.pop(memory, 0)
 
 
 async def score_query(
@@ -207,8 +262,7 @@ async def score_query(
         is_partial=parameters.allows_partial,
     )
     scored = _weigh(index, parsed, parameters, statistics)
-    if len(statistics.queries) < QUERIES_REMEMBERED_MAX:
-        statistics.queries[key] = scored
+    memory.remember_query(key, statistics, scored)
     return scored
 
 

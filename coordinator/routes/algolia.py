@@ -7,9 +7,9 @@ Writes are visible when they are acknowledged, so every task is published. Names
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -45,6 +45,7 @@ from coordinator.http.security import Action, stored_keys
 from coordinator.http.security import shown_key as shown_own_key
 from coordinator.parameters.raw import decode_object
 from coordinator.read.cursor import START
+from coordinator.read.many import CostSum, in_turn
 from coordinator.read.results import SearchResult
 from coordinator.routes import operations
 from coordinator.routes.changes import delete_items
@@ -220,7 +221,8 @@ async def queries(services: Services, request: Request) -> Response:
         )
     results: list[Any] = [None] * len(listed)
     searches: list[tuple[int, Asked]] = []
-    running = []
+    running: list[Callable[[], Awaitable[None]]] = []
+    costs = CostSum(limits)
     for i, one in enumerate(listed):
         if not isinstance(one, dict):
             raise InvalidRequest(
@@ -232,7 +234,8 @@ async def queries(services: Services, request: Request) -> Response:
         name, kind = params.pop("indexName", None), params.pop("type", "default")
         facet = params.pop("facet", params.pop("facetName", None))
         if kind == "facet":
-            running.append(_facet_into(services, request, results, i, (name, facet, params)))
+            asked = (name, facet, params)
+            running.append(partial(_facet_into, services, request, results, i, asked))
         elif kind == "default":
             searches.append((i, Asked(name, params)))
         else:
@@ -247,15 +250,11 @@ async def queries(services: Services, request: Request) -> Response:
         try:
             choices = frozenset(facet for _, facet in folded)
             index, read = _read(services, request, group.main, choices)
+            costs.add(read.search)
         except ServiceError as error:
-            for one in running:
-                one.close()
             raise _placed(error, i) from None
-        running.append(_search_into(services, request, results, i, folded, index, read))
-    failures = await asyncio.gather(*running, return_exceptions=True)
-    for failure in failures:
-        if failure is not None:
-            raise failure
+        running.append(partial(_search_into, services, request, results, i, folded, index, read))
+    await in_turn(running, Deadline.after_ms(limits.request_timeout_ms))
     return json_answer({"results": results})
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Switched
 from common.protocol.messages import FilterClause
 from coordinator.http.responses import (
+    BUCKETS_AT_ONCE,
     Response,
     error_body,
     facet_body,
+    facet_member,
     search_body,
     server_timing,
 )
@@ -28,15 +32,16 @@ from coordinator.parameters.parse import (
 from coordinator.parameters.raw import decode_object, query_parameters
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.typed import without_zeros
+from coordinator.read.many import CostSum, in_turn
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 from coordinator.read.search import now
 
 if TYPE_CHECKING:
     from common.limits import Limits
+    from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
     from coordinator.http.services import Services
-    from coordinator.parameters.typed import NamedSearch
 
 P = TypeVar("P")
 
@@ -106,7 +111,7 @@ async def search(services: Services, request: Request) -> Response:
         raw = raw_parameters(request, services.settings.limits)
         services.slow_queries.note(request.index.name, raw, request.request_id, total_us, result)
     return Response(
-        search_body(result, request.request_id, total_us, "timings" in parameters.show),
+        await _search_body(result, request.request_id, total_us, parameters),
         headers=server_timing(result.timings, total_us),
     )
 
@@ -153,40 +158,79 @@ async def searches(services: Services, request: Request) -> Response:
     """
     limits = services.settings.limits
     named = parse_searches(decode_object(request.body, limits), limits)
-    results = await asyncio.gather(
-        *(_one_of_several(services, request, one) for one in named), return_exceptions=True
+    costs = CostSum(limits)
+    prepared: list[tuple[Index, SearchParameters] | ServiceError] = []
+    for i, one in enumerate(named):
+        try:
+            index = services.guard.index(request.caller, one.index)
+            parameters = parse_search(one.raw, index.configuration, limits)
+            prepared.append((index, narrowed(parameters, request)))
+        except ServiceError as error:
+            prepared.append(error)
+            continue
+        try:
+            costs.add(parameters)
+        except ServiceError as error:
+            raise _placed(error, i) from None
+    timeouts = [one[1].timeout_ms for one in prepared if isinstance(one, tuple)]
+    results = await in_turn(
+        [partial(_one_of_several, services, request, one) for one in prepared],
+        Deadline.after_ms(max(timeouts, default=limits.request_timeout_ms)),
     )
-    bodies = []
-    for i, result in enumerate(results):
-        if isinstance(result, Switched) or not isinstance(result, bytes | ServiceError):
-            assert isinstance(result, BaseException)
-            raise result  # all of them anew, or a fault of ours
-        if isinstance(result, ServiceError):
-            result = error_body(_placed(result, i), request.request_id)
-        bodies.append(result)
     if isinstance(results[0], ServiceError) and all(
         isinstance(result, ServiceError) for result in results
     ):
         raise _placed(results[0], 0)
+    bodies = [
+        error_body(_placed(result, i), request.request_id)
+        if isinstance(result, ServiceError)
+        else result
+        for i, result in enumerate(results)
+    ]
     return Response(b'{"results":[%b]}' % b",".join(bodies))
 
 
-async def _one_of_several(services: Services, request: Request, named: NamedSearch) -> bytes:
-    """Return the JSON of the result of one of several searches."""
-    index = services.guard.index(request.caller, named.index)
-    parameters = parse_search(named.raw, index.configuration, services.settings.limits)
-    parameters = narrowed(parameters, request)
-    result = await services.search.search(index, parameters)
-    return _result_body(services, request, result, parameters)
+async def _one_of_several(
+    services: Services, request: Request, prepared: tuple[Index, SearchParameters] | ServiceError
+) -> bytes | ServiceError:
+    """Return the JSON of the result of one of several searches, or its own error.
+
+    Raises:
+        Switched: all of them have to be done anew.
+    """
+    if isinstance(prepared, ServiceError):
+        return prepared
+    index, parameters = prepared
+    try:
+        result = await services.search.search(index, parameters)
+    except Switched:
+        raise
+    except ServiceError as error:
+        return error
+    return await _result_body(services, request, result, parameters)
 
 
-def _result_body(
+async def _result_body(
     services: Services, request: Request, result: SearchResult, parameters: SearchParameters
 ) -> bytes:
     """Return the JSON of one of several searches."""
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
-    return search_body(result, request.request_id, total_us, "timings" in parameters.show)
+    return await _search_body(result, request.request_id, total_us, parameters)
+
+
+async def _search_body(
+    result: SearchResult, request_id: str, total_us: int, parameters: SearchParameters
+) -> bytes:
+    """Return the JSON of a search; while that of many buckets is made, others have their turn."""
+    facets = None
+    if sum([len(one.buckets) for one in result.facets]) > BUCKETS_AT_ONCE:
+        pieces = []
+        for one in result.facets:
+            pieces.append(facet_member(one))
+            await asyncio.sleep(0)
+        facets = b"{%b}" % b",".join(pieces)
+    return search_body(result, request_id, total_us, "timings" in parameters.show, facets)
 
 
 def _placed(error: ServiceError, position: int) -> ServiceError:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import structs
 
+from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest, elements_of
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
 from shard.collect.elements import count_within, count_without
@@ -106,6 +107,7 @@ def count_facets(
     at = 0
     try:
         for request, counter in zip(requests, counters, strict=True):
+            check_call()
             if request.within is not None:
                 matches = matches_for(elements_of(request.within.field), True)
                 counts = scratch.counts[: counter.num_values + 1]

@@ -1,8 +1,9 @@
 """The table of methods of a shard: method → function. Decode and encode are the connection's work.
 
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
-where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. A
-search that is known to take longer (`searcher.is_slow`) goes to a reader thread; what searches have
+where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. What
+is known to take longer (`searcher.is_slow` and its neighbours: many words, many bytes to be marked)
+goes to a reader thread, where indexes take turns (`shard/process/readers.py`); what searches have
 wished for (`shard/caches/background_tasks.py`) is made by a thread of low priority; what waits for
 the disk (writes, configuration, backup) is a coroutine.
 """
@@ -21,7 +22,6 @@ from common.errors import Switched
 from common.process.faults import fault
 from common.process.memory import allocated
 from common.process.priority import run_in_background
-from common.process.request_ids import carried
 from common.protocol.connection import Handler
 from common.protocol.messages import (
     ApplyRequest,
@@ -52,14 +52,12 @@ from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.backup import copy_truth
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
+from shard.process.readers import Readers
 from shard.read import searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import refusal_told
 
 T = TypeVar("T")
-
-READERS = 2
-"""Threads for slow searches."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -75,7 +73,7 @@ class Handlers:
     def __init__(self, indexes: Indexes, queue_length: Callable[[], int]) -> None:
         self._indexes = indexes
         self._queue_length = queue_length
-        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._readers = Readers()
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
         self._granting: Future[None] | None = None
 
@@ -127,8 +125,9 @@ class Handlers:
         The latter have to be counted, which can take long.
         """
         snapshot = self._snapshot(request)
-        if request.filters:
-            return self._read_slowly(partial(searcher.statistics, snapshot, request))
+        if request.filters or searcher.is_slow_to_count(snapshot, request):
+            read = partial(searcher.statistics, snapshot, request)
+            return self._read_slowly(request.index, read)
         return searcher.statistics(snapshot, request)
 
     def search(
@@ -137,15 +136,14 @@ class Handlers:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
         if searcher.is_slow(snapshot, request):
-            return self._read_slowly(partial(searcher.search, snapshot, request))
+            return self._read_slowly(request.index, partial(searcher.search, snapshot, request))
         response = searcher.search(snapshot, request)
         self._grant_wishes()
         return response
 
-    async def _read_slowly(self, read: Callable[[], T]) -> T:
+    async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a thread, so that other requests need not wait."""
-        loop = asyncio.get_running_loop()
-        response = await loop.run_in_executor(self._readers, carried(read))
+        response = await self._readers.run(index, read)
         self._grant_wishes()
         return response
 
@@ -156,14 +154,19 @@ class Handlers:
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Coroutine[None, None, FetchResponse]:
         """Return stored documents; marks are of one configuration, the documents of none."""
-        if request.sort:  # a column may have to be made first
-            snapshot = self._indexes.snapshot(request.index, request.horizon)
-            return self._read_slowly(partial(searcher.fetch, snapshot, request))
+        index = request.index
         if request.highlight is not None:
-            return searcher.fetch(self._snapshot(request), request)
-        snapshot = self._indexes.snapshot(request.index, request.horizon)
+            snapshot = self._snapshot(request)
+            fetched = searcher.fetch(snapshot, request)
+            if searcher.is_slow_to_mark(fetched):
+                mark = partial(searcher.with_marks, snapshot, request, fetched)
+                return self._read_slowly(index, mark)
+            return searcher.with_marks(snapshot, request, fetched)
+        snapshot = self._indexes.snapshot(index, request.horizon)
+        if request.sort:  # a column may have to be made first
+            return self._read_slowly(index, partial(searcher.fetch, snapshot, request))
         if request.bytes_max:
-            return self._read_slowly(partial(searcher.fetch_some, snapshot, request))
+            return self._read_slowly(index, partial(searcher.fetch_some, snapshot, request))
         return searcher.fetch(snapshot, request)
 
     def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:

@@ -27,12 +27,13 @@ per segment. The result is kept with the segment.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import xxhash
 
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
+from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
 from shard.segment.text_index import text_index
 
@@ -94,7 +95,11 @@ class Expansion:
         return self.terms.nbytes + self.kinds.nbytes + self.languages.nbytes
 
 
-class _Memo(dict[tuple[Word, tuple[str, ...], bool], Expansion]):
+_Key: TypeAlias = tuple[Word, tuple[str, ...], bool]
+"""What an expansion depends on beside the segment."""
+
+
+class _Memo(dict[_Key, Expansion]):
     """The expansions that a segment remembers; a dict, because every word of every query asks."""
 
     __slots__ = ("num_bytes",)
@@ -102,7 +107,7 @@ class _Memo(dict[tuple[Word, tuple[str, ...], bool], Expansion]):
     def __init__(self) -> None:
         self.num_bytes = 0
 
-    def keep(self, key: tuple[Word, tuple[str, ...], bool], expansion: Expansion) -> None:
+    def keep(self, key: _Key, expansion: Expansion) -> None:
         """Remember an expansion, within the bounds."""
         num_bytes = expansion.num_bytes
         if num_bytes > EXPANSIONS_BYTES_MAX:
@@ -133,12 +138,16 @@ def expand_word(
         word: of the query.
         languages: of the configuration.
         last: the worst kind of match that is wanted.
+
+    Raises:
+        DeadlineExceeded: nobody waits for the answer any more; every clause of a query comes by
+            here, in every segment.
     """
-    used = languages.used
+    check_call()
     memo: _Memo | None = segment.caches.get("expansions")
     if memo is None:
         memo = segment.caches["expansions"] = _Memo()
-    key = (word, used, bool(languages.by_path))
+    key = _key(word, languages)
     expansion = memo.get(key)
     if expansion is None:
         expansion = _expand(segment, word, languages)
@@ -150,6 +159,16 @@ def expand_word(
     if part is None:
         part = expansion.parts[last] = _up_to(text_index(segment), expansion, last)
     return part
+
+
+def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
+    """Return whether a segment remembers the terms that match a word."""
+    memo: _Memo | None = segment.caches.get("expansions")
+    return memo is not None and _key(word, languages) in memo
+
+
+def _key(word: Word, languages: Languages) -> _Key:
+    return word, languages.used, bool(languages.by_path)
 
 
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:

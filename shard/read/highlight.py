@@ -11,22 +11,29 @@ typos; phrases by adjacency. Of these only the best tier that the document shows
 marked, as only that counts in its score: where "house" is found, "horse" is left alone.
 
 Everything is a function of the document's bytes, the query and the options, so that it needs no
-index: the texts of ten hits are cut in well under a millisecond.
+index. Costs grow with the texts, whatever is in them: about 2 µs for each word of a text, and 10 ns
+for each different word and word of the query that may have typos. The request bounds how many bytes
+of a text, and of an item, are looked at; what lies past them is shown without marks.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import orjson
 
 from common.analysis.analyzer import Analyzer, Token
 from common.analysis.languages import Languages, stem
+from common.deadline import check_call
 from common.query import Word
-from shard.segment.vocabulary import edit_distance
+from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
 if TYPE_CHECKING:
     from common.protocol.messages import HighlightRequest, ScoredClause, TextQuery
@@ -35,6 +42,10 @@ if TYPE_CHECKING:
 NO_TIER: Final = 4
 """Worse than every tier: the word does not match."""
 _ALL: Final = "*"
+_TEXT_BYTES_MIN: Final = 32
+"""What a text takes at least of an item's bytes."""
+_WEIGHT_UNIT: Final = 2.0**32
+"""Sums of whole numbers do not depend on their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,41 +65,97 @@ class _Text:
     encoded: bytes
     tokens: tuple[Token, ...]
     is_searched: bool
+    end: int
+    """Of what was cut into words; past it there are no marks."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it was cut into words."""
+        return self.end == len(self.encoded)
 
 
-class WordMatcher:
-    """Tells in which tier a vocabulary term matches a word of the query, if at all."""
+class QueryWords:
+    """Tells which words of a query a vocabulary term stands for, and in which tiers.
 
-    def __init__(self, word: Word) -> None:
-        self._word = word
-        self._synonyms = {one[0] for one in word.synonyms if len(one) == 1}
-        self._known: dict[tuple[str, str | None], int] = {}
+    Terms are learned many at once: then each costs a few lookups, however many words there are.
+    """
 
-    def tier(self, term: str, language: str | None) -> int:
-        """Return 0 (typed, other form, synonym), 1 (prefix), 2 or 3 (typos), or `NO_TIER`."""
+    def __init__(self, words: Sequence[Word]) -> None:
+        self._words = words
+        self._same: dict[str, list[int]] = defaultdict(list)
+        self._stems: dict[str, dict[str, list[int]]] = {}
+        self._similar: dict[str, list[tuple[int, int]]] = {}
+        self._known: dict[tuple[str, str | None], list[tuple[int, int]]] = {}
+        for i, word in enumerate(words):
+            for text in dict.fromkeys(
+                [word.text, *(one[0] for one in word.synonyms if len(one) == 1)]
+            ):
+                self._same[text].append(i)
+
+    def learn(self, terms: Iterable[str]) -> None:
+        """Find the words that terms begin with, or are a few typos away from."""
+        unknown = sorted(term.encode() for term in set(terms).difference(self._similar))
+        if not unknown:
+            return
+        vocabulary = _vocabulary_of(unknown)
+        texts = [term.decode() for term in unknown]
+        self._similar.update((text, []) for text in texts)
+        for i, word in enumerate(self._words):
+            if not word.typos and not word.is_prefix:
+                continue
+            check_call()
+            if word.typos:
+                found, distances = vocabulary.similar(
+                    word.text, word.typos, is_prefix=word.is_prefix
+                )
+                ordinals, tiers = found.tolist(), (distances + 1).tolist()
+            else:
+                ordinals = range(*vocabulary.prefix_range(word.text))
+                tiers = [1] * len(ordinals)
+            for ordinal, tier in zip(ordinals, tiers, strict=True):
+                self._similar[texts[ordinal]].append((i, tier))
+
+    def tiers(self, term: str, language: str | None) -> Sequence[tuple[int, int]]:
+        """Return the words that a term that was learned stands for: (ordinal, tier).
+
+        Tiers are 0 (typed, other form, synonym), 1 (prefix), 2 and 3 (typos).
+        """
         key = (term, language)
-        tier = self._known.get(key)
-        if tier is None:
-            tier = self._known[key] = self._compare(term, language)
-        return tier
+        tiers = self._known.get(key)
+        if tiers is None:
+            best: dict[int, int] = dict.fromkeys(self._same.get(term, ()), 0)
+            if language is not None:
+                best.update(dict.fromkeys(self._of_stem(term, language), 0))
+            for i, tier in self._similar[term]:
+                best[i] = min(tier, best.get(i, tier))
+            tiers = self._known[key] = list(best.items())
+        return tiers
 
-    def _compare(self, term: str, language: str | None) -> int:
-        word = self._word
-        if term == word.text or term in self._synonyms:
-            return 0
-        if (
-            word.is_stemmed
-            and language is not None
-            and stem(term, language) == stem(word.text, language)
-        ):
-            return 0
-        if word.is_prefix and term.startswith(word.text):
-            return 1
-        if word.typos:
-            distance = edit_distance(word.text, term, word.typos, is_prefix=word.is_prefix)
-            if distance is not None:
-                return 1 + distance
-        return NO_TIER
+    def _of_stem(self, term: str, language: str) -> Sequence[int]:
+        """Return the words with the stem of a term."""
+        stems = self._stems.get(language)
+        if stems is None:
+            stems = self._stems[language] = defaultdict(list)
+            for i, word in enumerate(self._words):
+                if word.is_stemmed:
+                    stems[stem(word.text, language)].append(i)
+        return stems.get(stem(term, language), ()) if stems else ()
+
+
+def _vocabulary_of(terms: Sequence[bytes]) -> Vocabulary:
+    """Return the vocabulary of some terms in UTF-8, ascending and all different."""
+    starts = np.zeros(len(terms) + 1, np.int64)
+    np.cumsum([len(term) for term in terms], out=starts[1:])
+    joined = np.frombuffer(bytearray(b"".join(terms)) + bytes(TERM_PADDING), np.uint8)
+    return Vocabulary(finish_vocabulary(joined, starts))
+
+
+class _PhraseMarks(NamedTuple):
+    """A phrase whose words are marked where they stand together."""
+
+    words: tuple[str, ...]
+    is_prefix: bool
+    weight: float
 
 
 class Marker:
@@ -96,75 +163,91 @@ class Marker:
 
     def __init__(self, clauses: Sequence[ScoredClause], languages: Languages) -> None:
         self._languages = languages
-        self._words: list[tuple[WordMatcher, float]] = []
-        self._phrases: list[tuple[tuple[WordMatcher, ...], float]] = []
+        words: list[Word] = []
+        self._weights: list[float] = []
+        self._phrases: list[_PhraseMarks] = []
         for scored in clauses:
             clause = scored.clause
             if isinstance(clause, Word):
                 weight = max(scored.weights[0], default=0.0)
-                self._words.append((WordMatcher(clause), weight))
+                words.append(clause)
+                self._weights.append(weight)
                 phrases = [one for one in clause.synonyms if len(one) > 1]
-                self._phrases += [(_phrase_matchers(one, False), weight) for one in phrases]
+                self._phrases += [_PhraseMarks(one, False, weight) for one in phrases]
             else:
                 weight = sum(max(one, default=0.0) for one in scored.weights)
-                self._phrases.append((_phrase_matchers(clause.words, clause.is_prefix), weight))
+                self._phrases.append(_PhraseMarks(clause.words, clause.is_prefix, weight))
+        self._words = QueryWords(words)
 
     def best_tiers(self, texts: Sequence[_Text]) -> list[int]:
         """Return by word of the query the best tier that the texts show."""
-        best = [NO_TIER] * len(self._words)
-        for text in texts:
-            if text.is_searched:
-                language = self._languages.of(text.path)
-                terms = {token.text for token in text.tokens}
-                for i, (matcher, _) in enumerate(self._words):
-                    for term in terms:
-                        if best[i] == 0:
-                            break
-                        best[i] = min(best[i], matcher.tier(term, language))
+        best = [NO_TIER] * len(self._weights)
+        searched = [text for text in texts if text.is_searched]
+        by_text = [dict.fromkeys(token.text for token in text.tokens) for text in searched]
+        self._words.learn(itertools.chain.from_iterable(by_text))
+        for text, terms in zip(searched, by_text, strict=True):
+            language = self._languages.of(text.path)
+            for term in terms:
+                for i, tier in self._words.tiers(term, language):
+                    best[i] = min(best[i], tier)
         return best
 
     def find(self, text: _Text, tiers: Sequence[int]) -> list[tuple[int, int, float]]:
-        """Return which tokens are marked: (ordinal of the token, clause, weight), ascending."""
+        """Return which tokens are marked: (ordinal of the token, clause, weight), ascending.
+
+        Args:
+            text: one of those that `best_tiers` has seen.
+            tiers: what it has returned.
+        """
         if not text.is_searched:
             return []
         language = self._languages.of(text.path)
-        found: set[tuple[int, int, float]] = set()
-        for i, token in enumerate(text.tokens):
-            for clause, (matcher, weight) in enumerate(self._words):
-                if tiers[clause] != NO_TIER and matcher.tier(token.text, language) <= tiers[clause]:
-                    found.add((i, clause, weight))
-        for number, (matchers, weight) in enumerate(self._phrases):
-            for i in _phrase_tokens(text.tokens, matchers):
-                found.add((i, len(self._words) + number, weight))
+        weights = self._weights
+        found = {
+            (ordinal, i, weights[i])
+            for ordinal, token in enumerate(text.tokens)
+            for i, tier in self._words.tiers(token.text, language)
+            if tier <= tiers[i]
+        }
+        if self._phrases:
+            places = _Places(text.tokens)
+            for number, phrase in enumerate(self._phrases, len(weights)):
+                check_call()
+                found.update((i, number, phrase.weight) for i in places.of_phrase(phrase))
         return sorted(found)
 
 
-def _phrase_matchers(words: Sequence[str], is_prefix: bool) -> tuple[WordMatcher, ...]:
-    last = len(words) - 1
-    return tuple(
-        WordMatcher(Word(word, is_prefix and i == last, is_stemmed=False))
-        for i, word in enumerate(words)
-    )
+class _Places:
+    """Where the words of a text are."""
 
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._by_term: dict[str, list[int]] = defaultdict(list)
+        for i, token in enumerate(tokens):
+            self._by_term[token.text].append(i)
 
-def _phrase_tokens(tokens: Sequence[Token], matchers: Sequence[WordMatcher]) -> Iterator[int]:
-    """Yield the ordinals of the tokens that are part of an occurrence of a phrase."""
-    by_position: dict[int, list[int]] = {}
-    for i, token in enumerate(tokens):
-        by_position.setdefault(token.position, []).append(i)
-    for start in by_position:
-        run: list[int] = []
-        for offset, matcher in enumerate(matchers):
-            fitting = [
-                i
-                for i in by_position.get(start + offset, ())
-                if matcher.tier(tokens[i].text, None) != NO_TIER
-            ]
-            if not fitting:
-                break
-            run += fitting
-        else:
-            yield from run
+    def of_phrase(self, phrase: _PhraseMarks) -> Iterator[int]:
+        """Yield the ordinals of the tokens that are part of an occurrence of a phrase."""
+        last = len(phrase.words) - 1
+        starts: set[int] = set()
+        ordinals: list[list[int]] = []
+        for offset, word in enumerate(phrase.words):
+            own = self._of_word(word, phrase.is_prefix and offset == last)
+            positions = {self._tokens[i].position - offset for i in own}
+            starts = starts & positions if offset else positions
+            if not starts:
+                return
+            ordinals.append(own)
+        for offset, own in enumerate(ordinals):
+            for i in own:
+                if self._tokens[i].position - offset in starts:
+                    yield i
+
+    def _of_word(self, word: str, is_prefix: bool) -> list[int]:
+        """Return the ordinals of the tokens that are a word, or begin with it."""
+        if not is_prefix:
+            return self._by_term.get(word, [])
+        return [i for term, own in self._by_term.items() if term.startswith(word) for i in own]
 
 
 def mark_text(
@@ -204,34 +287,49 @@ def cut_snippet(
     """
     tokens = text.tokens
     if not tokens:
-        return 0.0, mark_text(text, (), style, 0, len(text.encoded))
-    best = (0.0, 0, 0)
+        tail = "" if text.is_whole else style.ellipsis
+        return 0.0, mark_text(text, (), style, 0, text.end) + tail
     first_position = tokens[0].position
     last_position = tokens[-1].position
-    for i, (ordinal, _, _) in enumerate(marked):
-        start = tokens[ordinal].position
-        inside: dict[int, float] = {}
-        count = 0
-        for other, clause, weight in marked[i:]:
-            if tokens[other].position >= start + num_words:
-                break
-            inside[clause] = max(weight, inside.get(clause, 0.0))
-            count += 1
-        value = (sum(inside.values()), count)
-        if value > best[:2]:
-            last_inside = tokens[marked[i + count - 1][0]].position
-            slack = num_words - 1 - (last_inside - start)
-            best = (*value, start - slack // 2)
-    start = max(first_position, min(best[2], last_position - num_words + 1))
+    value, wanted_start = _best_window(tokens, marked, num_words)
+    start = max(first_position, min(wanted_start, last_position - num_words + 1))
     inside_window = [one for one in tokens if start <= one.position < start + num_words]
     is_begin = start <= first_position
     is_end = start + num_words > last_position
     begin = 0 if is_begin else inside_window[0].start
-    end = len(text.encoded) if is_end else max(one.end for one in inside_window)
+    end = text.end if is_end else max(one.end for one in inside_window)
     snippet = mark_text(text, marked, style, begin, end)
     head = "" if is_begin else style.ellipsis
-    tail = "" if is_end else style.ellipsis
-    return best[0], head + snippet + tail
+    tail = "" if is_end and text.is_whole else style.ellipsis
+    return value, head + snippet + tail
+
+
+def _best_window(
+    tokens: Sequence[Token], marked: Sequence[tuple[int, int, float]], num_words: int
+) -> tuple[float, int]:
+    """Return how good the best window of so many words is, and at which position it should begin.
+
+    Each mark begins a window; the next window is this one without its first mark, and with what
+    comes into reach: both ends only go forward.
+    """
+    best = (0, 0, 0)
+    counts: dict[int, int] = defaultdict(int)  # marks inside by clause
+    value = end = 0
+    for i, (ordinal, clause, weight) in enumerate(marked):
+        start = tokens[ordinal].position
+        while end < len(marked) and tokens[marked[end][0]].position < start + num_words:
+            _, entering, gained = marked[end]
+            if counts[entering] == 0:
+                value += math.floor(gained * _WEIGHT_UNIT)
+            counts[entering] += 1
+            end += 1
+        if (value, end - i) > best[:2]:
+            slack = num_words - 1 - (tokens[marked[end - 1][0]].position - start)
+            best = (value, end - i, start - slack // 2)
+        counts[clause] -= 1
+        if counts[clause] == 0:
+            value -= math.floor(weight * _WEIGHT_UNIT)
+    return best[0] / _WEIGHT_UNIT, best[2]
 
 
 def _escape(encoded: bytes) -> str:
@@ -242,39 +340,71 @@ def _escape(encoded: bytes) -> str:
 
 
 class _Document:
-    """The texts of one document by path, cut when first asked for."""
+    """The texts of one document by path, cut when first asked for.
 
-    def __init__(self, document: bytes, analyzer: Analyzer, searched: Mapping[str, bool]) -> None:
+    Args:
+        document: its bytes.
+        analyzer: cuts.
+        searched: which paths the query looks into.
+        text_bytes_max: of each text, to be cut into words.
+        bytes_max: of all texts.
+    """
+
+    def __init__(
+        self,
+        document: bytes,
+        analyzer: Analyzer,
+        searched: Mapping[str, bool],
+        text_bytes_max: int,
+        bytes_max: int,
+    ) -> None:
         self._value = orjson.loads(document)
         self._analyzer = analyzer
         self._searched = searched
-        self._texts: dict[str, list[_Text]] = {}
+        self._text_bytes_max = text_bytes_max
+        self._num_bytes_left = bytes_max
+        self._values = list(_walk(self._value, ""))
+        self._cut: dict[int, _Text] = {}
+        self._families: dict[str, list[int]] = defaultdict(list)
+        for i, (path, _) in enumerate(self._values):
+            self._families[path].append(i)
+            dot = path.find(".")
+            while dot >= 0:
+                self._families[path[:dot]].append(i)
+                dot = path.find(".", dot + 1)
 
     def paths(self) -> list[str]:
         """Return the paths of all texts, in document order."""
-        return list(dict.fromkeys(path for path, _ in _walk(self._value, "")))
+        return list(dict.fromkeys(path for path, _ in self._values))
 
     def texts(self, path: str) -> list[_Text]:
         """Return the texts of a field, or of all fields inside an object of that path."""
-        texts = self._texts.get(path)
-        if texts is None:
-            inside = path + "."
-            texts = self._texts[path] = [
-                self._cut(own, value)
-                for own, value in _walk(self._value, "")
-                if own == path or own.startswith(inside)
-            ]
-        return texts
+        return [self._text(i) for i in self._families.get(path, ())]
 
     def has_array(self, path: str) -> bool:
         """Return whether a path leads to more than one text or through an array."""
         return _leads_through_array(self._value, path)
 
-    def _cut(self, path: str, value: str) -> _Text:
-        encoded = value.encode("utf-8", "replace")
-        tokens = self._analyzer.tokenize_bytes(encoded, is_indexing=True)
-        is_searched = self._searched.get(path, False)
-        return _Text(path, encoded, tuple(tokens), is_searched)
+    def _text(self, i: int) -> _Text:
+        """Return a text, cut as far as the bounds go: at the last word that is whole."""
+        text = self._cut.get(i)
+        if text is None:
+            path, value = self._values[i]
+            encoded = value.encode("utf-8", "replace")
+            end = min(len(encoded), self._text_bytes_max, self._num_bytes_left)
+            self._num_bytes_left -= min(self._num_bytes_left, max(end, _TEXT_BYTES_MIN))
+            part = encoded
+            if end < len(encoded):
+                while end and encoded[end] & 0xC0 == 0x80:  # inside a character
+                    end -= 1
+                part = encoded[:end]
+            tokens = self._analyzer.tokenize_bytes(part, is_indexing=True)
+            if end < len(encoded):
+                while tokens and tokens[-1].end == end:
+                    end = min(end, tokens.pop().start)
+            text = _Text(path, encoded, tuple(tokens), self._searched.get(path, False), end)
+            self._cut[i] = text
+        return text
 
 
 def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -315,7 +445,8 @@ def mark_document(
     A field that is named is always there, marked or not; with "*" those that have a mark. Fields
     with an array give a list in `_highlight` and their best element in `_snippet`.
     """
-    parsed = _Document(document, analyzer, searched)
+    check_call()
+    parsed = _Document(document, analyzer, searched, request.text_bytes_max, request.item_bytes_max)
     style = MarkStyle(request.pre, request.post, request.ellipsis)
     highlighted = _named(request.highlight_fields or (), parsed)
     snipped = {

@@ -8,7 +8,8 @@
 
 A search holds one snapshot from start to end and never waits: everything it reads is memory or the
 page cache. It takes 20-1,000 µs, so it runs on the event loop; `is_slow` tells beforehand which
-ones do not (a text column has to be made first), so that these can run on a thread.
+ones do not (a text column has to be made first, or the query has many words), so that these can run
+on a thread. Between segments, clauses and counts it asks whether anybody still waits for it.
 
 Disjunctive facets. A clause that is marked with a facet does not narrow that facet's own counts:
 
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from common.analysis.languages import Languages
+from common.deadline import check_call
 from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.messages import (
@@ -55,6 +57,7 @@ from shard.collect.facet_counts import count_facets
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
 from shard.query import boosting, filters
+from shard.query.bm25f import SCRATCH
 from shard.query.boosting import boosted, explain_boosts
 from shard.query.explanation import explain_score
 from shard.query.filter_matches import match_filters, narrow, resolve_groups
@@ -63,6 +66,7 @@ from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
 from shard.query.statistics import doc_freqs, field_statistics
+from shard.query.text_cost import is_slow_text, words_of
 from shard.query.text_search import match_text
 from shard.query.visible import visible_doc_freqs, visible_docs, visible_field_statistics
 from shard.read.highlight import mark_documents
@@ -77,6 +81,8 @@ if TYPE_CHECKING:
 
 HITS_FAST_MAX: Final = 20_000
 """More hits than this take milliseconds to order and to encode."""
+MARKED_FAST_BYTES: Final = 8_000
+"""Documents of so many bytes are marked in 2-4 ms."""
 _DISTINCT_FACTOR: Final = 4
 """How many times more hits are selected when values repeat so often that too few were left."""
 
@@ -120,7 +126,11 @@ NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
 def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
-    """Answer one search over one snapshot."""
+    """Answer one search over one snapshot.
+
+    Raises:
+        DeadlineExceeded: nobody waits for the answer any more.
+    """
     started = time.perf_counter_ns()
     if request.ids:
         snapshot = _only(snapshot, request.ids)
@@ -128,13 +138,13 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     total = sum([part.count for part in found.hits])
     matched = time.perf_counter_ns()
     facets, facet_counts = count_facets(snapshot, request.facets, found.for_counting)
-    ranges = tuple(
-        [
-            count_ranges(snapshot, one, found.for_counting(one.field, one.leaves_out_own))
-            for one in request.ranges
-        ]
-    )
+    ranges = []
+    for one in request.ranges:
+        check_call()
+        matches = found.for_counting(one.field, one.leaves_out_own)
+        ranges.append(count_ranges(snapshot, one, matches))
     counted = time.perf_counter_ns()
+    check_call()
     hits = _select(snapshot, request, found.ranked)
     pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()
@@ -146,7 +156,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         sort_values=tuple([sort_values(snapshot, hits, key) for key in request.sort]),
         documents=tuple(snapshot.read_documents(hits.records[: request.num_documents])),
         facets=facets,
-        ranges=ranges,
+        ranges=tuple(ranges),
         explanations=_explain(snapshot, request, hits),
         timings_us=(
             (matched - started) // 1_000,
@@ -179,6 +189,11 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether a search is likely to take more than some milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
         return True
+    query = request.query
+    if query is not None:
+        words = words_of([*(one.clause for one in query.clauses), *query.excluded])
+        if is_slow_text(snapshot, words, _languages(snapshot)):
+            return True
     if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
         one.calendar is not None for one in request.ranges
     ):
@@ -197,6 +212,11 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
             if filters.is_slow(snapshot, view, clause.filter):
                 return True
     return False
+
+
+def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
+    """Return whether `statistics` is likely to take more than some milliseconds."""
+    return is_slow_text(snapshot, list(request.words), _languages(snapshot))
 
 
 def _ordered_fields(request: SearchRequest) -> list[str]:
@@ -228,6 +248,15 @@ def _plan(request: SearchRequest) -> _Plan:
 
 
 def _match(snapshot: Snapshot, request: SearchRequest) -> _Matched:
+    """Find the documents that match; a search that is given up on the way leaves nothing behind."""
+    try:
+        return _match_views(snapshot, request)
+    except BaseException:
+        SCRATCH.counts = np.zeros(0, np.uint16)  # so that all is made anew: it may not be clean
+        raise
+
+
+def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
     """Find the documents of every segment that match."""
     plan = _plan(request)
     prepared = None
@@ -238,6 +267,7 @@ def _match(snapshot: Snapshot, request: SearchRequest) -> _Matched:
     without: dict[str, list[Matches]] = {facet: [] for facet in plan.groups}
     pinned: list[_Pinned] = []
     for ordinal, view in enumerate(snapshot.views):
+        check_call()
         pins = NO_PINNED if not request.pins else find_pinned(snapshot, view, request.pins)
         if prepared is None:
             matches, best, others, pins = _match_no_query(snapshot, view, request, plan, pins)
@@ -341,6 +371,7 @@ def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) 
         return select_hits(snapshot, matches, request, request.num_hits)
     num_selected = request.num_hits * _DISTINCT_FACTOR
     while True:
+        check_call()
         hits = select_hits(snapshot, matches, request, num_selected)
         distinct = _first_per_value(snapshot, request, hits)
         if len(distinct.docs) >= request.num_hits or len(hits.docs) < num_selected:
@@ -427,6 +458,7 @@ def _explain(
         prepared = PreparedQuery(request.query, snapshot.registry, _languages(snapshot))
     explanations = []
     for i, (ordinal, doc) in enumerate(zip(hits.views.tolist(), hits.docs.tolist(), strict=True)):
+        check_call()
         view = snapshot.views[ordinal]
         explanation: dict[str, Any] = {"score": 0.0, "parts": []}
         # A pinned item that the query does not match scores 0.
@@ -463,14 +495,26 @@ def _languages(snapshot: Snapshot) -> Languages:
 
 
 def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
-    """Return stored documents by record, with marks if they are wanted; or their sort values."""
+    """Return stored documents by record, without marks; or their sort values."""
     if request.sort:
         return FetchResponse((), (), _sort_values_of(snapshot, request))
     documents = snapshot.read_documents(np.frombuffer(request.records, np.uint64))
-    marks: tuple[dict[str, Any], ...] = ()
-    if request.highlight is not None:
-        marks = mark_documents(snapshot, documents, request.query, request.highlight)
-    return FetchResponse(tuple(documents), marks)
+    return FetchResponse(tuple(documents), ())
+
+
+def with_marks(snapshot: Snapshot, request: FetchRequest, fetched: FetchResponse) -> FetchResponse:
+    """Return documents that were fetched with the marks that the request wants."""
+    assert request.highlight is not None
+    documents = [one for one in fetched.documents if one is not None]
+    assert len(documents) == len(fetched.documents), "only `fetch_some` leaves some out"
+    marks = mark_documents(snapshot, documents, request.query, request.highlight)
+    return FetchResponse(fetched.documents, marks)
+
+
+def is_slow_to_mark(fetched: FetchResponse) -> bool:
+    """Return whether `with_marks` is likely to take more than some milliseconds."""
+    num_bytes = sum([len(one) for one in fetched.documents if one is not None])
+    return num_bytes > MARKED_FAST_BYTES
 
 
 def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[Any, ...], ...]:
@@ -532,6 +576,7 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         visible = [visible_docs(snapshot, view, request.filters) for view in snapshot.views]
     freqs = []
     for word in request.words:
+        check_call()
         sums = np.zeros(NUM_MATCH_KINDS, np.int64)
         if request.filters:
             for part in visible:

@@ -239,6 +239,18 @@ EDGES = {
 
 HELD_ELSEWHERE = {
     "query_words_max": "coordinator/read/test_query_parser.py::test_too_many_words_are_cut",
+    "searches_words_max": (
+        "coordinator/read/test_many.py::test_words_of_all_searches_are_bounded_together"
+    ),
+    "searches_buckets_max": (
+        "coordinator/read/test_many.py::test_buckets_of_all_searches_are_bounded_together"
+    ),
+    "marked_text_bytes_max": (
+        "shard/read/test_highlight.py::test_past_the_bound_of_a_text_nothing_is_marked"
+    ),
+    "marked_page_bytes_max": (
+        "shard/read/test_highlight.py::test_past_the_bound_of_an_item_nothing_is_marked"
+    ),
     "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
     "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
     "indexes_max": "http/test_limits.py::test_number_of_indexes",

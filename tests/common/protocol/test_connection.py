@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from common.deadline import CALL_DEADLINE
 from common.errors import (
     DeadlineExceeded,
     InternalError,
@@ -471,3 +472,45 @@ async def test_strangers_are_forgotten_when_they_are_known_or_gone(hello: Hello)
         await asyncio.sleep(0)
     assert not shard.server._strangers
     assert not shard.server.connections
+
+
+async def test_a_call_that_comes_too_late_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for its answer: a shard with a full socket would work for nobody."""
+    clock = [1_000.0]
+    monkeypatch.setattr("common.protocol.connection.time.monotonic", lambda: clock[0])
+    begun = []
+
+    def note(_: None) -> None:
+        begun.append(CALL_DEADLINE.get().at - clock[0])
+
+    shard = Shard()
+    shard.server.table["note"] = (None, note)
+    client, _ = await connect(shard.server, HELLO)
+    first: asyncio.Future[None] = client.call("note", None, None, 2_000)
+    await first
+    in_time: asyncio.Future[None] = client.call("note", None, None, 2_000)
+    clock[0] += 1.5  # in the socket
+    await in_time
+    late: asyncio.Future[None] = client.call("note", None, None, 2_000)
+    clock[0] += 2.5
+    with pytest.raises(DeadlineExceeded):
+        await late
+    write: asyncio.Future[None] = client.call("note", None, None, 2_000, is_write=True)
+    clock[0] += 2.5
+    await write
+    assert begun == [2.0, 0.5, float("inf")], "a write is always begun"
+
+
+def test_what_a_call_took_does_not_depend_on_the_clocks() -> None:
+    transit = connection._Transit()
+    sent = 5_000_000
+    assert [
+        transit.took_ms(now, sent + at)
+        for now, at in [
+            (103.0, 0),
+            (105.0, 3),
+            (110.0, 4),
+            (70_000.0, 69_898),
+            (131_000.0, 130_890),
+        ]
+    ] == [0, 0, 4, 0, 8]

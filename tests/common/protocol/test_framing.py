@@ -125,8 +125,11 @@ def test_an_unfinished_frame_is_told_from_a_finished_one() -> None:
 @pytest.mark.parametrize("size", [0, 10, JOIN_MAX_BYTES + 1])
 def test_request_and_response_survive_the_way(size: int) -> None:
     payload = b"x" * size
-    ((body, _),) = FrameReader().feed(b"".join(encode_request(7, "put", [payload], ("a", "é"))))
+    ((body, _),) = FrameReader().feed(
+        b"".join(encode_request(7, "put", [payload], ("a", "é"), 5, 9))
+    )
     request = decode_request(body)
+    assert (request.sent_ms, request.timeout_ms) == (5, 9)
     assert (request.msgid, request.method) == (7, "put")
     assert request.request_ids == ("a", "é")
     assert msgspec.msgpack.decode(request.params) == [payload]
@@ -138,7 +141,7 @@ def test_request_and_response_survive_the_way(size: int) -> None:
 
 
 def test_the_worked_example_of_the_design_comment_is_true() -> None:
-    expected = bytes.fromhex("0a000000 95 00 07 a470696e67 c0 90")
+    expected = bytes.fromhex("0c000000 97 00 07 a470696e67 c0 90 00 00")
     assert b"".join(encode_request(7, "ping", None)) == expected
 
 

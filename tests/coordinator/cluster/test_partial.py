@@ -19,7 +19,7 @@ from coordinator.parameters.parse import parse_search
 from coordinator.read import text_scoring
 from coordinator.read.facet_values import MergedCounts
 from coordinator.read.facets import FacetMemory, _Totals, plan_facets
-from coordinator.read.text_scoring import StatisticsMemory
+from coordinator.read.text_scoring import StatisticsBudget, StatisticsMemory
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
 INDEX = Index(1, "films", 1, {}, CONFIGURATION)
@@ -45,7 +45,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
         return answers.pop(0)
 
     monkeypatch.setattr(text_scoring, "gather", gather)
-    memory = StatisticsMemory(a_cluster(failed=[]))
+    memory = StatisticsMemory(a_cluster(failed=[]), StatisticsBudget())
     sea = Word("sea")
 
     partial = await memory.of_words(INDEX, [sea], 3, Deadline.after_ms(1_000), is_partial=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ def mark(
     searched: tuple[str, ...] | None = None,
     pre: str = "[",
     post: str = "]",
+    text_bytes_max: int = 1 << 20,
+    item_bytes_max: int = 1 << 20,
 ) -> dict[str, Any]:
     scored = [
         ScoredClause(clause, (ONES,) * (len(clause.words) if isinstance(clause, Phrase) else 1))
@@ -39,7 +42,7 @@ def mark(
         json.dumps(item).encode(),
         Marker(scored, Languages("english")),
         dict.fromkeys(paths, True),
-        HighlightRequest(fields, snippets, pre, post, "…"),
+        HighlightRequest(fields, snippets, pre, post, "…", text_bytes_max, item_bytes_max),
         Analyzer(),
     )
 
@@ -122,3 +125,55 @@ class TestSnippets:
         item = {"t": ["red", "a green mile"]}
         marks = mark(item, Word("mile"), fields=None, snippets=(("t", 5),))
         assert marks == {"_snippet": {"t": "a green [mile]"}}
+
+
+def test_past_the_bound_of_a_text_nothing_is_marked() -> None:
+    text = "green éa <green> green"
+    for bound, expected in (
+        (5, "green éa &lt;green&gt; green"),  # perhaps "greens"
+        (6, "[green] éa &lt;green&gt; green"),
+        (7, "[green] éa &lt;green&gt; green"),  # inside é
+        (16, "[green] éa &lt;green&gt; green"),
+        (17, "[green] éa &lt;[green]&gt; green"),
+        (len(text.encode()), "[green] éa &lt;[green]&gt; [green]"),
+    ):
+        marks = mark({"t": text}, Word("green"), fields=("t",), text_bytes_max=bound)
+        assert marks == {"_highlight": {"t": expected}}
+
+
+def test_a_snippet_shows_only_what_was_looked_at() -> None:
+    def snippet(bound: int) -> str:
+        marks = mark(
+            {"t": "one two three green"},
+            Word("green"),
+            fields=None,
+            snippets=(("t", 9),),
+            text_bytes_max=bound,
+        )
+        return str(marks["_snippet"]["t"])
+
+    assert snippet(19) == "one two three [green]"
+    assert snippet(8) == "one two …"
+    assert snippet(2) == "…"
+
+
+def test_past_the_bound_of_an_item_nothing_is_marked() -> None:
+    item = {"a": "green " * 10, "b": "green " * 10, "c": "green"}
+    marks = mark(item, Word("green"), fields=("a", "b", "c"), item_bytes_max=90)["_highlight"]
+    assert [marks[name].count("[green]") for name in "abc"] == [10, 5, 0]
+    assert marks["b"].count("green") == 10
+
+
+@pytest.mark.parametrize("clause", [Word("aa"), Phrase(("aa",) * 9), Word("ab", typos=1)])
+def test_a_text_of_one_word_costs_what_any_text_costs(clause: Clause) -> None:
+    """Each mark once copied those behind it: 156 KB took longer than a request may."""
+
+    def seconds(text: str) -> float:
+        started = time.process_time()
+        mark({"t": text}, clause, fields=("t",), snippets=(("t", 30),))
+        return time.process_time() - started
+
+    seconds("aa")
+    plain = min(seconds(" ".join(f"w{i % 100}" for i in range(60_000))) for _ in range(3))
+    repeated = min(seconds("aa " * 60_000) for _ in range(3))
+    assert repeated < 20 * plain

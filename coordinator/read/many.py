@@ -1,0 +1,99 @@
+"""Many searches of one request: what they may cost together, and how they take turns.
+
+A request of a few kilobytes may ask for 64 searches, each of hundreds of words, or of facets of ten
+thousand values. What that costs follows from the parameters alone, so it is added up and refused
+before anything is asked; what is allowed goes to the shards a few searches at a time, so that those
+of other requests have their turn between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from common.analysis.analyzer import Analyzer
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, InvalidRequest
+from common.limits import Limits
+from coordinator.parameters.typed import SearchParameters
+
+SEARCHES_AT_ONCE: Final = 4
+"""Of one request."""
+TYPO_FACTOR: Final = 4
+"""A word that may have typos is looked for in the whole vocabulary."""
+
+T = TypeVar("T")
+
+_analyzer: Final = Analyzer()
+
+
+class CostSum:
+    """What the searches of one request cost so far."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._num_words = 0
+        self._num_buckets = 0
+
+    def add(self, search: SearchParameters) -> None:
+        """Add a search.
+
+        Raises:
+            InvalidRequest: `searches_too_costly`, all together cost too much.
+        """
+        limits = self._limits
+        factor = 1 if search.typo == 0 else TYPO_FACTOR
+        num_words = len(_analyzer.tokenize(search.query or ""))
+        self._num_words += factor * min(num_words, limits.query_words_max)
+        self._num_buckets += sum(wish.configuration.size for wish in search.facets)
+        if self._num_words > limits.searches_words_max:
+            raise InvalidRequest(
+                f"the queries of all searches together have more than "
+                f"{limits.shown('searches_words_max')} words, each counted {TYPO_FACTOR} times "
+                "where typos are allowed; send fewer searches, fewer words, or typo: 0",
+                code="searches_too_costly",
+                param="query",
+            )
+        if self._num_buckets > limits.searches_buckets_max:
+            raise InvalidRequest(
+                f"the facets of all searches together may have more than "
+                f"{limits.shown('searches_buckets_max')} buckets; send fewer searches, name the "
+                "facets that are needed in facet_fields, or ask for them page by page",
+                code="searches_too_costly",
+                param="facet_fields",
+            )
+
+
+async def in_turn(searches: Sequence[Callable[[], Awaitable[T]]], deadline: Deadline) -> list[T]:
+    """Run searches, a few at a time, and return their results in their order.
+
+    When one fails, no further one is begun.
+
+    Raises:
+        DeadlineExceeded: not all were answered in time.
+        Exception: that of the first one, in their order, that failed.
+    """
+    results: dict[int, T] = {}
+    failures: dict[int, Exception] = {}
+    pending = iter(enumerate(searches))
+
+    async def answer_next() -> None:
+        for i, search in pending:
+            try:
+                results[i] = await search()
+            except Exception as error:
+                failures[i] = error
+            if failures:
+                return
+
+    try:
+        async with asyncio.timeout(deadline.remaining_seconds):
+            await asyncio.gather(*(answer_next() for _ in range(SEARCHES_AT_ONCE)))
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"{len(results)} of {len(searches)} searches were answered when the time was over"
+        ) from None
+    if failures:
+        raise failures[min(failures)]
+    return [results[i] for i in range(len(searches))]

@@ -1,0 +1,101 @@
+"""Threads for slow reads, on which the indexes take turns.
+
+    index 3   ■ ■ ■ ■ ■ ■ …           one thread after the other takes the next read of the
+    index 8   ■                       next index: 3, 8, 3, 3, …
+                                      (index 3 has at most all threads but one)
+
+One index that is asked for a thousand slow searches makes those of another wait for one of its own,
+not for all. The threads have a lower priority than the event loop, which answers what is fast. A
+read that nobody waits for any more when it has its turn is not begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from common.deadline import check_call
+from common.process.priority import run_behind_searches
+from common.process.request_ids import carried
+
+READERS: Final = 3
+READERS_OF_ONE_INDEX: Final = READERS - 1
+
+T = TypeVar("T")
+
+
+class _Read(NamedTuple):
+    """A read that waits for its turn."""
+
+    function: Callable[[], Any]
+    outcome: asyncio.Future[Any]
+
+
+class Readers:
+    """The threads; used on the event loop only."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(READERS, "reader", run_behind_searches)
+        self._waiting: OrderedDict[int, deque[_Read]] = OrderedDict()
+        self._running: dict[int, int] = {}
+        self._num_running = 0
+
+    async def run(self, index: int, function: Callable[[], T]) -> T:
+        """Run a function on a thread, with the deadline and the request ids of now.
+
+        Args:
+            index: whose turn it takes.
+            function: the read.
+
+        Raises:
+            DeadlineExceeded: it was not begun, or given up.
+        """
+
+        def read() -> T:
+            check_call()
+            return function()
+
+        outcome = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(index, deque()).append(_Read(carried(read), outcome))
+        self._begin()
+        return cast(T, await outcome)
+
+    def _begin(self) -> None:
+        """Give idle threads to the indexes whose turn it is."""
+        while self._num_running < READERS:
+            index = next(
+                (one for one in self._waiting if self._running.get(one, 0) < READERS_OF_ONE_INDEX),
+                None,
+            )
+            if index is None:
+                return
+            reads = self._waiting[index]
+            read = reads.popleft()
+            if reads:
+                self._waiting.move_to_end(index)
+            else:
+                del self._waiting[index]
+            if not read.outcome.done():  # else whoever asked has given up
+                self._running[index] = self._running.get(index, 0) + 1
+                self._num_running += 1
+                running = asyncio.get_running_loop().run_in_executor(self._threads, read.function)
+                running.add_done_callback(partial(self._end, index, read))
+
+    def _end(self, index: int, read: _Read, done: asyncio.Future[Any]) -> None:
+        """Hand over an outcome, and let the next read begin."""
+        self._num_running -= 1
+        self._running[index] -= 1
+        if not self._running[index]:
+            del self._running[index]
+        if not read.outcome.done():
+            if done.cancelled():
+                read.outcome.cancel()
+            elif (error := done.exception()) is not None:
+                read.outcome.set_exception(error)
+            else:
+                read.outcome.set_result(done.result())
+        self._begin()

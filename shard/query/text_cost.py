@@ -1,0 +1,59 @@
+"""How long will a text query take? Estimated before anything is read, from sizes alone.
+
+    a word            finding it, and the entries of its list: some share of the documents
+    with typos        its distance from every term of the vocabulary, unless a segment knows it
+
+What is estimated here decides on which thread a search runs, not what it answers; within a factor
+of three is good enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from common.query import Clause, Word
+from shard.query.expansion import is_known
+from shard.query.prepared import phrase_words
+from shard.segment.text_index import text_index
+
+if TYPE_CHECKING:
+    from common.analysis.languages import Languages
+    from shard.segment.snapshot import Snapshot
+
+FAST_US: Final = 4_000.0
+"""A text query up to this is answered on the event loop."""
+_WORD_US: Final = 10.0
+"""Of a word in a segment."""
+_TERM_US: Final = 0.006
+"""Of a typo and a term of the vocabulary."""
+_DOC_US: Final = 0.0004
+"""Of a word and a document of the segment: a word is in one of ten, 4 ns each."""
+
+
+def words_of(clauses: Iterable[Clause]) -> list[Word]:
+    """Return the words of clauses, those of phrases as the search sees them."""
+    words: list[Word] = []
+    for clause in clauses:
+        if isinstance(clause, Word):
+            words.append(clause)
+        else:
+            words += phrase_words(clause)
+    return words
+
+
+def is_slow_text(snapshot: Snapshot, words: list[Word], languages: Languages) -> bool:
+    """Return whether a query of such words is likely to take more than `FAST_US`."""
+    docs_us = snapshot.num_docs * _DOC_US + len(snapshot.views) * _WORD_US
+    num_us = len(words) * docs_us
+    if num_us > FAST_US:
+        return True
+    typos = [word for word in words if word.typos]
+    for view in snapshot.views if typos else ():
+        terms_us = len(text_index(view.segment).vocabulary) * _TERM_US
+        if num_us + terms_us * sum([word.typos for word in typos]) > FAST_US:
+            unknown = [one for one in typos if not is_known(view.segment, one, languages)]
+            num_us += terms_us * sum([word.typos for word in unknown])
+            if num_us > FAST_US:
+                return True
+    return False

@@ -1,0 +1,58 @@
+"""Slow reads: indexes take turns, what nobody waits for is not begun."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from common.deadline import CALL_DEADLINE, Deadline, check_call
+from common.errors import DeadlineExceeded
+from shard.process.readers import READERS_OF_ONE_INDEX, Readers
+
+
+async def test_one_index_leaves_a_thread_to_the_others() -> None:
+    readers = Readers()
+    gate = threading.Event()
+    blocked = [asyncio.ensure_future(readers.run(1, gate.wait)) for _ in range(50)]
+    await asyncio.sleep(0)
+
+    assert await readers.run(2, lambda: "other") == "other"
+    assert not any(one.done() for one in blocked)
+
+    gate.set()
+    assert all(await asyncio.gather(*blocked))
+
+
+async def test_indexes_take_turns() -> None:
+    readers = Readers()
+    gate = threading.Event()
+    order: list[int] = []
+    occupied = [readers.run(index, gate.wait) for index in (8, 9, 9)]
+    waiting = [readers.run(1, lambda: order.append(1)) for _ in range(20)]
+    waiting.append(readers.run(2, lambda: order.append(2)))
+    tasks = [asyncio.ensure_future(one) for one in (*occupied, *waiting)]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert order.index(2) <= READERS_OF_ONE_INDEX
+
+
+async def test_what_nobody_waits_for_is_not_begun_and_fails() -> None:
+    readers = Readers()
+    begun = []
+    CALL_DEADLINE.set(Deadline.after_ms(0))
+    with pytest.raises(DeadlineExceeded):
+        await readers.run(1, lambda: begun.append(1))
+    CALL_DEADLINE.set(Deadline.after_ms(60_000))
+    await readers.run(1, check_call)
+    assert not begun
+
+
+async def test_an_error_reaches_whoever_asked() -> None:
+    def fail() -> None:
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        await Readers().run(1, fail)

@@ -1,0 +1,149 @@
+"""A search that nobody waits for any more ends between two steps, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from common.configuration import IndexConfiguration
+from common.deadline import CALL_DEADLINE, Deadline
+from common.errors import DeadlineExceeded
+from common.protocol.messages import (
+    FacetRequest,
+    FieldWeight,
+    FilterClause,
+    ScoredClause,
+    SearchRequest,
+    StatisticsRequest,
+    TextQuery,
+)
+from common.query import AnyOf, Word
+from shard.query import expansion, text_cost
+from shard.query.statistics import doc_freqs
+from shard.read import searcher
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.snapshot import SegmentView, Snapshot
+from tests.shard.collect.test_top_k import request
+from tests.shard.columns_model import Documents, World
+from tests.shard.text_model import make_segment
+
+WORDS = [Word(f"w{i}") for i in range(6)]
+ITEMS = [
+    {"name": " ".join(f"w{i}" for i in range(6) if i != k % 9), "tags": ["x"]} for k in range(40)
+]
+
+
+@pytest.fixture
+def snapshot() -> Snapshot:
+    """Return a state of two segments with texts."""
+    registry = FieldRegistry(("name",))
+    segments = [make_segment(items, registry) for items in (ITEMS[:25], ITEMS[25:])]
+    return Snapshot(
+        seq=1,
+        revision=1,
+        views=tuple(map(SegmentView, segments)),
+        configuration=IndexConfiguration(),
+        registry=registry,
+        dictionaries={},
+        dictionary_lengths={},
+        documents=Documents({}),
+    )
+
+
+def scores(snapshot: Snapshot, asked: SearchRequest) -> list[tuple[list[int], list[float]]]:
+    """Return documents and scores by segment."""
+    found = searcher._match(snapshot, asked)
+    assert [one.docs.tolist() for one in found.hits] == [one.docs.tolist() for one in found.ranked]
+    return [
+        (one.docs.tolist(), [] if one.scores is None else one.scores.tolist())
+        for one in found.ranked
+    ]
+
+
+def some_words(required: int = 2) -> SearchRequest:
+    ones = (1.0,) * 5
+    query = TextQuery(
+        clauses=tuple(ScoredClause(word, (ones,)) for word in WORDS),
+        required=required,
+        is_leading=False,
+        excluded=(),
+        fields=(FieldWeight("name", 1.0, 5.0),),
+        k1=0.9,
+        b=0.6,
+        proximity=0.0,
+    )
+    return request(query=query)
+
+
+@pytest.mark.parametrize("required", [2, len(WORDS)])
+def test_given_up_between_clauses_it_leaves_no_trace(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch, required: int
+) -> None:
+    asked = msgspec.structs.replace(some_words(required), num_hits=100)
+    expected = scores(snapshot, asked)
+    num_checks = 0
+
+    def count() -> None:
+        nonlocal num_checks
+        num_checks += 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(expansion, "check_call", count)
+        scores(snapshot, asked)
+    assert num_checks >= len(WORDS)
+    for last in range(num_checks):
+        left = last
+
+        def give_up() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise DeadlineExceeded("now")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(expansion, "check_call", give_up)
+            with pytest.raises(DeadlineExceeded):
+                scores(snapshot, asked)
+        assert scores(snapshot, asked) == expected
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(filters=(FilterClause(AnyOf("tags", ("x",))),)),
+        request(facets=(FacetRequest("tags", False, 0),)),
+    ],
+)
+def test_every_search_looks_at_the_clock(snapshot: Snapshot, asked: SearchRequest) -> None:
+    world = World(ITEMS)
+    token = CALL_DEADLINE.set(Deadline.after_ms(0))
+    try:
+        with pytest.raises(DeadlineExceeded):
+            searcher.search(world.snapshot, asked)
+        with pytest.raises(DeadlineExceeded):
+            searcher.search(snapshot, some_words())
+        with pytest.raises(DeadlineExceeded):
+            searcher.statistics(snapshot, StatisticsRequest(1, 0, 0, tuple(WORDS)))
+    finally:
+        CALL_DEADLINE.reset(token)
+
+
+def test_many_words_are_slow_and_few_are_not(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not searcher.is_slow(snapshot, some_words())
+    monkeypatch.setattr(text_cost, "FAST_US", 12 * text_cost._WORD_US)
+    assert searcher.is_slow(snapshot, some_words())
+    asked = StatisticsRequest(1, 0, 0, tuple(WORDS))
+    assert searcher.is_slow_to_count(snapshot, asked)
+
+
+def test_words_with_typos_are_slow_until_a_segment_knows_them(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = StatisticsRequest(1, 0, 0, (Word("w11", typos=1),))
+    monkeypatch.setattr(text_cost, "_TERM_US", 1_000.0)
+    assert searcher.is_slow_to_count(snapshot, asked)
+    for view in snapshot.views:
+        doc_freqs(view, asked.words[0], searcher._languages(snapshot))
+    assert not searcher.is_slow_to_count(snapshot, asked)
