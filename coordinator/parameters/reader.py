@@ -82,6 +82,8 @@ HINTS_MAX: Final = 8
 _SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
 _COMMA: Final = re.compile(r",(?![^(]*\))")
 """A comma that is not inside of parentheses."""
+_NEARLY_ORDERS: Final = frozenset(("asc", "desc", "ascending", "descending", "up", "down"))
+"""What is meant as an order. A field whose name ends so is sorted by as `a:up:asc`."""
 _DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
 _FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
 """`_geo(48.2,16.4)`: the field, latitude and longitude of a sort key."""
@@ -343,6 +345,12 @@ class ParameterReader:
             name, order, missing = value.get("field"), value.get("order"), value.get("missing")
             buckets, seed = value.get("buckets"), value.get("seed")
             if not set(value) <= {"field", "order", "missing", "point", "buckets", "seed"}:
+                if len(value) == 1:
+                    raise Mistake(
+                        'must name the field in the member field: {"field": "year", "order": '
+                        '"desc"}, or "year:desc"',
+                        path=path,
+                    )
                 raise Mistake(
                     "must have the members field, order, missing, point, buckets (of _score) and "
                     "seed (of _random)",
@@ -369,6 +377,12 @@ class ParameterReader:
         if order not in (None, "asc", "desc") or missing not in (None, "first", "last"):
             raise Mistake("has an order asc or desc, and missing first or last", path=path)
         check_field(name, self.limits, path)
+        head, colon, tail = str(name).rpartition(":")
+        if colon and order is None and isinstance(value, str) and tail.lower() in _NEARLY_ORDERS:
+            raise Mistake(
+                f'ends in {tail!r}, but an order is asc or desc: for example "{head[:100]}:desc"',
+                path=path,
+            )
         if name == "_random":
             if buckets is not None or missing is not None:
                 raise Mistake("has no buckets and no missing values beside _random", path=path)

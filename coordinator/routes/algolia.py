@@ -509,6 +509,7 @@ async def _delete_matching(
     """Remove all items that an expression of our own language finds."""
     request.index = index
     request.body = orjson.dumps({"filter": expression})
+    request.query_string = ""  # Algolia's clients name themselves there
     answer = await delete_items(services, request)
     seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
     return json_answer({"taskID": seq, "updatedAt": _now()})

@@ -29,6 +29,7 @@ from coordinator.routes.items import (
     PAGE_ITEMS,
     RESTRICTING,
     matching_hits,
+    refuse_query,
     refuse_unknown,
     write_answer,
 )
@@ -81,6 +82,7 @@ class _Change(NamedTuple):
 
 async def delete_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
+    refuse_query(request)
     raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", *sorted(RESTRICTING)))
     ids = _named_ids(services, request, raw)
@@ -95,6 +97,7 @@ async def delete_items(services: Services, request: Request) -> Response:
 
 async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
+    refuse_query(request)
     raw = decode_object(request.body, services.settings.limits)
     refuse_unknown(raw, ("ids", "fields", *sorted(RESTRICTING)))
     fields = raw.pop("fields", None)

@@ -138,6 +138,7 @@ async def get_item(services: Services, request: Request) -> Response:
 
 async def update_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/update`: the body is the whole new item."""
+    refuse_query(request)
     result = await services.ingest.replace_item(
         request.index,
         item_id(request),
@@ -153,6 +154,7 @@ async def put_item(services: Services, request: Request) -> Response:
 
     With `If-Match` there must be one already.
     """
+    refuse_query(request)
     if request.headers.get(hdrs.IF_MATCH) is not None:
         return await update_item(services, request)
     result = await services.ingest.put_item(
@@ -166,6 +168,7 @@ async def merge_item(services: Services, request: Request) -> Response:
 
     The body has the fields to change.
     """
+    refuse_query(request)
     result = await services.ingest.merge_item(
         request.index,
         item_id(request),
@@ -178,6 +181,7 @@ async def merge_item(services: Services, request: Request) -> Response:
 
 async def delete_item(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}/items/{id}`."""
+    refuse_query(request)
     canonical = item_id(request)
     result = await services.ingest.delete_item(
         request.index, canonical, _deadline(services), version=wanted_version(request)
@@ -191,6 +195,7 @@ async def delete_item(services: Services, request: Request) -> Response:
 
 async def put_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items`: a JSON array, all or nothing; or a single item."""
+    refuse_query(request)
     result = await services.ingest.put_items(request.index, request.body, _deadline(services))
     return write_answer("indexed", result)
 
@@ -233,6 +238,20 @@ def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
                 code="unknown_parameter",
                 param=name[:100],
             )
+
+
+def refuse_query(request: Request) -> None:
+    """Refuse a query string of a page that takes everything from path and body.
+
+    Raises:
+        InvalidRequest: code unknown_parameter.
+    """
+    for name in query_parameters(request.query_string):
+        raise InvalidRequest(
+            f"unknown parameter {name[:100]!r}; this page takes none in the query string",
+            code="unknown_parameter",
+            param=name[:100],
+        )
 
 
 async def export(services: Services, request: Request) -> Stream:

@@ -432,3 +432,33 @@ async def test_patch_makes_an_index_that_is_new(web: Web) -> None:
     reply = await web.send(request("PATCH", "/new/configuration", b'{"aggregations":{"a":{}}}'))
     assert reply.status == 200
     assert (await web.get("/new/configuration")).json == {"aggregations": {"a": {}}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "items"),
+        ("POST", "items/delete"),
+        ("POST", "items/update"),
+        ("POST", "items/7/update"),
+        ("PUT", "items/7"),
+        ("PATCH", "items/7"),
+        ("DELETE", "items/7"),
+        ("POST", "index"),
+    ],
+)
+async def test_writes_refuse_what_they_would_ignore(web: Web, method: str, path: str) -> None:
+    body = None if method == "DELETE" else b'{"id":7}'
+
+    refused = await web.send(request(method, f"/films/{path}?anything=1", body))
+
+    assert (refused.status, refused.code) == (400, "unknown_parameter")
+    assert refused.json["error"]["param"] == "anything"
+
+
+async def test_algolias_deletion_may_have_a_query_string(web: Web) -> None:
+    target = "/1/indexes/films/deleteByQuery?x-algolia-agent=any"
+
+    reply = await web.post(target, {"filters": "year = 1"})
+
+    assert (reply.status, list(reply.json)) == (200, ["taskID", "updatedAt"])

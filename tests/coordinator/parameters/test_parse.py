@@ -128,6 +128,23 @@ class TestSpellings:
             SortKey(None, True),
             SortKey(None, False),
         )
+        assert search(sort="v:up:asc").sort == (SortKey("v:up"),)
+
+    @pytest.mark.parametrize(
+        ("sort", "said"),
+        [
+            ("v:up", "an order is asc or desc"),
+            ("v:DESC", 'for example "v:desc"'),
+            (["name", "v:descending"], 'for example "v:desc"'),
+            ({"v": "desc"}, 'or "year:desc"'),
+            ([{"v": "desc"}], 'or "year:desc"'),
+        ],
+    )
+    def test_orders_that_are_none_are_told_what_would_be_one(self, sort: Any, said: str) -> None:
+        with pytest.raises(InvalidRequest) as caught:
+            search(sort=sort)
+        assert caught.value.code == "invalid_sort"
+        assert said in caught.value.message
 
 
 class TestFilters:
