@@ -8,6 +8,7 @@ meaning.
     {"aggregations": {"tags": {"size": 10, "conjunction": false, "sort": "term"}},
      "searchable_fields": ["name^3", "description"],          names, ^ = weight; absent: all strings
      "geo_fields": ["_geo"],                                  points {"lat", "lng"}, or lists
+     "hierarchies": {"category": {"path": "category", "separator": " > "}} | {"levels": ["a", "b"]},
      "nested": ["variants"],                                  objects that are asked as wholes
      "sorting_fields": ["year"],                              a hint: any scalar field can be sorted
      "language": "english", "field_languages": {"titel": "german"},
@@ -126,6 +127,21 @@ class SearchableField(NamedTuple):
     weight: float
 
 
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """A tree of values: paths of one facet, or one facet a level."""
+
+    levels: tuple[str, ...]
+    """Facets from the top level down; each value is a whole path. A single one: of all levels."""
+    separator: str = " > "
+    """What stands between the names of a path."""
+
+    @property
+    def is_of_paths(self) -> bool:
+        """Whether one facet has the nodes of all levels, by way of what lies under them."""
+        return len(self.levels) == 1
+
+
 def _empty_mapping() -> Mapping[str, Any]:
     return MappingProxyType({})
 
@@ -144,6 +160,8 @@ class IndexConfiguration:
     """Fields that hold points."""
     nested: tuple[str, ...] = ()
     """Fields that hold objects whose own fields can be asked about together."""
+    hierarchies: Mapping[str, Hierarchy] = field(default_factory=_empty_mapping)
+    """Trees by name."""
     language: str | None = None
     """Snowball name of the stemmer of all fields that name no own; None: no stemming."""
     field_languages: Mapping[str, str | None] = field(default_factory=_empty_mapping)
@@ -490,6 +508,47 @@ class _ConfigurationParser:
     def read_geo_fields(self, value: object) -> None:
         self.read_fields("geo_fields", value, "geo_fields_max")
 
+    def read_hierarchies(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("hierarchies", "must be an object of trees by name")
+            return
+        if not self.check_size("hierarchies", len(value), "hierarchies_max", "trees"):
+            return
+        trees = {}
+        for name, options in value.items():
+            tree = self.read_hierarchy(f"hierarchies.{name}", name, options)
+            if tree is not None:
+                trees[name] = tree
+        self.values["hierarchies"] = MappingProxyType(trees)
+
+    def read_hierarchy(self, path: str, name: str, options: object) -> Hierarchy | None:
+        if not self.is_field_name(path, name):
+            return None
+        if not isinstance(options, dict) or ("path" in options) == ("levels" in options):
+            self.problems.add(
+                path,
+                'must be {"path": "category", "separator": " > "} or {"levels": ["lvl0", "lvl1"]}',
+            )
+            return None
+        levels = [options["path"]] if "path" in options else options["levels"]
+        names = self.read_texts(f"{path}.levels", levels, "hierarchy_levels_max", "facets")
+        separator = options.get("separator", " > ")
+        if not isinstance(separator, str) or not separator:
+            self.problems.add(f"{path}.separator", "must be a text that is not empty")
+            return None
+        if "levels" in options and len(names) == 1:
+            self.problems.add(f"{path}.levels", 'has one level only; say {"path": …} for that')
+        facets = self.values.get("facets", {})
+        for one in names:
+            if one not in facets:
+                self.problems.add(
+                    path, f"names {one!r}, which is no facet: add it to the aggregations"
+                )
+        for key in options:
+            if key not in ("path", "levels", "separator"):
+                self.problems.warn(f"{path}.{key}")
+        return Hierarchy(tuple(names), separator)
+
     def read_nested(self, value: object) -> None:
         self.read_fields("nested", value, "nested_fields_max")
 
@@ -708,6 +767,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "sorting_fields": _ConfigurationParser.read_sorting_fields,
     "geo_fields": _ConfigurationParser.read_geo_fields,
     "nested": _ConfigurationParser.read_nested,
+    "hierarchies": _ConfigurationParser.read_hierarchies,
     "sortings": _ConfigurationParser.read_sortings,
     "language": _ConfigurationParser.read_language,
     "field_languages": _ConfigurationParser.read_field_languages,
@@ -779,6 +839,9 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         "searchable_fields": _effective_fields(configuration.searchable_fields),
         "geo_fields": list(configuration.geo_fields),
         "nested": list(configuration.nested),
+        "hierarchies": {
+            name: _effective_hierarchy(tree) for name, tree in configuration.hierarchies.items()
+        },
         "sorting_fields": list(configuration.sorting_fields),
         "language": configuration.language or "none",
         "field_languages": {
@@ -802,6 +865,12 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         "boost": written(configuration.boosts),
         "rules": curation.written(configuration.rules),
     }
+
+
+def _effective_hierarchy(tree: Hierarchy) -> dict[str, Any]:
+    """Return one tree with all its defaults."""
+    of = {"path": tree.levels[0]} if tree.is_of_paths else {"levels": list(tree.levels)}
+    return {**of, "separator": tree.separator}
 
 
 def _effective_facet(facet: FacetConfiguration) -> dict[str, Any]:

@@ -144,6 +144,8 @@ class Limits:
     facet_size_max: int = _limit(10_000, "buckets", "of one facet of a search answer")
     searchable_fields_max: int = _limit(512, "fields", "as many as an item may have")
     geo_fields_max: int = _limit(8, "fields", "of points; each is two columns per segment")
+    hierarchies_max: int = _limit(8, "trees", "in a configuration")
+    hierarchy_levels_max: int = _limit(16, "levels", "of one tree; each is a facet")
     nested_fields_max: int = _limit(8, "fields", "of objects; each has columns of its own")
     stop_words_max: int = _limit(10_000, "words", "in a configuration")
     synonyms_max: int = _limit(10_000, "rules", "in a configuration")

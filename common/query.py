@@ -6,7 +6,7 @@ as tagged arrays.
 
     text     Word | Phrase
     filters  And | Or | Not | AnyOf | AllOf | Range | Exists | IsNull | IsEmpty | StartsWith
-             | Contains | Same | NumElements | GeoRadius | GeoBox | GeoPolygon | Ids
+             | Contains | Under | Same | NumElements | GeoRadius | GeoBox | GeoPolygon | Ids
 """
 
 from __future__ import annotations
@@ -152,6 +152,14 @@ class Ids(Struct, frozen=True, tag="ids", array_like=True):
     ids: tuple[str, ...]
 
 
+class Under(Struct, frozen=True, tag="under", array_like=True):
+    """A value of a facet is one of the nodes of a tree, or lies under one of them."""
+
+    field: str
+    nodes: tuple[str, ...]
+    separator: str
+
+
 class Same(Struct, frozen=True, tag="same", array_like=True):
     """One and the same element of a nested field passes the condition, on fields inside it."""
 
@@ -210,6 +218,7 @@ Filter: TypeAlias = (
     | IsEmpty
     | StartsWith
     | Contains
+    | Under
     | Same
     | NumElements
     | GeoRadius

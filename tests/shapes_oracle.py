@@ -19,6 +19,7 @@ from tests.oracle import (
     Item,
     Json,
     Oracle,
+    as_list,
     in_range,
     is_conjunctive,
     is_number,
@@ -210,6 +211,23 @@ class ShapesOracle(Oracle):
     def nested(self) -> list[str]:
         return list(self.configuration.get("nested", ()))
 
+    @property
+    def trees(self) -> Json:
+        return dict(self.configuration.get("hierarchies", {}))
+
+    def nodes_of(self, item: Item, name: str) -> set[str]:
+        """Return the nodes of a tree that an item is at, or under."""
+        tree = self.trees[name]
+        if "levels" in tree:
+            return {key for level in tree["levels"] for key in keys_of(item, level)}
+        paths = [key.split(" > ") for key in keys_of(item, tree["path"])]
+        return {" > ".join(path[:depth]) for path in paths for depth in range(1, len(path) + 1)}
+
+    def tree(self, name: str, parameters: Json) -> Counter[str]:
+        """Return how many items are at, or under, each node; the tree's own choice is left out."""
+        counted = self.narrowed(self.matches(parameters), parameters, name)
+        return Counter(node for item in counted for node in self.nodes_of(item, name))
+
     def inner_facets(self, nested: str) -> Json:
         """Return the settings of the facets inside a nested field, by name there."""
         prefix = f"{nested}."
@@ -221,6 +239,9 @@ class ShapesOracle(Oracle):
 
     def item_passes(self, item: Item, name: str, wanted: Any) -> bool:
         """Return whether an item passes one field of `filters`, its points and elements too."""
+        if name in self.trees:
+            nodes = self.nodes_of(item, name)
+            return not as_list(wanted) or any(one in nodes for one in as_list(wanted))
         is_any = not is_conjunctive(self.facet_settings.get(name))
         if not isinstance(wanted, dict):
             return passes(item, name, wanted, any_will_do=is_any)

@@ -236,6 +236,12 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """Where times of a calendar are looked at from; None: where they were written."""
     wants_missing: bool = False
     """Whether to count the documents without the field as well."""
+    tree: str | None = None
+    """The tree whose nodes are counted: the values of `field`, and what they lie under. Clauses
+    that are marked with its name are left out.
+    """
+    separator: str = ""
+    """Between the names of a node's path; empty: only the values themselves are counted."""
 
 
 class SortKey(Message, frozen=True, array_like=True):

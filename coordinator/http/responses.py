@@ -333,12 +333,15 @@ def search_body(
             "sort": timings.sort_us,
         }
     dumps = orjson.dumps
+    counted = b',"ranges":' + dumps(ranges(result.ranges)) if result.ranges else b""
+    if result.trees:
+        counted += b',"trees":' + dumps(result.trees)
     return b'{"pagination":%b,"timings":%b,"data":{"items":[%b],"aggregations":%b%b},"meta":%b}' % (
         dumps(pagination),
         dumps(timings_ms(timings, total_us)),
         b",".join(result.items),
         _encode(aggregations(result.facets)) if facets is None else facets,
-        b',"ranges":' + dumps(ranges(result.ranges)) if result.ranges else b"",
+        counted,
         dumps(meta),
     )
 

@@ -133,6 +133,10 @@ class FilterObjects:
             return None
         return children[0] if len(children) == 1 else And(tuple(children))
 
+    def nodes(self, wanted: Any, path: str) -> tuple[str, ...]:
+        """Read nodes of a tree, each by its whole path."""
+        return self._value_keys(wanted, path)
+
     def same(self, field: str, wanted: Any, path: str) -> dict[str, tuple[Any, str]]:
         """Read what one element of a nested field must have: values and path by whole field."""
         members = object_of(wanted, 'of values by field, for example {"size": ["M"]}')

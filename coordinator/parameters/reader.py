@@ -41,7 +41,7 @@ from common.protocol.messages import (
     SortKey,
     elements_of,
 )
-from common.query import And, Filter, Not, Same
+from common.query import And, AnyOf, Filter, Not, Or, Same, Under
 from common.rules import parse_rules
 from coordinator.parameters.facet_options import FacetOptions, read_facet_options, read_facet_ranges
 from coordinator.parameters.filter_objects import (
@@ -61,6 +61,7 @@ from coordinator.parameters.kinds import (
     json_of_text,
     names,
     object_of,
+    optional_integer,
     paths,
     text,
 )
@@ -70,6 +71,7 @@ from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     FacetWish,
     SearchParameters,
+    TreeWish,
     facet_wish,
 )
 
@@ -141,6 +143,7 @@ class ParameterReader:
         self.filter_fields: dict[str, str] = {}
         self.selected: dict[str, frozenset[str]] = {}
         self.same: dict[str, dict[str, Filter]] = {}
+        self.chosen_nodes: dict[str, frozenset[str]] = {}
         self.geo_field = next(iter(configuration.geo_fields), GEO_FIELD)
         self.marks: dict[str, Any] = {}
 
@@ -579,6 +582,9 @@ class ParameterReader:
         for name, wanted in self.filters.fields(value).items():
             path = f".{name[:100]}"
             check_field(name, self.limits, path)
+            if name in self.configuration.hierarchies:
+                self.read_nodes(name, wanted, path)
+                continue
             facet = self.facets.get(name)
             is_any = facet is None or not facet.conjunction
             keys: list[str] = []
@@ -597,6 +603,59 @@ class ParameterReader:
                 facet is not None or any(name == field for field, _ in self.ranges)
             )
             self.clauses.append(FilterClause(condition, name if is_left_out else None))
+
+    def read_nodes(self, name: str, wanted: Any, path: str) -> None:
+        """Read which nodes of a tree are chosen; an item must be at, or under, one of them."""
+        tree = self.configuration.hierarchies[name]
+        nodes = self.filters.nodes(wanted, path)
+        if not nodes:
+            return
+        self.chosen_nodes[name] = frozenset(nodes)
+        if tree.is_of_paths:
+            condition: Filter = Under(tree.levels[0], nodes, tree.separator)
+        else:
+            by_level: dict[str, list[str]] = {}
+            for node in nodes:
+                depth = min(node.count(tree.separator), len(tree.levels) - 1)
+                by_level.setdefault(tree.levels[depth], []).append(node)
+            condition = Or(tuple([AnyOf(level, tuple(ones)) for level, ones in by_level.items()]))
+        self.clauses.append(FilterClause(condition, name))
+
+    def read_trees(self, value: Any) -> None:
+        """Read `trees`."""
+        if not isinstance(value, dict):
+            value = dict.fromkeys(names(value, "hierarchies_max", self.limits))
+        trees = self.configuration.hierarchies
+        wishes = []
+        for name, options in value.items():
+            path = f".{name[:100]}"
+            if name not in trees:
+                known = ", ".join(trees) or "none"
+                raise Mistake(f"is no tree; the hierarchies are {known[:500]}", path=path)
+            options = options or {}
+            if not isinstance(options, dict):
+                raise Mistake("must be an object with size and open", path=path)
+            check_members(options, ("size", "open"), path)
+            opened = () if options.get("open") is None else options["open"]
+            tree = trees[name]
+            separator = tree.separator if tree.is_of_paths else ""
+            leaves_out_own = not self.values.get("is_strict", False)
+            wishes.append(
+                TreeWish(
+                    name,
+                    tree.separator,
+                    tuple(
+                        RangeRequest(
+                            level, leaves_out_own=leaves_out_own, tree=name, separator=separator
+                        )
+                        for level in tree.levels
+                    ),
+                    optional_integer(options, "size", "facet_size_max", self.limits, 10, path),
+                    self.chosen_nodes.get(name, frozenset()),
+                    frozenset(self.filters.nodes(list(opened), f"{path}.open")),
+                )
+            )
+        self.values["trees"] = tuple(wishes)
 
     def read_same(self, nested: str, wanted: Any, path: str) -> None:
         """Read what one element of a nested field must have."""

@@ -533,6 +533,32 @@ SEARCH_PARAMETERS: Final = (
         is_json=True,
         stage=2,
     ),
+    _parameter(
+        "trees",
+        ParameterReader.read_trees,
+        {
+            "anyOf": [
+                _names(_MAX.hierarchies_max),
+                _by_field(
+                    {
+                        "anyOf": [
+                            _options(
+                                size=_integer(0, _MAX.facet_size_max),
+                                open={"type": "array", "items": _TEXT},
+                            ),
+                            {"type": "null"},
+                        ]
+                    },
+                    _MAX.hierarchies_max,
+                ),
+            ]
+        },
+        "Trees of the configuration's hierarchies to count: their top, and what is below the nodes "
+        'that `filters` choose ({"category": ["Home > Garden"]}) or that are opened: '
+        '{"category": {"size": 10, "open": ["Home"]}}.',
+        is_list=True,
+        stage=6,
+    ),
     _FACET_MODE,
     _parameter(
         "cursor",

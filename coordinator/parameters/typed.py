@@ -107,6 +107,21 @@ def without_zeros(wish: FacetWish) -> FacetWish:
     )
 
 
+class TreeWish(Struct, frozen=True):
+    """One tree that an answer shall show."""
+
+    name: str
+    separator: str
+    requests: tuple[RangeRequest, ...]
+    """For the counts of its nodes, by level or altogether."""
+    size: int
+    """Most nodes below one; those on the way to chosen or opened ones come in any case."""
+    chosen: frozenset[str]
+    """Nodes that `filters` ask for."""
+    opened: frozenset[str]
+    """Nodes whose children are shown, beside those on the way to the chosen ones."""
+
+
 class SearchParameters(Struct, frozen=True, kw_only=True):
     """One search, valid but for what only the data knows (see `filter_fields`, `sort`)."""
 
@@ -142,6 +157,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     within: Mapping[str, Same] = MappingProxyType({})
     """By facet inside a nested field that `filters` ask about with `same`: which elements it
     counts. The clauses of that are marked with `elements_of` the nested field."""
+    trees: tuple[TreeWish, ...] = ()
+    """Which trees to show."""
     is_strict: bool = False
     """Whether every facet counts within the hits, disjunctive ones and ranges too."""
     ranges: tuple[RangeRequest, ...] = ()

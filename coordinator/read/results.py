@@ -78,6 +78,8 @@ class SearchResult(Struct, frozen=True):
     ignored_words: list[str]
     shards: ShardSummary
     timings: Timings
+    trees: dict[str, list[dict[str, Any]]] = {}
+    """By name: the nodes of the top, each with its children where they are shown."""
     cursor: str | None = None
     """Where to go on, if a cursor was asked for and there may be more hits."""
     rules: list[str] = []

@@ -84,6 +84,7 @@ from coordinator.read.text_scoring import (
     StatisticsMemory,
     score_query,
 )
+from coordinator.read.trees import merge_trees
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Filters of API keys whose statistics are kept, per index."""
@@ -216,6 +217,7 @@ class Search:
             items=dress_items(parameters, hits, documents, marks),
             facets=await self._facets(parameters, outcome),
             ranges=merge_ranges(parameters.ranges, answers),
+            trees=merge_trees(parameters.trees, len(parameters.ranges), answers),
             seq=horizon,
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
@@ -513,7 +515,10 @@ class Search:
             query=scored.query,
             filters=parameters.filters,
             facets=plan.requests,
-            ranges=parameters.ranges,
+            ranges=(
+                *parameters.ranges,
+                *[request for tree in parameters.trees for request in tree.requests],
+            ),
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
             num_hits=num_hits,

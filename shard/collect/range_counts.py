@@ -26,6 +26,7 @@ from common.protocol.messages import RangeCounts, RangeRequest
 from common.query import Exists, Range
 from shard.caches.lru_cache import COLUMN_MEMO
 from shard.collect.calendars import bucket_of
+from shard.collect.trees import count_nodes
 from shard.query.filters import resolve
 from shard.segment.doc_sets import count_docs
 from shard.segment.geo_columns import geo_column
@@ -73,7 +74,9 @@ def count_ranges(
         for part in matches:
             if not part.count:
                 continue
-            if request.rings or request.zoom is not None:
+            if request.tree is not None:
+                found = count_nodes(snapshot, part, field, request)
+            elif request.rings or request.zoom is not None:
                 found = _count_points(part, field, request)
             elif request.interval is not None:
                 found = _count_intervals(part, field, request)

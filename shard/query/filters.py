@@ -53,6 +53,7 @@ from common.query import (
     Range,
     Same,
     StartsWith,
+    Under,
 )
 from common.values import number_text
 from shard.caches.lru_cache import FILTER_MEMO
@@ -119,6 +120,8 @@ def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray
             return bitset_of(docs_with_ids(snapshot, view, ids)[1], view.segment.num_docs)
         case AnyOf() | AllOf() | Range() | StartsWith() | Contains():
             return _resolve_leaf(snapshot, view, condition)
+        case Under():
+            return _under(snapshot, view, condition)
         case _:
             assert_never(condition)
 
@@ -175,7 +178,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             return elements is not None and is_slow(snapshot, elements.view, inner)
         case Exists() | IsNull() | IsEmpty() | NumElements() | Ids():
             return False
-        case GeoRadius() | GeoBox() | GeoPolygon():
+        case GeoRadius() | GeoBox() | GeoPolygon() | Under():
             return False
         case AnyOf() | AllOf() if condition.field in snapshot.dictionaries:
             return False
@@ -248,6 +251,28 @@ def _resolve_objects(
             assert_never(condition)
     kept = _packed(words)
     FILTER_MEMO.put(key, kept, kept.nbytes, segment)
+    return words
+
+
+def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[np.uint64]:
+    """Return the documents that have one of some nodes of a tree, or a value under one."""
+    key = (view.segment.uid, condition, None)
+    kept: NDArray[Any] | None = FILTER_MEMO.get(key)
+    if kept is not None:
+        return _unpacked(kept, view.segment.num_docs)
+    words = empty_bitset(view.segment.num_docs)
+    number = snapshot.registry.number(condition.field)
+    column = None if number is None else facet_column(view.segment, number)
+    if column is not None and condition.field in snapshot.dictionaries:
+        length = snapshot.dictionary_lengths[condition.field]
+        keys = snapshot.dictionaries[condition.field].values(0)[:length]
+        beginnings = tuple(node + condition.separator for node in condition.nodes)
+        nodes = frozenset(condition.nodes)
+        column.add_docs_with(
+            [n for n, one in enumerate(keys) if one in nodes or one.startswith(beginnings)], words
+        )
+    kept = _packed(words)
+    FILTER_MEMO.put(key, kept, kept.nbytes, view.segment)
     return words
 
 

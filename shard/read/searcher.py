@@ -141,7 +141,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     ranges = []
     for one in request.ranges:
         check_call()
-        matches = found.for_counting(one.field, one.leaves_out_own)
+        matches = found.for_counting(_group_of(one), one.leaves_out_own)
         ranges.append(count_ranges(snapshot, one, matches))
     counted = time.perf_counter_ns()
     check_call()
@@ -232,10 +232,16 @@ def _ordered_fields(request: SearchRequest) -> list[str]:
     return fields
 
 
+def _group_of(request: FacetRequest | RangeRequest) -> str:
+    """Return what the clauses are marked with that counts leave out."""
+    tree = request.tree if isinstance(request, RangeRequest) else None
+    return tree or request.field
+
+
 def _plan(request: SearchRequest) -> _Plan:
     """Sort the clauses of a search by what they narrow."""
     counted: Sequence[FacetRequest | RangeRequest] = (*request.facets, *request.ranges)
-    wanted = {one.field for one in counted if one.leaves_out_own}
+    wanted = {_group_of(one) for one in counted if one.leaves_out_own}
     wanted |= {elements_of(one.within.field) for one in request.facets if one.within is not None}
     common: list[Filter] = []
     groups: dict[str, list[Filter]] = {}

@@ -63,6 +63,9 @@ moments = st.sampled_from(
 )  # fmt: skip
 
 
+PATHS = ("A", "A > B", "A > B > C", "A > D", "A > BB", "E > B", "E")
+
+
 @st.composite
 def items(draw: st.DrawFn) -> Item:
     item: Item = {"id": draw(st.integers(0, 15))}
@@ -74,14 +77,20 @@ def items(draw: st.DrawFn) -> Item:
         item["variants"] = draw(variants)
     if draw(st.booleans()):
         item["when"] = draw(moments | st.lists(moments, max_size=2))
+    if draw(st.booleans()):
+        item["kind"] = draw(st.lists(st.sampled_from(PATHS), max_size=3))
+    if draw(st.booleans()):
+        top = draw(st.sampled_from(["A", "E"]))
+        item |= {"kind0": top, "kind1": draw(st.sampled_from([f"{top} > B", f"{top} > C"]))}
     item["tag"] = draw(st.lists(st.sampled_from(["a", "b", "c"]), max_size=2))
     return item
 
 
-configurations = st.fixed_dictionaries(
+configurations: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
+        "hierarchies": st.just({"tree": {"path": "kind"}, "steps": {"levels": ["kind0", "kind1"]}}),
         "aggregations": st.fixed_dictionaries(
-            {},
+            {name: st.just({"size": 3}) for name in ("kind", "kind0", "kind1")},
             optional={
                 name: st.fixed_dictionaries({}, optional={"conjunction": st.booleans()})
                 for name in ("tag", "variants.size", "variants.color")
@@ -186,6 +195,10 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
         filters["tag"] = draw(st.sampled_from(tags))
     if "variants.size" in facets and draw(st.integers(0, 3)) == 0:
         filters["variants.size"] = ["M"]
+    for name in ("tree", "steps"):
+        if draw(st.integers(0, 3)) == 0:
+            nodes = st.sampled_from(PATHS if name == "tree" else ("A", "A > B", "E > C"))
+            filters[name] = draw(st.lists(nodes, min_size=1, max_size=2))
     if filters:
         parameters["filters"] = filters
     if draw(st.integers(0, 2)) == 0:
@@ -217,6 +230,7 @@ def as_request(parameters: dict[str, Any], facets: Iterable[str]) -> dict[str, A
         if name not in ("filter_test", "order_by", "ranges")
     }
     request["show"] = ["elements"]
+    request["trees"] = {"tree": {"open": ["A"]}, "steps": None}
     request["sort"] = [
         f"{field}{f'({point[0]},{point[1]})' if point else ''}:{'desc' if is_desc else 'asc'}"
         for field, point, is_desc in parameters.get("order_by", ())
@@ -262,9 +276,12 @@ class Twins:
         assert len({stable(reply.body) for reply in replies}) == 1, [r.body for r in replies]
         answer = replies[0].json
         if replies[0].status == 400:
-            # A field that no item has a value in cannot be filtered or sorted by.
+            # A field that no item has a value in cannot be filtered, sorted or counted by.
             code = answer["error"]["code"]
-            assert code in ("unknown_facet", "unknown_sort_field"), replies[0].body
+            is_calendar = (parameters["ranges"] or ("", None))[0] == "calendar"
+            known = {"unknown_facet", "unknown_sort_field"}
+            known |= {"invalid_facet_ranges"} if is_calendar else set()
+            assert code in known, replies[0].body
             return
         assert replies[0].status == 200, replies[0].body
         self.check(answer, self.oracle.search(**parameters), parameters)
@@ -297,6 +314,35 @@ class Twins:
                     nearest = [distance(one, point) for one in points_of(item, field)]
                     assert added["_geoDistance"] == (round(min(nearest)) if nearest else None)
         self.check_ranges(answer, parameters)
+        for name, nodes in answer["data"]["trees"].items():
+            self.check_tree(name, nodes, parameters)
+
+    def check_tree(self, name: str, nodes: list[Any], parameters: dict[str, Any]) -> None:
+        """Compare what is shown of a tree: its top, and all below chosen and opened nodes."""
+        chosen = set((parameters.get("filters") or {}).get(name, ()))
+        counts = self.oracle.tree(name, parameters)
+        ways = {
+            " > ".join(one.split(" > ")[:depth])
+            for one in chosen | ({"A"} if name == "tree" else set())
+            for depth in range(1, len(one.split(" > ")) + 1)
+        }
+        known = set(counts) | {
+            " > ".join(one.split(" > ")[:depth])
+            for one in chosen
+            for depth in range(1, len(one.split(" > ")) + 1)
+        }
+
+        def check_level(parent: str, level: list[Any]) -> None:
+            expected = [node for node in known if node.rpartition(" > ")[0] == parent]
+            expected.sort(key=lambda node: (-counts[node], node))
+            assert [
+                (node["path"], node["key"], node["doc_count"], node["selected"]) for node in level
+            ] == [(one, one.split(" > ")[-1], counts[one], one in chosen) for one in expected]
+            for node in level:
+                assert ("children" in node) == (node["path"] in ways)
+                check_level(node["path"], node["children"]) if "children" in node else None
+
+        check_level("", nodes)
 
     def check_ranges(self, answer: Any, parameters: dict[str, Any]) -> None:
         """Compare the counts of `facet_ranges`, which leave out the field's own filter."""

@@ -130,6 +130,28 @@ EDGES = {
     "geo_fields_max": Edge(
         2, lambda n: post("/films/configuration", {"geo_fields": words(n)}), "invalid_configuration"
     ),
+    "hierarchies_max": Edge(
+        2,
+        lambda n: post(
+            "/films/configuration",
+            {
+                "aggregations": {"tags": {}},
+                "hierarchies": {name: {"path": "tags"} for name in words(n)},
+            },
+        ),
+        "invalid_configuration",
+    ),
+    "hierarchy_levels_max": Edge(
+        2,
+        lambda n: post(
+            "/films/configuration",
+            {
+                "aggregations": {name: {} for name in words(n)},
+                "hierarchies": {"tree": {"levels": words(n)}},
+            },
+        ),
+        "invalid_configuration",
+    ),
     "nested_fields_max": Edge(
         2, lambda n: post("/films/configuration", {"nested": words(n)}), "invalid_configuration"
     ),

@@ -1,0 +1,70 @@
+"""Merging the counts of trees over shards, and choosing what of a tree is shown (pure).
+
+Shown are the nodes of the top, and the children of every node that is chosen, opened, or on the way
+to one of these. Below a node: the largest, then by name; those on such a way in any case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from common.protocol.messages import SearchResponse
+from coordinator.parameters.typed import TreeWish
+
+
+def merge_trees(
+    wishes: Sequence[TreeWish], first: int, answers: Sequence[tuple[int, SearchResponse]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the nodes of each tree.
+
+    Args:
+        wishes: the trees.
+        first: where the ranges of the answers begin to be theirs.
+        answers: of the shards.
+    """
+    trees = {}
+    for wish in wishes:
+        counts: Counter[str] = Counter()
+        for at in range(first, first + len(wish.requests)):
+            for _, answer in answers:
+                part = answer.ranges[at]
+                counts.update(dict(zip(map(str, part.keys), part.counts, strict=True)))
+        first += len(wish.requests)
+        trees[wish.name] = _shown(wish, counts)
+    return trees
+
+
+def _shown(wish: TreeWish, counts: Counter[str]) -> list[dict[str, Any]]:
+    """Return the top of a tree, with what is shown below."""
+    on_way = set(_ways((*wish.chosen, *wish.opened), wish.separator))
+    children: dict[str, list[str]] = {}
+    for node in {*counts, *_ways(wish.chosen, wish.separator)}:
+        children.setdefault(node.rpartition(wish.separator)[0], []).append(node)
+
+    def below(parent: str) -> list[dict[str, Any]]:
+        nodes = sorted(children.get(parent, ()), key=lambda node: (-counts[node], node))
+        kept = [
+            node for position, node in enumerate(nodes) if position < wish.size or node in on_way
+        ]
+        return [
+            {
+                "key": node.removeprefix(parent + wish.separator) if parent else node,
+                "path": node,
+                "doc_count": counts[node],
+                "selected": node in wish.chosen,
+                **({"children": below(node)} if node in on_way else {}),
+            }
+            for node in kept
+        ]
+
+    return below("")
+
+
+def _ways(nodes: Iterable[str], separator: str) -> Iterable[str]:
+    """Yield nodes and all that they lie under."""
+    for node in nodes:
+        names = node.split(separator)
+        for depth in range(len(names)):
+            yield separator.join(names[: depth + 1])

@@ -1,0 +1,84 @@
+"""Trees: how many matching documents have a value at, or under, each node.
+
+    value of a document      nodes, with the separator " > "
+    Home > Garden > Tools    Home, Home > Garden, Home > Garden > Tools
+
+A segment's values are turned into a column of nodes once (each document has a node once, however
+many of its values lie under it), which is remembered; a search counts its codes as a facet's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from shard.caches.lru_cache import COLUMN_MEMO
+from shard.segment.facet_columns import FacetColumn, build_column, count_codes, facet_column
+
+if TYPE_CHECKING:
+    from common.protocol.messages import RangeRequest
+    from shard.query.matches import Matches
+    from shard.segment.snapshot import Snapshot
+
+
+class _Nodes(NamedTuple):
+    """The nodes of one segment."""
+
+    column: FacetColumn
+    names: list[str]
+    """Whole path of each, by number."""
+
+
+def count_nodes(
+    snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
+) -> dict[int | float | str, int]:
+    """Return how many matches of a segment are at, or under, each node that has any."""
+    column = facet_column(part.view.segment, field)
+    if column is None or request.field not in snapshot.dictionaries:
+        return {}
+    nodes = _nodes_of(snapshot, part, field, request, column)
+    counts = np.zeros(len(nodes.names) + 1, np.uint32)
+    count_codes(part.docs, nodes.column.codes, nodes.column.starts, counts)
+    return {
+        nodes.names[number]: int(counts[number + 1])
+        for number in np.flatnonzero(counts[1:]).tolist()
+    }
+
+
+def _nodes_of(
+    snapshot: Snapshot, part: Matches, field: int, request: RangeRequest, column: FacetColumn
+) -> _Nodes:
+    """Return the nodes of a segment's documents; made once. Cost: 20 ns a value."""
+    segment = part.view.segment
+    key = ("nodes", segment.uid, field, request.separator)
+    nodes: _Nodes | None = COLUMN_MEMO.get(key)
+    if nodes is not None:
+        return nodes
+    numbers = np.flatnonzero(np.bincount(column.codes))
+    numbers = numbers[numbers > 0] - 1
+    texts = snapshot.dictionaries[request.field].values(0)
+    positions: dict[str, int] = {}
+    of_value: list[list[int]] = []
+    for number in numbers.tolist():
+        text = texts[number]
+        names = text.split(request.separator) if request.separator else [text]
+        paths = [request.separator.join(names[: depth + 1]) for depth in range(len(names))]
+        of_value.append([positions.setdefault(path, len(positions)) for path in paths])
+    # Rows of nodes by code, one behind the other; code 0 has none.
+    lengths = np.zeros(int(numbers.max(initial=-1)) + 2, np.int64)
+    lengths[numbers + 1] = [len(row) for row in of_value]
+    starts = np.cumsum(lengths) - lengths
+    rows = np.array([node for row in of_value for node in row], np.uint32)
+    codes = column.codes.astype(np.int64)
+    docs = np.arange(segment.num_docs, dtype=np.uint32)
+    if not column.is_single:
+        docs = np.repeat(docs, np.diff(column.starts))
+    counts = lengths[codes]
+    firsts = np.repeat(starts[codes] - (np.cumsum(counts) - counts), counts)
+    found = rows[np.arange(int(counts.sum())) + firsts]
+    arrays = build_column(np.repeat(docs, counts), found, segment.num_docs)
+    nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(positions))
+    size = sum(array.nbytes for array in arrays.values()) + 100 * len(positions)
+    COLUMN_MEMO.put(key, nodes, size, segment)
+    return nodes
