@@ -694,6 +694,16 @@ def test_stop_words_synonyms_and_language_apply_to_data_already_there(index: Ind
     assert index.ids(query="the television") == [1]
 
 
+def test_what_is_there(index: Index) -> None:
+    index.configure({})
+    there: list[Any] = ["", [], [""], {}, {"b": None}, 0, False]
+    index.put([{"id": i, "a": value} for i, value in enumerate(there)])
+    index.put([{"id": 50, "a": None}, {"id": 51, "a": [None]}, {"id": 52}])
+
+    assert index.ids(filters={"a": {"exists": True}}) == list(range(len(there)))
+    assert index.ids(filters={"a": {"exists": False}}) == [50, 51, 52]
+
+
 @pytest.mark.parametrize("synonym", ["notebook", "portable computer"])
 def test_a_synonym_never_outranks_the_typed_word(index: Index, synonym: str) -> None:
     index.configure({"synonyms": [["laptop", synonym]]})
