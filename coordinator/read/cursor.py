@@ -1,16 +1,16 @@
-"""Cursors: where to go on after the last hit of an answer, on the same state of the index.
+"""Cursors: continue after the last hit of a page, on the same state of the index.
 
     base64url( msgpack [version, revision, horizon, search, shard, record, score, place, moment,
     hits so far, sort values…] + tag )
 
-A cursor names the last hit by its sort values, score and place, so the next page costs what the
-first one did, however deep it is. Where sort values are long texts they are left out, so that a
-cursor is never longer than a request may be; then the stored item (`record` of `shard`) is asked
-for them. The state stays readable as long as the shards keep it: each page renews that.
+A cursor identifies the last hit by its sort values, score and place, so any page costs as little as
+the first, however deep it is. Long sort values are left out to keep the cursor within the length of
+a request; they are then read from the stored item (`record` of `shard`). The shards keep the state
+readable under a lease, which each page renews.
 
-`search` is a hash of what decides which hits there are and in which order, so a cursor cannot go on
-with another search. The tag is a keyed hash of all the rest with a key that only this process has:
-a cursor that names what its client never saw cannot be made up.
+`search` hashes everything that decides which hits there are and in which order, so a cursor cannot
+continue a different search. The tag is a keyed hash of the rest, with a key that only this process
+has: clients cannot forge a cursor to a hit that they never saw.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from coordinator.parameters.typed import SearchParameters
 _VERSION: Final = 3
 START: Final = "*"
 INLINE_CHARS_MAX: Final = 1_024
-"""Longer cursors leave out the sort values."""
+"""Cursors longer than this leave out the sort values."""
 _TAG_BYTES: Final = 12
 _KEY: Final = secrets.token_bytes(32)
-"""The states that cursors go on with end with the process; so may the key."""
+"""Dies with the process, as do the states that its cursors refer to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in the order of the hits of one state."""
+    """A position in the ordered hits of one state."""
 
     revision: int
-    """Of the configuration, which the order depends on."""
+    """Revision of the configuration, on which the order depends."""
     horizon: int
-    """-1: the newest state; the cursor is a wish to begin one."""
+    """-1: the newest state; the cursor asks for the first page."""
     search: bytes = b""
-    """`search_hash` of the search that it goes on with."""
+    """`search_hash` of the search that the cursor continues."""
     hit: tuple[int, int] = (-1, 0)
-    """Shard and record of the last hit seen, pinned ones apart; -1: there was no other yet."""
+    """Shard and record of the last unpinned hit seen; shard -1: none yet."""
     place: tuple[float | None, int] = (None, 0)
     """Score and place of that hit."""
     sort_values: tuple[Any, ...] | None = None
     """Of that hit; None if they are left out."""
     moment: int = 0
-    """When the first page was asked for, in seconds since 1970: scores may depend on it."""
+    """When the first page was requested, in seconds since 1970: scores may depend on it."""
     num_seen: int = 0
-    """Hits of all pages so far: pinned ones have their place by it."""
+    """Hits on all pages so far; positions of pinned hits count from there."""
 
     @property
     def is_start(self) -> bool:
@@ -65,7 +65,7 @@ class Cursor:
 
     @property
     def has_hit(self) -> bool:
-        """Whether a hit that is not pinned was seen."""
+        """Whether an unpinned hit has been seen."""
         return self.hit[0] >= 0
 
     @property
@@ -97,15 +97,15 @@ class Cursor:
         return base64.urlsafe_b64encode(packed + _tag(packed)).rstrip(b"=").decode()
 
     def under(self, revision: int) -> Cursor:
-        """Return the same place under another configuration.
+        """Return the same position under another configuration.
 
-        It is the same if the order has no scores in it: they depend on the configuration.
+        Valid only if the order involves no scores, which depend on the configuration.
         """
         return replace(self, revision=revision)
 
     @classmethod
     def decode(cls, text: str, revision: int, num_sort_keys: int) -> Cursor:
-        """Read a cursor that a client sent; one that begins has no moment.
+        """Decode a cursor that a client sent; a start cursor has no moment yet.
 
         Raises:
             InvalidRequest: code invalid_cursor.
@@ -151,13 +151,13 @@ class Cursor:
         )
 
     def check(self, search: bytes) -> None:
-        """Refuse to go on with another search.
+        """Check that the cursor belongs to a search.
 
         Args:
-            search: its `search_hash`.
+            search: the `search_hash` of that search.
 
         Raises:
-            InvalidRequest: code invalid_cursor.
+            InvalidRequest: code invalid_cursor; it belongs to another search.
         """
         if self.search != search:
             raise _invalid(_OTHER_SEARCH)
@@ -170,11 +170,11 @@ _OTHER_SEARCH: Final = (
 
 
 def search_hash(index: int, parameters: SearchParameters) -> bytes:
-    """Return a hash of all that decides which hits a search has, and in which order.
+    """Hash everything that decides which hits a search has, and their order.
 
     Args:
         index: number of the index.
-        parameters: of the search, as asked for.
+        parameters: the search as requested.
     """
     text = (
         parameters.query,

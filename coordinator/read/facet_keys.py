@@ -1,12 +1,13 @@
-"""Searching within the values of a facet: which keys does a pattern or a half-typed word name?
+"""Searching within the values of a facet: which keys match a pattern or an incomplete word?
 
-* a pattern (`query`): the whole key, case and accents folded, `*` for any text;
-* a word (`facet_query`): the start of any word of the key, typos forgiven as in full text. Several
-  words must all be found, the last may be half typed, as all may.
+* a pattern (`query`): matches the whole key, case and accents folded; `*` is any text;
+* words (`facet_query`): each must match the start of some word of the key, typos tolerated as in
+  full text.
 
-Folded keys and their distinct words are made once per length of a numbering and kept with it. A
-search then looks at every distinct word once: a prefix test for all of them and, for words long
-enough to have a typo, a letter-mask filter in numpy and an edit distance for the few that pass.
+The folded keys and their distinct words are cached with the numbering until it grows. A search
+visits every distinct word once: a prefix test for all of them and, if the query word is long
+enough to have a typo, a letter-mask filter in numpy followed by an edit distance for the few words
+that pass.
 Cost for 35,000 keys: some milliseconds.
 """
 
@@ -23,16 +24,16 @@ from coordinator.read.facet_values import FacetValues
 
 @dataclass(frozen=True, slots=True)
 class _FoldedKeys:
-    """The keys of one facet, folded."""
+    """The folded keys of one facet."""
 
     keys: list[str]
-    """By value number: words joined by one space."""
+    """By value number: words joined by single spaces."""
     words: list[str]
     """Distinct words of all keys."""
     masks: NDArray[np.uint32]
-    """Letter mask by word."""
+    """Letter mask, by word."""
     key_numbers: list[list[int]]
-    """By word: the numbers of the keys that have it."""
+    """By word: numbers of the keys that contain it."""
 
 
 def _letter_mask(word: str) -> int:
@@ -69,9 +70,9 @@ def accepted_keys(
 
     Args:
         values: the facet's numbering.
-        analyzer: folds keys and texts alike.
-        pattern: matches the whole key; `*` is any text.
-        key_query: words (or beginnings) that the key must have.
+        analyzer: folds keys and query alike.
+        pattern: must match the whole key; `*` is any text.
+        key_query: words (or prefixes of words) that the key must contain.
     """
     if not pattern and not key_query:
         return None
@@ -102,7 +103,7 @@ def _matches(key: str, parts: list[str]) -> bool:
 
 
 def _with_word(folded: _FoldedKeys, word: str, num_keys: int) -> NDArray[np.bool_]:
-    """Return which keys have a word that begins like `word`, typos forgiven."""
+    """Return which keys contain a word that starts with `word`, give or take typos."""
     found = np.zeros(num_keys, np.bool_)
     for i, candidate in enumerate(folded.words):
         if candidate.startswith(word):
@@ -117,10 +118,10 @@ def _with_word(folded: _FoldedKeys, word: str, num_keys: int) -> NDArray[np.bool
 
 
 def _prefix_distance(word: str, candidate: str, limit: int) -> int:
-    """Return the least edit distance (transposition is one) of `word` to a prefix of `candidate`.
+    """Return the least edit distance from `word` to a prefix of `candidate`.
 
-    Optimal string alignment by rows over the letters of `candidate`; stops when every cell of a row
-    is above `limit`.
+    Optimal string alignment (a transposition is one edit), row by row over the letters of
+    `candidate`; stops once every cell of a row exceeds `limit`.
     """
     above: list[int] = []
     row = list(range(len(word) + 1))

@@ -1,7 +1,7 @@
 """One numbering of a facet's values over all shards, and buckets from merged counts.
 
-Question answered: shard 0 says "my value 17 has 230 hits", shard 1 says "my value 4 has 198":
-which texts are these, are they the same one, and which ten buckets come first?
+The question: shard 0 says "my value 17 has 230 hits", shard 1 says "my value 4 has 198". Which
+texts are these, are they the same, and which ten buckets come first?
 
     shard 0's dictionary   0 drama  1 crime  2 comedy           (append-only, one epoch)
     shard 1's dictionary   0 comedy 1 drama
@@ -9,17 +9,17 @@ which texts are these, are they the same one, and which ten buckets come first?
     to_number[0]           [0, 1, 2]
     to_number[1]           [2, 0]                               merged[to_number[s]] += counts[s]
 
-A shard's answer names the epoch and length of its dictionary. Where the map is shorter, or of
-another epoch, the tail is fetched once (`missing_from`, `extend`) before the counts are added. So
-counts cross the wire as arrays of integers, the merge is an addition, and nothing is cut before it
-is exact.
+A shard's response names the epoch and length of its dictionary. If our map is shorter or of another
+epoch, we fetch the missing part once (`missing_from`, `extend`) before adding up the counts. So
+counts cross the wire as integer arrays, merging is addition, and nothing is truncated before the
+sums are exact.
 
-Cost: adding is one kernel pass per shard over its (dense or sparse) counts, choosing the top k one
-pass with a heap of k; where all shards sent pairs, both look at the values that have a count and at
-no others. The sums stand in one array of the process that is zeros between searches. Only the
-values of the page are touched as texts: those of equal count are ordered by *rank*, which is known
-of the values that the numbering had when it was sorted last. It is sorted again when values
-without a rank get in the way too often (`_RANKED_MAX` says up to which length).
+Cost: addition is one kernel pass per shard over its (dense or sparse) counts; choosing the top k is
+one pass with a heap of size k. If all shards sent sparse pairs, both passes visit only the values
+that have a count. The sums share one array per process, which is all zeros between searches. Only
+the values of the page are touched as texts: equal counts are ordered by *rank*, which is known for
+the values that existed when the numbering was last sorted. It is sorted again when unranked values
+get in the way too often (up to the length `_RANKED_MAX`).
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from coordinator.parameters.typed import BucketOrder
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _TIES_MAX = 4_096
-"""Values of equal count that are sorted as texts; more are sorted by rank."""
+"""Up to this many values of equal count are sorted as texts; more are sorted by rank."""
 _RANKED_MAX = 1 << 16
-"""Longer numberings are sorted only for very many ties: a million texts take a second."""
+"""Longer numberings are sorted only to break very many ties: a million texts take a second."""
 _UNRANKED_MIN = 64
-"""So many values may be without a rank, or as many as a sixteenth of those that have one."""
+"""Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
 _NONE_CHOSEN: frozenset[int] = frozenset()
 
 Answers = Sequence[tuple[int, SearchResponse]]
-"""Shard ordinal and its answer."""
+"""Pairs (shard ordinal, response)."""
 
 
 @kernel
@@ -64,21 +64,21 @@ def _select_top(
     by_rank: U32Array,
     best: I64Array,
 ) -> int:
-    """Write the k values of the greatest counts, best first; of equal counts the lower rank wins.
+    """Write the k values with the greatest counts, best first; the lower rank wins a tie.
 
-    A min-heap of k keys, count in the upper and rank in the lower half, in one pass.
+    One pass with a min-heap of k keys: count in the upper half, inverted rank in the lower.
 
     Args:
         counts: by number; less than 2^31.
         touched: the numbers that may have a count.
         num_touched: how many, or `EVERY`.
-        ranks: by number; it may end before `counts` does.
-        by_rank: the number of each rank.
-        best: output of 2 k elements: numbers, and from the k-th element on their counts.
+        ranks: by number; may be shorter than `counts`.
+        by_rank: the number at each rank.
+        best: output of 2 k elements: k numbers, then their k counts.
 
     Returns:
-        How many values were written. If values without a rank are among the k best, or tie with the
-        last of them: less than 0, and its negative is the k-th greatest count.
+        How many values were written. Negative if unranked values are among the k best or tie with
+        the last of them: minus the k-th greatest count.
     """
     k = len(best) >> 1
     low_half = int64(0xFFFFFFFF)
@@ -125,7 +125,7 @@ def _list_at_least(
     """Write the numbers of all values whose count is at least the threshold.
 
     Returns:
-        How many numbers were written, or -1 if there were more than fit.
+        How many numbers were written, or -1 if they did not fit.
     """
     num = 0
     num_seen = len(counts) if num_touched == EVERY else num_touched
@@ -148,12 +148,12 @@ class FacetValues:
         self._epochs = [-1] * num_shards
         self._lengths = [0] * num_shards
         self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
-        """By shard and its number: ours."""
+        """Our number, by shard and the shard's number."""
         self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
-        """Whether a shard's numbers are ours, as those of the first shard mostly are."""
+        """Whether a shard's numbers equal ours, as the first shard's mostly do."""
         self._ranks = self._by_rank = _NO_NUMBERS
         self.derived: dict[str, object] = {}
-        """What callers computed from all values; dropped when the numbering grows."""
+        """Results that callers derived from all values; dropped when the numbering grows."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -163,14 +163,14 @@ class FacetValues:
         return self._number_of.get(key)
 
     def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
-        """Return where to fetch the shard's dictionary from, or None if enough of it is known."""
+        """Return the offset to fetch the shard's dictionary from, or None if enough is known."""
         if self._epochs[shard] != epoch:
             return 0
         known = self._lengths[shard]
         return known if known < num_values else None
 
     def extend(self, shard: int, epoch: int, start: int, values: Sequence[str]) -> None:
-        """Take in a part of a shard's dictionary; what is known already is skipped."""
+        """Add a part of a shard's dictionary, skipping what is known."""
         if self._epochs[shard] != epoch:
             self._epochs[shard], self._lengths[shard], self.is_same[shard] = epoch, 0, True
         known = self._lengths[shard]
@@ -205,14 +205,14 @@ class FacetValues:
             order: list[int] = self._by_rank.tolist()
             fresh = range(len(order), len(self.values))
             order += sorted(fresh, key=self.values.__getitem__)
-            order.sort(key=self.values.__getitem__)  # two runs, which are merged
+            order.sort(key=self.values.__getitem__)  # timsort merges the two sorted runs
             self._by_rank = np.array(order, np.uint32)
             self._ranks = np.empty(len(order), np.uint32)
             self._ranks[self._by_rank] = np.arange(len(order), dtype=np.uint32)
         return self._ranks
 
     def numeric_values(self) -> NDArray[np.float64]:
-        """Return every value as a number, NaN where its text is none; shape (len,), cached."""
+        """Return every value as a number, NaN if it is not numeric; shape (len,), cached."""
         known = self.derived.get("numeric_values")
         if isinstance(known, np.ndarray):
             return known
@@ -224,14 +224,14 @@ class FacetValues:
         return numbers
 
     def alive(self, answers: Answers, position: int) -> Alive | None:
-        """Return which values belong to a live document, by those shards that say so, if any.
+        """Return which values occur in a live document, or None if no shard reported it.
 
-        Made anew only when a shard says something else than before: it depends on the state of the
-        index, not on what is searched.
+        Cached until a shard reports something else: it depends on the state of the index, not on
+        the search.
 
         Args:
-            answers: the dictionaries are known as far as they refer to them.
-            position: of the facet among those of each answer.
+            answers: pairs (shard ordinal, response) whose dictionaries are known.
+            position: of the facet within each response.
         """
         said = tuple(
             [
@@ -255,10 +255,10 @@ class FacetValues:
         return made
 
     def top(self, merged: MergedCounts, counts: NDArray[np.int64], k: int) -> list[tuple[int, int]]:
-        """Return number and count of the k values with the greatest counts, best first.
+        """Return (number, count) of the k values with the greatest counts, best first.
 
-        Of equal counts the text that is less comes first. Values without a count are not among
-        them, so there may be fewer than k.
+        Equal counts are ordered by text. Values without a count are left out, so there may be fewer
+        than k.
         """
         best = np.empty(2 * k, np.int64)
         touched, num_touched = merged.touched, merged.num_touched
@@ -294,10 +294,10 @@ class FacetValues:
 
 
 class Alive:
-    """The values of a facet that belong to a live document.
+    """The values of a facet that occur in a live document.
 
     Attributes:
-        said: by which shards that was said, and how (shard, epoch, number of values, bit set).
+        said: the reports it is made from: (shard, epoch, number of values, bit set).
         mask: by number.
     """
 
@@ -311,7 +311,7 @@ class Alive:
         self._by_key: NDArray[np.int64] | None = None
 
     def first_by_key(self, values: FacetValues, num: int) -> list[int]:
-        """Return the first numbers in the order of their texts; all are ordered once."""
+        """Return the first `num` numbers in the order of their texts; the full order is cached."""
         if self._by_key is None:
             numbers = np.flatnonzero(self.mask)
             self._by_key = numbers[np.argsort(values.ranks()[numbers])]
@@ -320,9 +320,9 @@ class Alive:
 
 
 class _Sums:
-    """Where counts are added up.
+    """The array in which counts are added up.
 
-    One for the process, since no search waits between its additions and the choice of its buckets.
+    One per process suffices: a search does not yield between adding up and choosing its buckets.
 
     Attributes:
         sums: by value number; zeros between facets.
@@ -340,7 +340,7 @@ class _Sums:
             self.touched = np.empty(2 * num_values + 1, np.uint32)
 
     def forget(self) -> None:
-        """Begin anew: what is there may not be zeros."""
+        """Start over with a new array: the old one may not be all zeros."""
         self.sums = np.zeros(0, np.int64)
 
 
@@ -350,13 +350,13 @@ _SUMS = _Sums()
 class MergedCounts:
     """Counts of one facet over all shards, by the coordinator's value number.
 
-    They stand in the sums of the process until the `with` block ends (see `CountsReader`), unless
+    They live in the process's shared array until the `with` block ends (see `CountsReader`), unless
     they are `kept`.
 
     Attributes:
-        counts: by number; as long as the numbering was.
+        counts: by number; as long as the numbering was at the time.
         touched: the numbers that may have a count.
-        num_touched: how many, or that it may be every number.
+        num_touched: how many, or `EVERY`.
     """
 
     __slots__ = ("_alive", "_find_alive", "counts", "num_touched", "touched")
@@ -376,9 +376,9 @@ class MergedCounts:
 
     @property
     def alive(self) -> Alive | None:
-        """Which values belong to a live document; None if no shard found it worth sending.
+        """Which values occur in a live document; None if no shard reported it.
 
-        It does whenever a value without hits could be listed.
+        Shards do so whenever a value without hits could be listed.
         """
         if self._find_alive is not None:
             self._alive = self._find_alive()
@@ -388,7 +388,7 @@ class MergedCounts:
     def exists(self, number: int) -> bool:
         """Return whether any live document has the value."""
         if number >= len(self.counts):
-            return False  # became known after these counts were made
+            return False  # added after these counts were made
         return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.mask[number]))
 
     def has_hits(self, number: int) -> bool:
@@ -413,10 +413,10 @@ class MergedCounts:
 
 
 class CountsReader:
-    """Adds up what the shards answered to one search, facet by facet, in the order of the request.
+    """Adds up the shards' counts of one search, facet by facet, in the order of the request.
 
     Args:
-        answers: shard ordinal and answer; the dictionaries are known as far as they refer to them.
+        answers: pairs (shard ordinal, response) whose dictionaries are known.
     """
 
     __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards")
@@ -459,7 +459,7 @@ class CountsReader:
 
 
 class Bucket(Struct, frozen=True, gc=False, rename={"is_selected": "selected"}):
-    """One value of a facet as the user sees it; encoded as JSON it is a bucket of the interface."""
+    """One value of a facet as users see it; encoded as JSON, it is a bucket of the API."""
 
     key: str
     doc_count: int
@@ -478,11 +478,11 @@ def page_of_buckets(
     """Return one page of a facet's buckets.
 
     Args:
-        values: the numbering that `merged` is in.
+        values: the numbering of `merged`.
         merged: exact counts.
-        selected: keys chosen in filters; one that no live document has is no bucket.
-        order: what comes first.
-        offset: buckets to leave out.
+        selected: keys chosen in filters; a key that occurs in no live document has no bucket.
+        order: the order of the buckets.
+        offset: buckets to skip.
         limit: buckets to return.
         accepts: by number: which values may be listed at all; None for all.
 
@@ -505,9 +505,9 @@ def num_buckets(
     order: BucketOrder,
     accepts: NDArray[np.bool_] | None = None,
 ) -> int:
-    """Return how many buckets all pages have, with the arguments of `page_of_buckets`.
+    """Return the number of buckets on all pages; the arguments are those of `page_of_buckets`.
 
-    Exact when `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
+    Exact if `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
     """
     chosen = _chosen(values, merged, selected, order, accepts)
     counts = _accepted(merged.counts, accepts)
@@ -525,7 +525,7 @@ def _chosen(
     order: BucketOrder,
     accepts: NDArray[np.bool_] | None,
 ) -> frozenset[int]:
-    """Return the numbers of the selected keys that are buckets."""
+    """Return the numbers of the selected keys that have a bucket."""
     exists = merged.has_hits if order.hides_chosen_zero else merged.exists
     return frozenset(
         number
@@ -543,7 +543,7 @@ def _listed(
     chosen: frozenset[int],
     order: BucketOrder,
 ) -> NDArray[np.bool_]:
-    """Return which values are buckets."""
+    """Return which values have a bucket."""
     listed = counts > 0
     if merged.alive is not None and not order.hides_zero:
         listed |= merged.alive.mask
@@ -562,7 +562,7 @@ def _numbered_by_count(
     order: BucketOrder,
     num_wanted: int,
 ) -> list[tuple[int, int]]:
-    """Order by (chosen,) count descending, key ascending; return the first numbers and counts."""
+    """Order by (chosen,) count descending, key ascending; return the first (number, count)."""
     on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
     k = min(num_wanted + len(on_top), len(counts))
     best = values.top(merged, counts, k) if k else []
@@ -573,7 +573,7 @@ def _numbered_by_count(
         best = first + [row for row in best if row[0] not in on_top]
     if len(best) >= num_wanted:
         return best
-    # All values with a count are among the best now.
+    # Every value with a count is in `best` by now.
     num_missing = num_wanted - len(best)
     zeros: list[int] = []
     if order.hides_zero:
@@ -595,7 +595,7 @@ def _numbered_by_count(
 def _first_by_key(
     values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int
 ) -> list[int]:
-    """Return the first of the numbers in the order of their texts."""
+    """Return the first `num_wanted` of the numbers in the order of their texts."""
     if not len(numbers):
         return []
     if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
@@ -619,7 +619,7 @@ def _numbered_by_keys(
     order: BucketOrder,
     num_wanted: int,
 ) -> list[tuple[int, int]]:
-    """Order by any list of keys; return the first numbers and counts."""
+    """Order by any list of keys; return the first (number, count)."""
     numbers = np.flatnonzero(_listed(merged, counts, accepts, chosen, order))
     is_selected = np.zeros(len(counts), np.int64)
     is_selected[list(chosen)] = 1

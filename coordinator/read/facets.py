@@ -1,9 +1,9 @@
-"""Facets of an answer: what to ask the shards, and what to make of their counts.
+"""Facets of a search: what to ask the shards, and what to make of their counts.
 
-The counts themselves are `facet_values`'s matter. Here it is decided which counts a search needs
-(disjunctive facets leave out their own filter, statistics count within the hits), and which of
-them are known already: when nothing narrows a search, the counts are the *totals* of the index,
-which are kept for as long as the horizon stays, as the shards keep theirs.
+`facet_values` merges the counts. This module decides which counts a search needs (disjunctive
+facets ignore their own filter, statistics cover the hits only) and which of them are known already:
+when nothing narrows a search, the counts are the *totals* of the index, which are cached for as
+long as the horizon stays, here and on the shards.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ALWAYS: Final = 1 << 31
-"""A `num_alive_wanted` that no number of values reaches."""
+"""A `num_alive_wanted` above any number of values."""
 PAGES_REMEMBERED_MAX: Final = 64
-"""First pages of buckets kept with the totals of a facet."""
+"""First pages of buckets cached with the totals of a facet."""
 BUCKETS_REMEMBERED_MAX: Final = 100
-"""Of such a page; longer ones are made anew."""
+"""Buckets of a cached page; longer pages are built again."""
 _SUMMABLE_END: Final = 2.0**900
-"""Of smaller numbers, all that there may be can be added up; greater ones are scaled before."""
+"""As many numbers below this as there can be add up without overflow; greater ones are scaled first."""
 _SCALE: Final = 2.0**-124
 _DOUBLES_EXACT_END: Final = 2.0**53
-"""Below it, doubles tell all integers apart."""
+"""Below this, doubles tell all integers apart."""
 NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
 class _Totals(Struct, frozen=True):
-    """The counts of one facet over all live documents of one horizon."""
+    """The counts of one facet over all documents live at one horizon."""
 
     horizon: int
     counts: MergedCounts
     num_alive_wanted: int
-    """How far zeros can be listed from these counts."""
+    """How many buckets, with zeros, these counts suffice to list."""
     pages: dict[tuple[BucketOrder, int, int], list[Bucket]] = field(default_factory=dict)
 
 
 class FacetMemory:
-    """Value numberings and totals of one index's facets; all of it can be asked for again."""
+    """Caches one index's value numberings and facet totals; all of it can be fetched again."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -86,20 +86,20 @@ class FacetMemory:
         return values
 
     def totals(self, name: str, horizon: int, num_alive_wanted: int) -> _Totals | None:
-        """Return the totals of a facet, if they are known for this horizon and go far enough."""
+        """Return the totals of a facet, if they are cached for this horizon and go far enough."""
         totals = self._totals.get(name)
         if totals is None or totals.horizon != horizon:
             return None
         return totals if totals.num_alive_wanted >= num_alive_wanted else None
 
     def remember(self, name: str, totals: _Totals) -> None:
-        """Keep totals that were just added up from all shards."""
+        """Cache totals that were just added up from all shards."""
         known = self._totals.get(name)
         if known is None or known.horizon <= totals.horizon:
             self._totals[name] = totals
 
     async def learn(self, index: Index, answers: Answers, deadline: Deadline) -> None:
-        """Fetch the tails of dictionaries that the answers refer to and nobody knows yet."""
+        """Fetch the parts of dictionaries that the responses refer to and we lack."""
         wanted: dict[tuple[int, str], tuple[FacetCounts, int]] = {}
         for shard, answer in answers:
             for counts in answer.facets:
@@ -134,8 +134,8 @@ class FacetPlan(Struct, frozen=True):
 
     Attributes:
         requests: for the shards.
-        known: totals of the facets that need not be asked for.
-        is_total: whether the search is narrowed by nothing, so that counts are totals.
+        known: totals of the facets that need no request.
+        is_total: whether nothing narrows the search, so that its counts are totals.
     """
 
     requests: tuple[FacetRequest, ...]
@@ -153,15 +153,15 @@ def plan_facets(
 ) -> FacetPlan:
     """Decide what to count.
 
-    `num_alive_wanted` is how many buckets may be shown: a shard with fewer values among the hits
-    tells which others are alive, since these may be listed with zero. An order by key, or a
+    `num_alive_wanted` is how many buckets may be shown: a shard that finds fewer values among the
+    hits reports which others are alive, since these may be listed with zero. An order by key, or a
     selected value that hits may lack, can need any value.
 
-    A search that allows a partial answer counts for itself: totals are those of all shards.
+    A search that allows partial results neither uses nor makes totals: these cover all shards.
     """
     requests = []
     known: dict[str, _Totals] = {}
-    # A facet's own filter may be a range, which selects no value.
+    # A range filter is a facet's own filter too, but selects no value.
     filtered = {clause.facet for clause in parameters.filters}
     for wish in parameters.facets:
         settings = wish.configuration
@@ -184,12 +184,12 @@ def plan_facets(
 
 
 def _is_summed_up(wish: FacetWish) -> bool:
-    """Return whether something is said of the counts within the hits."""
+    """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
     return wish.configuration.show_facet_stats or wish.summary.is_of_values
 
 
 def _num_alive_wanted(wish: FacetWish) -> int:
-    """Return how many buckets an answer may have to list, with or without hits."""
+    """Return how many buckets a response may list, with or without hits."""
     settings = wish.configuration
     if settings.hide_zero:
         return 0
@@ -208,16 +208,16 @@ def facet_results(
     *,
     is_complete: bool,
 ) -> Iterator[FacetResult]:
-    """Merge the counts of all shards and choose the buckets of each facet, one after the other.
+    """Merge the counts of all shards and choose the buckets of each facet; yield them in order.
 
     Args:
         parameters: of the search.
-        plan: what was asked for.
-        memory: dictionaries are known as far as the answers refer to them.
-        answers: of the shards.
+        plan: what was requested.
+        memory: knows the dictionaries that the responses refer to.
+        answers: pairs (shard ordinal, response).
         horizon: of the search.
         analyzer: folds keys.
-        is_complete: whether all shards answered; a part is never kept as totals.
+        is_complete: whether all shards responded; partial counts never become totals.
     """
     reader = CountsReader(answers)
     requests = iter((*plan.requests, None))
@@ -255,7 +255,7 @@ def facet_results(
 
 
 def _summed_up(wish: FacetWish, values: FacetValues, counts: MergedCounts) -> FacetResult:
-    """Return a facet's result without buckets: what is said of its counts within the hits."""
+    """Return a facet's result without buckets: the summaries of its counts within the hits."""
     settings, summary = wish.configuration, wish.summary
     return FacetResult(
         settings.field,
@@ -275,8 +275,8 @@ def percentiles(
 ) -> dict[str, float | None]:
     """Return percentiles of a facet's numeric values, from its exact counts.
 
-    The p-th is the least value such that at least p in a hundred are not above it; of each document
-    every value counts once.
+    The p-th percentile is the least value that at least p % of the values do not exceed; a document
+    counts once per value.
 
     Returns:
         By percentile as written; None where no document has a numeric value.
@@ -303,7 +303,7 @@ def _page(
     counts: MergedCounts,
     analyzer: Analyzer,
 ) -> list[Bucket]:
-    """Return the buckets to be listed."""
+    """Return the buckets to list."""
     settings = wish.configuration
     return page_of_buckets(
         values,
@@ -323,7 +323,7 @@ def _page_of_totals(
     totals: _Totals,
     analyzer: Analyzer,
 ) -> list[Bucket]:
-    """Return the buckets to be listed, and keep them for the next search."""
+    """Return the buckets to list, and cache them for the next search."""
     settings = wish.configuration
     if wish.key_query or parameters.selected.get(settings.field):
         return _page(wish, parameters, values, totals.counts, analyzer)
@@ -339,12 +339,13 @@ def _page_of_totals(
 def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
     """Return min, max, avg, sum and count of a facet's numeric values, from its exact counts.
 
-    Computed from counts by value, so it does not depend on how documents are divided over shards.
+    They are computed from counts by value, so they do not depend on how documents are spread over
+    shards.
 
     Returns:
         None if no document has a numeric value.
     """
-    # Texts may have come since the counts were made: the arrays are compared as far as both go.
+    # Values may have been added since the counts were made: use their common length.
     counts = merged.counts
     numbers = values.numeric_values()[: len(counts)]
     present = np.flatnonzero((counts > 0) & ~np.isnan(numbers))
@@ -352,7 +353,7 @@ def facet_stats(values: FacetValues, merged: MergedCounts) -> FacetStats | None:
         return None
     numbers, counts = numbers[present], counts[present]
     count = int(counts.sum())
-    # Exactly rounded, so the order in which values became known does not matter.
+    # fsum rounds exactly, so the order in which values became known does not matter.
     scale = 1.0 if np.abs(numbers).max() < _SUMMABLE_END else _SCALE
     total = fsum((numbers * scale * counts).tolist())
     return FacetStats(
@@ -376,8 +377,8 @@ def _exact_extreme(
     Args:
         choose: `min` or `max`.
         values: the numbering.
-        present: the numbers of the values among which to choose.
-        numbers: the double of each.
+        present: the numbers of the values to choose among.
+        numbers: each of them as a double.
         nearest: the least or greatest of these.
     """
     if abs(nearest) < _DOUBLES_EXACT_END:

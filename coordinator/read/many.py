@@ -1,9 +1,9 @@
-"""Many searches of one request: what they may cost together, and how they take turns.
+"""Several searches in one request: bounding their total cost, and running them fairly.
 
-A request of a few kilobytes may ask for 64 searches, each of hundreds of words, or of facets of ten
-thousand values. What that costs follows from the parameters alone, so it is added up and refused
-before anything is asked; what is allowed goes to the shards a few searches at a time, so that those
-of other requests have their turn between them.
+A request of a few kilobytes may ask for 64 searches, each with hundreds of words or with facets of
+ten thousand values. Their cost follows from the parameters alone, so it is added up and checked
+before any shard is called. Accepted searches run a few at a time, so that those of other requests
+get their turn in between.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from common.limits import Limits
 from coordinator.parameters.typed import SearchParameters
 
 SEARCHES_AT_ONCE: Final = 4
-"""Of one request."""
+"""Concurrent searches of one request."""
 TYPO_FACTOR: Final = 4
-"""A word that may have typos is looked for in the whole vocabulary."""
+"""Cost factor of a word that may have typos: it is matched against the whole vocabulary."""
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _analyzer: Final = Analyzer()
 
 
 class CostSum:
-    """What the searches of one request cost so far."""
+    """Adds up the cost of one request's searches."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -40,7 +40,7 @@ class CostSum:
         """Add a search.
 
         Raises:
-            InvalidRequest: `searches_too_costly`, all together cost too much.
+            InvalidRequest: `searches_too_costly`; the searches so far cost too much together.
         """
         limits = self._limits
         factor = 1 if search.typo == 0 else TYPO_FACTOR
@@ -66,13 +66,13 @@ class CostSum:
 
 
 async def in_turn(searches: Sequence[Callable[[], Awaitable[T]]], deadline: Deadline) -> list[T]:
-    """Run searches, a few at a time, and return their results in their order.
+    """Run searches, a few at a time, and return their results in order.
 
-    When one fails, no further one is begun.
+    After a failure, no further search starts.
 
     Raises:
-        DeadlineExceeded: not all were answered in time.
-        Exception: that of the first one, in their order, that failed.
+        DeadlineExceeded: some searches did not finish in time.
+        Exception: the error of the first search, in order, that failed.
     """
     results: dict[int, T] = {}
     failures: dict[int, Exception] = {}

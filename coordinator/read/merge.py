@@ -1,18 +1,18 @@
 """Merging the shards' hits into one order (pure).
 
-Order of hits: the sort keys as asked, then score descending, then place ascending. A shard returns
-the best of its own, best first. Of `offset + limit` from each, the best of all are among them. So
-many are not needed where items are spread at random: of the best k, one of n shards has k / n, give
-or take. So each is asked for some more than these (`num_asked`), and if what it did not send may
-belong to the page (`lacks_hits`), all are asked again for the whole.
+Hits are ordered by the sort keys of the request, then score descending, then place ascending. Each
+shard sends its best hits, best first. The top `offset + limit` of every shard certainly contain the
+top `offset + limit` overall, but that many are rarely needed: items are spread at random, so one of
+n shards holds about k / n of the best k. We ask each shard for a little more than that
+(`num_asked`); if a hit that was not sent could belong to the page (`lacks_hits`), we ask all of
+them again for the full number.
 
-Hits are named by their position in the answers, one shard's behind the other's. Two ways to order
-positions, by how many there are:
+Hits are addressed by their position in the concatenated responses. Two ways to order positions:
 
-* the usual page: plain lists. Stable sorts from the least to the most significant key; of twenty
-  hits these take as long as the first array would take to make.
-* a deep page, where all keys are numbers: arrays. By score, only the scores between the page's
-  first and last are sorted, after two selections in linear time.
+* a usual page: plain lists, stable-sorted from the least to the most significant key. Sorting
+  twenty hits takes no longer than creating the first array would.
+* a deep page whose keys are all numbers: arrays. By score, two linear-time selections find the
+  first and last score of the page, and only the scores between them are sorted.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from numpy.typing import NDArray
 from common.protocol.messages import Distinct, Pin, SearchResponse, SortKey
 
 _ARRAYS_MIN = 256
-"""Hits from which on making arrays pays."""
+"""Number of hits from which arrays pay off."""
 _EXACT_MAX = 1 << 53
 SCORE_UNIT = 2.0**32
-"""Scores are multiples of its inverse."""
+"""Scores are multiples of 1 / SCORE_UNIT."""
 _Keys = list[tuple[SortKey, list[Any]]]
-"""Sort keys, the most significant one first, each with its value by position."""
+"""Sort keys, most significant first, each with its values by position."""
 
 _NUMBERS = frozenset((int, float))
 _TEXTS = frozenset((str,))
 
 
 class Hit(Struct, frozen=True):
-    """One hit of the page: which shard found it, and as its how-manieth; the rest is looked up."""
+    """One hit of the page: the shard that found it, and its rank there; the rest is looked up."""
 
     shard: int
     answer: SearchResponse
     rank: int
     pin: int | None = None
-    """Of a pinned hit: which of the search's pins it is."""
+    """Of a pinned hit: the number of its pin in the search."""
 
     @property
     def place(self) -> int:
@@ -58,12 +58,12 @@ class Hit(Struct, frozen=True):
 
     @property
     def record(self) -> int:
-        """Names the stored document on its shard."""
+        """Address of the stored document on its shard."""
         return memoryview(self.answer.records).cast("Q")[self.rank]
 
     @property
     def score(self) -> float | None:
-        """None without a query."""
+        """None if the search has no query."""
         scores = self.answer.scores
         return memoryview(scores).cast("d")[self.rank] if scores else None
 
@@ -81,15 +81,15 @@ def merge_hits(
     limit: int,
     distinct: Distinct | None = None,
 ) -> list[Hit]:
-    """Return the hits `offset` to `offset + limit` of the order over all shards.
+    """Return hits `offset` to `offset + limit` in the order over all shards.
 
     Args:
-        answers: shard ordinal and answer; each answer's hits are in order.
-        sort: the keys of the request.
-        is_place_descending: newest first, where neither key nor score decides.
-        offset: hits to leave out.
+        answers: (shard ordinal, response); the hits of each response are in order.
+        sort: the sort keys of the request.
+        is_place_descending: newest first where neither keys nor score decide.
+        offset: hits to skip.
         limit: hits to return.
-        distinct: keep only so many of the best hits per value of a field.
+        distinct: keep only the best few hits per value of a field.
 
     Returns:
         At most `limit` hits, best first.
@@ -118,9 +118,9 @@ def merge_hits(
 
 
 def num_asked(num_hits: int, num_shards: int) -> int:
-    """Return how many of its best hits to ask each shard for, where the best `num_hits` are wanted.
+    """Return how many hits to request from each shard to get the best `num_hits` overall.
 
-    Six standard deviations more than its share: not enough once in thousands of searches for a
+    A shard's fair share plus six standard deviations: too few once in thousands of searches for a
     short page, once in a thousand million for a deep one.
     """
     share = num_hits / num_shards
@@ -128,10 +128,10 @@ def num_asked(num_hits: int, num_shards: int) -> int:
 
 
 def num_inline(num_hits: int, num_shards: int) -> int:
-    """Return how many documents each shard sends at once, where the best `num_hits` are shown.
+    """Return how many documents each shard sends along, if `num_hits` hits are shown.
 
-    Two and a half standard deviations more than its share: some are fetched afterwards in one
-    search of a hundred, and the others do not read twice what they show.
+    A shard's fair share plus two and a half standard deviations: one search in a hundred fetches a
+    few documents afterwards; the others do not read twice as many as they show.
     """
     share = num_hits / num_shards
     deviation = math.sqrt(share * (1 - 1 / num_shards))
@@ -142,10 +142,10 @@ class PinnedOnPage(NamedTuple):
     """The pinned hits of one page."""
 
     num_before: int
-    """Pinned hits on earlier pages."""
+    """Number of pinned hits on earlier pages."""
     hits: list[Hit]
     slots: list[int]
-    """Where each stands on the page, ascending."""
+    """Position of each on the page, ascending."""
 
     def among(self, others: list[Hit]) -> list[Hit]:
         """Return the page: the pinned hits in their slots, the others around them."""
@@ -161,13 +161,13 @@ NOTHING_PINNED = PinnedOnPage(0, [], [])
 def pinned_on_page(
     answers: Sequence[tuple[int, SearchResponse]], pins: Sequence[Pin], offset: int, limit: int
 ) -> PinnedOnPage:
-    """Return the pinned hits that stand on a page.
+    """Return the pinned hits of a page.
 
     Args:
-        answers: shard ordinal and answer.
+        answers: (shard ordinal, response).
         pins: of the search, by position.
         offset: hits on earlier pages.
-        limit: hits of a full page.
+        limit: hits on a full page.
     """
     hits = [
         Hit(shard, answer.pinned, rank, number)
@@ -189,10 +189,10 @@ def pinned_on_page(
 
 
 def slots(positions: Sequence[int], num_others: int) -> list[int]:
-    """Return where pinned hits stand among all, from 0, given their positions in order, from 1.
+    """Return the slots (from 0) of pinned hits among all, given their positions (from 1) in order.
 
-    A position that is taken, by an earlier pin, is the next one; there are no gaps behind the last
-    of the other hits.
+    If an earlier pin has taken a position, the next free one is used. Past the last of the other
+    hits there are no gaps.
     """
     taken: list[int] = []
     for number, position in enumerate(positions):
@@ -208,16 +208,16 @@ def lacks_hits(
     is_place_descending: bool,
     limit: int,
 ) -> bool:
-    """Return whether hits that a shard has, but did not send, may belong to a page.
+    """Return whether a hit that some shard has but did not send may belong to the page.
 
-    Not for a search behind a cursor or by distinct values: their totals are not what is left.
+    Not for searches with a cursor or distinct values: their totals do not count what is left.
 
     Args:
-        answers: shard ordinal and answer; each answer's hits are in order.
-        page: of these, as `merge_hits` made it.
-        sort: the keys of the request.
+        answers: (shard ordinal, response); the hits of each response are in order.
+        page: the page that `merge_hits` made of them.
+        sort: the sort keys of the request.
         is_place_descending: as for `merge_hits`.
-        limit: hits of a full page.
+        limit: hits on a full page.
     """
     last_sent = [
         Hit(shard, answer, num_sent - 1)
@@ -228,7 +228,7 @@ def lacks_hits(
         return False
     if len(page) < limit:
         return True
-    # The page is sure if all that was not sent comes behind it: so does the last that was sent.
+    # Unsent hits rank after the last one sent. If that ranks after the page, so do all of them.
     few = [page[-1], *last_sent]
     scores = [hit.score for hit in few] if few[0].answer.scores else []
     keys = [
@@ -248,16 +248,16 @@ def lacks_hits(
 def _best_per_value(
     answers: Sequence[tuple[int, SearchResponse]], order: list[int], limit: int
 ) -> list[int]:
-    """Return the positions without those behind the best `limit` of the same value.
+    """Return the positions of the best `limit` hits of each value, in order.
 
-    A hit without a value differs from all others.
+    Each hit without a value counts as distinct.
     """
     values = [value for _, answer in answers for value in answer.distinct_values]
     seen: Counter[tuple[type, Any]] = Counter()
     kept = []
     for position in order:
         value = values[position]
-        # The type is part of the value, or true would be 1.
+        # The type is part of the key: in Python, True == 1.
         key = (bool if isinstance(value, bool) else str if isinstance(value, str) else int, value)
         seen[key] += 1
         if value is None or seen[key] <= limit:
@@ -272,7 +272,7 @@ def _column(
     scores: memoryview[float],
     num_hits: int,
 ) -> list[Any]:
-    """Return the values of the i-th sort key by position."""
+    """Return the values of the i-th sort key, by position."""
     if key.is_score and scores:
         return _scores_of(key, scores.tolist())
     column = [value for _, answer in answers for value in answer.sort_values[i]]
@@ -280,12 +280,12 @@ def _column(
 
 
 def bucket_height(best_score: float, num_buckets: int) -> float:
-    """Return the height of so many equal steps, the last of which holds the best score."""
+    """Return the height of `num_buckets` equal score buckets; the top one holds the best score."""
     return (best_score * SCORE_UNIT // num_buckets + 1.0) / SCORE_UNIT
 
 
 def _scores_of(key: SortKey, scores: list[Any]) -> list[Any]:
-    """Return scores as a key compares them: perhaps rounded down to steps."""
+    """Return scores as the sort key compares them: by bucket, if it has buckets."""
     if not key.bucket_height:
         return scores
     return [math.floor(score / key.bucket_height) for score in scores]
@@ -294,7 +294,7 @@ def _scores_of(key: SortKey, scores: list[Any]) -> list[Any]:
 def _order_of_few(
     keys: _Keys, scores: Sequence[Any], places: Sequence[int], is_newest_first: bool
 ) -> list[int]:
-    """Return all positions in the order of the sort keys, then score, then place."""
+    """Return all positions ordered by the sort keys, then score, then place."""
     order = sorted(range(len(places)), key=places.__getitem__, reverse=is_newest_first)
     if scores:
         order.sort(key=scores.__getitem__, reverse=True)
@@ -309,9 +309,9 @@ def _order_of_few(
 def _order_of_many(
     keys: _Keys, scores: memoryview[float], places: memoryview[int], is_newest_first: bool
 ) -> list[int]:
-    """Do the same with arrays, where all values of the keys are numbers."""
+    """As `_order_of_few`, with arrays; all key values must be numbers."""
     by_place = np.asarray(places)
-    columns = [~by_place if is_newest_first else by_place]  # the least significant one first
+    columns = [~by_place if is_newest_first else by_place]  # least significant first
     if scores:
         columns.append(-np.asarray(scores))
     for key, column in reversed(keys):
@@ -324,7 +324,7 @@ def _order_of_many(
 def _order_by_score(
     scores: NDArray[np.float64], places: NDArray[np.uint64], first: int, end: int
 ) -> list[int]:
-    """Return positions by score descending, place ascending, for one page."""
+    """Return the positions of one page, by score descending, then place ascending."""
     end = min(end, len(scores))
     descending = -scores
     best, worst = np.partition(descending, (first, end - 1))[[first, end - 1]]
@@ -336,14 +336,14 @@ def _order_by_score(
 
 
 def _is_of_doubles(column: list[Any]) -> bool:
-    """Whether all values are numbers that a double holds exactly (no text, no missing value)."""
+    """Whether all values are numbers that a double represents exactly (no text, none missing)."""
     return set(map(type, column)) <= {float, int} and all(
         type(value) is float or -_EXACT_MAX <= value <= _EXACT_MAX for value in column
     )
 
 
 def _sort_value(value: Any, key: SortKey) -> tuple[int, int, Any]:
-    """Return a value comparable with all others: (missing or not, type rank, value)."""
+    """Return a value that compares with any other: (missing rank, type rank, value)."""
     comes_first = key.is_missing_first != key.is_descending
     if value is None:
         return (0 if comes_first else 2, 0, 0)

@@ -1,17 +1,17 @@
-"""A configuration proposed from the items of an index: what would make a good facet (pure).
+"""Proposes a configuration from a sample of an index: which fields make good facets (pure).
 
     sample of items ─▶ per field: kinds, share, values, examples ─▶ role ─▶ configuration, ranges
 
-    facet   few values that come again and again: a category, a brand, tags, yes or no
-    range   numbers or dates of many values: counted by intervals
-    title   what an item is called: searched with a higher weight
+    facet   few values that repeat: a category, a brand, tags, yes or no
+    range   numbers or dates with many values: counted by intervals
+    title   the name of an item: searched with a higher weight
     text    other texts: searched
     key     different in every item: ids, codes
     link    addresses of pages and images: neither searched nor counted
 
-Values with no hits are hidden, lists are conjunctive (hits have every chosen value), single values
-disjunctive (any of them). Figures are those of the sample; nothing is decided by them alone that a
-person could not change afterwards.
+Values without hits are hidden, lists are conjunctive (hits have every chosen value), single values
+disjunctive (any of them). All figures are those of the sample; users can change every decision made
+from them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from math import floor, log10
 from typing import Any, Final
 
 FACETS_MAX: Final = 12
-"""Facets proposed, the best first; more are a wall to who looks at them."""
+"""Facets proposed, best first; more would overwhelm the user."""
 
 VALUE_CHARS_MAX: Final = 60
-"""A longer value is a text to be read, not one to be chosen."""
+"""A longer value is text to read, not a choice."""
 
 REPEATED_MIN: Final = 2.0
-"""How often a value must come on average to be worth choosing."""
+"""How often a value must occur on average to be worth choosing."""
 
 FIELDS_MAX: Final = 200
-"""Fields looked at; items of more have names that are data."""
+"""Fields examined; items with more use names as data."""
 
 NAME_BYTES_MAX: Final = 128
-"""A longer path cannot be shown, and may be longer than a configuration takes."""
+"""A longer path cannot be shown, and a configuration may not accept it."""
 
 SEARCHED_MAX: Final = 30
-"""Fields proposed to be searched."""
+"""Fields proposed for search."""
 
 NUMBERS_AS_VALUES_MAX: Final = 12
-"""Up to so many, numbers are listed one by one (stars, doors); beyond, by intervals."""
+"""Up to this many distinct numbers are listed one by one (stars, doors), more by intervals."""
 
 INTERVALS: Final = 10
 _STEP_MIN: Final = 1e-9
@@ -52,12 +52,12 @@ _DATE: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?", re.ASCII)
 _LINK: Final = re.compile(r"(https?|ftp)://|data:|[\w./-]+\.(jpe?g|png|gif|webp|svg|html?)$", re.I)
 _KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|slug|hash|url)$")
 _NEVER_DESCENDED: Final = 4
-"""Depth of nested objects that is looked at."""
+"""Depth of nested objects examined."""
 
 
 @dataclass(slots=True)
 class _Field:
-    """What a sample says about one field."""
+    """Statistics of one field in the sample."""
 
     num_items: int = 0
     num_values: int = 0
@@ -88,13 +88,13 @@ class _Field:
 
     @property
     def kind(self) -> str:
-        """The kind of most values; a date is a text that is written like one."""
+        """The kind of most values; a date is text in date format."""
         kind = self.kinds.most_common(1)[0][0]
         return "date" if kind == "text" and self.num_dates > 0.9 * self.num_values else kind
 
     @property
     def repeats(self) -> float:
-        """How often a value comes on average."""
+        """How often a value occurs on average."""
         return self.num_values / len(self.values)
 
 
@@ -110,17 +110,17 @@ def propose(
     configuration: Mapping[str, Any],
     cardinalities: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Return what is proposed for an index.
+    """Propose settings for an index.
 
     Args:
         items: a sample of it, parsed.
         num_items: in the index.
-        configuration: its document as it is; what it names is not proposed again.
-        cardinalities: exact numbers of values, of fields for which they are known.
+        configuration: its current configuration document; what it names is not proposed again.
+        cardinalities: exact numbers of distinct values, for fields where they are known.
 
     Returns:
         `fields` (each with kind, figures, role), the `configuration` to be merged, `ranges` for the
-        parameter `facet_ranges`, and how large the sample was.
+        parameter `facet_ranges`, and the sample size.
     """
     fields: dict[str, _Field] = {}
     for item in items:
@@ -167,7 +167,7 @@ def propose(
 def _collect(
     fields: dict[str, _Field], item: Mapping[str, Any], prefix: str, depth: int
 ) -> Iterator[str]:
-    """Count the values of an item; yields the paths that it has."""
+    """Count the values of an item; yield the paths that it has."""
     for name, value in item.items():
         path = f"{prefix}{name}"
         if isinstance(value, Mapping):
@@ -191,7 +191,7 @@ def _collect(
 
 
 def _role(path: str, one: _Field, num_items: int) -> str:
-    """Return what a field is good for."""
+    """Return the role of a field."""
     kind = one.kind
     if path == "id" or (_KEY_NAME.search(path) and one.repeats < REPEATED_MIN):
         return "key"
@@ -208,12 +208,12 @@ def _role(path: str, one: _Field, num_items: int) -> str:
     if is_short and one.repeats >= REPEATED_MIN and (len(one.values) > 1 or one.num_lists):
         return "facet"
     if is_short and len(one.values) == 1 < num_items:
-        return "key"  # the same everywhere: it divides nothing
+        return "key"  # the same in every item: it divides nothing
     return "text"
 
 
 def _title(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None:
-    """Return the field that says what an item is called."""
+    """Return the field that names an item."""
     texts = [path for path, role in roles.items() if role == "text" and not fields[path].num_lists]
     for name in _TITLES:
         for path in texts:
@@ -226,7 +226,7 @@ def _title(fields: Mapping[str, _Field], roles: Mapping[str, str]) -> str | None
 def _configuration(
     fields: Mapping[str, _Field], roles: Mapping[str, str], document: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings to be merged into a configuration."""
+    """Return the settings to merge into a configuration."""
     proposed: dict[str, Any] = {}
     known = document.get("aggregations") or {}
     choosable = [
@@ -259,7 +259,7 @@ def _has_text(one: _Field) -> bool:
 
 
 def _worth(one: _Field, role: str) -> float:
-    """Return how good a facet a field makes: it divides all items, into neither 1 nor 1,000."""
+    """Rate a field as a facet: best if most items have it and it has 2 to 200 values."""
     num_values = len(one.values)
     size = 1.0 if 2 <= num_values <= 200 else 0.5
     return one.num_items * size * (0.7 if role == "range" else 1.0)
@@ -276,14 +276,14 @@ def _facet(one: _Field, role: str) -> dict[str, Any]:
 
 
 def _step(one: _Field) -> float:
-    """Return the width of a tenth of what a field's numbers cover."""
+    """Return a tenth of the range that a field's numbers cover."""
     if one.least is None or one.greatest is None:
         return 0.0
     return one.greatest / INTERVALS - one.least / INTERVALS
 
 
 def _range(one: _Field) -> dict[str, Any]:
-    """Return intervals that divide a field into about ten parts, as people write them."""
+    """Return intervals of round numbers that divide a field into about ten parts."""
     if one.kind == "date":
         years = {str(value)[:4] for value in one.values}
         return {"calendar": "year" if len(years) > 2 else "month"}
@@ -296,7 +296,7 @@ def _range(one: _Field) -> dict[str, Any]:
 
 
 def spread_pages(num_items: int, per_page: int, pages_max: int) -> Iterable[int]:
-    """Return the numbers of pages (from 1) that are spread evenly over an index."""
+    """Return page numbers (from 1) spread evenly over an index."""
     num_pages = -(-num_items // per_page)
     if num_pages <= pages_max:
         return range(1, num_pages + 1)

@@ -1,22 +1,22 @@
-"""Query text → clauses (pure): once, in the coordinator, so that every shard gets the same nodes.
+"""Query text → clauses (pure): parsed once, in the coordinator, so every shard gets the same nodes.
 
     the "green mile"  -horror  tom han       (as typed; every text is a valid query)
     ───────┬───────  ───┬───   ────┬───
-           │            │          └ words; the last one may be half typed
+           │            │          └ words; the last one may be incomplete
            │            └ exclusion: -word or -"…"
-           └ phrase: words next to each other, in order, in one text
+           └ phrase: adjacent words, in order, in one text
 
     clauses    Word(the) Phrase(green mile) Word(tom) Word(han, is_prefix)
     excluded   Word(horror)
 
-Rules that are not obvious from the picture:
+Rules that the picture does not show:
 
-- A quote without its partner is a phrase to the end of the text whose last word may be half typed.
-- Stop words are left out while another word remains.
-- A run of a script without spaces is cut into bigrams. Where all words must match they stand next
-  to each other (a phrase, so a run finds its substrings); otherwise each is a word of its own.
-- A word or run of words that has synonyms becomes one clause: itself or any alternative.
-- The same clause twice counts once, with twice the weight.
+- An unclosed quote is a phrase up to the end of the text; its last word may be incomplete.
+- Stop words are dropped as long as another word remains.
+- A run of a script without spaces is split into bigrams. Where all words must match, they form a
+  phrase, so a run finds its substrings; otherwise each bigram is a word of its own.
+- A word or sequence of words that has synonyms becomes one clause: itself or any alternative.
+- A repeated clause counts once, with its weight multiplied.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ _PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How words are matched; the request's, else the index's."""
+    """How words are matched: as the request says, else as the index is configured."""
 
     match: str = "all"
     prefix: PrefixMode = "last"
     typo: TypoMode = "auto"
     typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
-    """Letters from which on a word may be one edit off, and two."""
+    """Lengths (in letters) from which a word may be one edit off, and two."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """What a document's texts must, may and must not contain."""
+    """Clauses that a document's texts must, may and must not match."""
 
     clauses: tuple[Clause, ...]
     multiplicities: tuple[int, ...]
@@ -67,7 +67,7 @@ class ParsedQuery:
     excluded: tuple[Clause, ...]
     match: str
     num_words_cut: int = 0
-    """Words at the end that were left out, because there are too many."""
+    """Words dropped from the end of the query because it has too many."""
 
     @property
     def is_blank(self) -> bool:
@@ -84,7 +84,7 @@ class ParsedQuery:
 
 
 class QueryDictionary:
-    """The stop words and synonyms of one configuration, folded; made once per revision."""
+    """Folded stop words and synonyms of one configuration; built once per revision."""
 
     def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
         language = configuration.stop_words_language
@@ -114,7 +114,7 @@ class _Piece:
     is_phrase: bool
     is_excluded: bool
     is_open: bool
-    """Whether the text ends in it, so that its last word may be half typed."""
+    """Whether the text ends within this piece, so that its last word may be incomplete."""
 
 
 def _split(text: str, analyzer: Analyzer) -> list[_Piece]:
@@ -139,8 +139,8 @@ def _split(text: str, analyzer: Analyzer) -> list[_Piece]:
 def _typos(word: str, options: QueryOptions) -> int:
     """Return how many edits a word may be off.
 
-    By default its length decides. A number asked for holds for every word that keeps more than half
-    of its letters, but never for words with digits or pieces of unspaced scripts.
+    "auto" decides by its length. A requested number applies to every word that keeps more than half
+    of its letters, but never to words with digits or to pieces of unspaced scripts.
     """
     if options.typo == "auto":
         return typo_budget(word, options.typo_lengths)
@@ -156,7 +156,7 @@ class _ClauseBuilder:
         self.options = options
 
     def clauses(self, tokens: Sequence[Token], is_last_open: bool) -> list[Clause]:
-        """Return the clauses of words that stand in a row in the query."""
+        """Return the clauses of consecutive words of the query."""
         result: list[Clause] = []
         at = 0
         while at < len(tokens):
@@ -172,7 +172,7 @@ class _ClauseBuilder:
         return result
 
     def _synonym(self, tokens: Sequence[Token], at: int) -> tuple[int, Clause | None]:
-        """Return the longest run of words from `at` that has synonyms, as one clause."""
+        """Return the longest sequence of words from `at` that has synonyms, as one clause."""
         synonyms = self.vocabulary.synonyms
         for length in range(min(self.vocabulary.synonym_words_max, len(tokens) - at), 0, -1):
             words = tuple(token.text for token in tokens[at : at + length])
@@ -183,7 +183,7 @@ class _ClauseBuilder:
                 typos = _typos(words[0], self.options)
                 is_prefix = self._is_prefix(at + 1 == len(tokens))
                 return 1, Word(words[0], is_prefix, typos, alternatives)
-            # No vocabulary has a term with a space: only the phrase and its alternatives match.
+            # No vocabulary term contains a space: only the phrase and its alternatives can match.
             return length, Word(" ".join(words), False, 0, (words, *alternatives))
         return 1, None
 
@@ -192,7 +192,7 @@ class _ClauseBuilder:
         return prefix == "all" or (prefix == "last" and is_last)
 
     def _run_length(self, tokens: Sequence[Token], at: int) -> int:
-        """Return how many tokens from `at` are pieces of one unspaced run; 1 for a word."""
+        """Return how many tokens from `at` belong to one unspaced run; 1 for a word."""
         length = 1
         while (
             tokens[at].is_run
@@ -212,7 +212,7 @@ class _ClauseBuilder:
         return [
             Word(
                 word,
-                # A single character of an unspaced script is the beginning of a bigram.
+                # A lone character of an unspaced script matches as the first half of a bigram.
                 (is_prefix and i + 1 == len(words)) or is_lone_character(word),
                 _typos(word, self.options),
             )
@@ -233,8 +233,8 @@ def parse_query(
         text: as typed.
         options: of the request.
         vocabulary: stop words and synonyms of the index.
-        analyzer: cuts words.
-        words_max: limit of folded words; those behind it are left out.
+        analyzer: splits text into words.
+        words_max: limit of folded words; the rest are dropped.
     """
     pieces = _split(text, analyzer)
     num_words_cut = max(0, sum(len(piece.tokens) for piece in pieces) - words_max)
@@ -279,7 +279,7 @@ def parse_query(
 
 
 def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:
-    """Return the beginning of a query: so many words, the last of them whole."""
+    """Return the first `words_max` words of a query; the last one is complete, hence no prefix."""
     kept: list[_Piece] = []
     for piece in pieces:
         tokens = piece.tokens[:words_max]
@@ -290,7 +290,7 @@ def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:
 
 
 def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:
-    """Return the words whose statistics scoring the clauses needs, in order, each once."""
+    """Return the words whose statistics the clauses' scores need, in order, without repeats."""
     words: dict[Word, None] = {}
     for clause in clauses:
         if isinstance(clause, Word):

@@ -17,8 +17,7 @@ def merge_ranges(
 ) -> list[RangeResult]:
     """Return the counts of each requested field.
 
-    Given ranges keep their order; of a histogram, the buckets that have documents are returned, in
-    ascending order.
+    Explicit ranges keep their order; a histogram lists its non-empty buckets in ascending order.
     """
     results = []
     for i, request in enumerate(requests):
@@ -70,14 +69,14 @@ def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str
 
 
 def _ring(low: float, high: float | None) -> dict[str, Any]:
-    """Return the bucket of the distances from `low` to below `high`."""
+    """Return the bucket of distances from `low` up to, but excluding, `high`."""
     if high is None:
         return {"key": f"{low:.15g}-*", "from": low}
     return {"key": f"{low:.15g}-{high:.15g}", "from": low, "to": high}
 
 
 def _cell(zoom: int, number: int) -> dict[str, Any]:
-    """Return the bucket of a cell of the grid: its name "zoom/column/row", and where it lies."""
+    """Return the bucket of a grid cell: its name "zoom/column/row" and its corners."""
     row, column = divmod(number, 1 << zoom)
     width, height = 360.0 / (1 << zoom), 180.0 / (1 << zoom)
     return {
@@ -88,9 +87,9 @@ def _cell(zoom: int, number: int) -> dict[str, Any]:
 
 
 def _edge(bucket: int | float, step: int | float) -> int | float:
-    """Return where a bucket of a histogram begins.
+    """Return the lower edge of a histogram bucket.
 
-    A double, or an integer of 64 bits where only that is exact.
+    A double, or a 64-bit integer where only that is exact.
     """
     edge = bucket * step
     if isinstance(edge, int) and abs(edge) > 2**53 and INTEGER_MIN <= edge <= INTEGER_MAX:
@@ -99,5 +98,5 @@ def _edge(bucket: int | float, step: int | float) -> int | float:
 
 
 def finite(number: float) -> float:
-    """Return the nearest number that JSON has: bounds and sums may lie behind all of them."""
+    """Return the nearest number that JSON can hold: bounds and sums may exceed all doubles."""
     return max(-sys.float_info.max, min(number, sys.float_info.max))

@@ -1,7 +1,7 @@
-"""What an answer shows of each hit: the stored bytes, or these with projection and additions.
+"""Rendering hits: the stored bytes, optionally with a projection and additions.
 
-Nothing is parsed unless a projection asks for it: additions (`_score`, `_highlight`, …) are spliced
-in front of the closing brace of the stored object.
+Only a projection parses the document: additions (`_score`, `_highlight`, …) are spliced in before
+the closing brace of the stored object.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def dress_items(
     """Return the JSON text of each hit as the request wants it.
 
     Args:
-        parameters: of the search: projection, `show`.
+        parameters: the search: projection, `show`.
         hits: of the page.
         documents: stored bytes of each hit.
-        marks: `_highlight` and `_snippet` of each hit, if any were asked for.
+        marks: `_highlight` and `_snippet` of each hit, if requested.
     """
     if parameters.fields is not None or parameters.exclude_fields is not None:
         documents = [
@@ -58,7 +58,7 @@ def dress_items(
 
 
 def add_members(document: bytes, additions: dict[str, Any]) -> bytes:
-    """Return a JSON object with members added at its end; the rest keeps its bytes.
+    """Append members to a JSON object; its own bytes stay as they are.
 
     >>> add_members(b'{"id":1}', {"_score": 2.0})
     b'{"id":1,"_score":2.0}'
@@ -75,8 +75,8 @@ def project(
 ) -> bytes:
     """Return a JSON object with only some, or without some, of its dotted paths.
 
-    A path names a key, or leads through objects and arrays of objects. A key that itself has a dot
-    is found as well. Members keep their order.
+    A path names a key, or leads through objects and arrays of objects. Keys that contain a dot
+    themselves are found too. Members keep their order.
     """
     content = orjson.loads(document)
     if fields is not None:
@@ -87,7 +87,7 @@ def project(
 
 
 def _rests(key: str, paths: Sequence[list[str]]) -> list[list[str]]:
-    """Return what is left of each path behind a key; an empty rest names the key itself."""
+    """Return the rest of each path after a key; an empty rest names the key itself."""
     return [
         path[length:]
         for path in paths
@@ -97,7 +97,7 @@ def _rests(key: str, paths: Sequence[list[str]]) -> list[list[str]]:
 
 
 def _only(value: Any, paths: Sequence[list[str]]) -> Any:
-    """Return a value with nothing but what the paths lead to."""
+    """Keep only what the paths lead to."""
     if isinstance(value, list):
         return [_only(element, paths) for element in value if isinstance(element, dict)]
     result = {}
@@ -113,7 +113,7 @@ def _only(value: Any, paths: Sequence[list[str]]) -> Any:
 
 
 def _without(value: Any, paths: Sequence[list[str]]) -> Any:
-    """Return a value without what the paths lead to."""
+    """Remove what the paths lead to."""
     if isinstance(value, list):
         return [_without(element, paths) for element in value]
     if not isinstance(value, dict):

@@ -1,16 +1,16 @@
-"""The result cache: answers of recent searches, each right for one state of one index only.
+"""The result cache: results of recent searches, each valid for one state of one index.
 
     (index, revision, horizon, request as it was sent, filter of the key) ─▶ SearchResult
 
-The horizon is part of the key, and every acknowledged write moves it: an answer that a write could
-have changed is never found again, so nothing has to be invalidated, and a hit is exactly what the
-shards would answer. The least recently used go when the bound in bytes is reached.
+The horizon is part of the cache key, and every acknowledged write advances it. A result that a
+write could have changed is never found again: nothing needs invalidation, and a cache hit is
+exactly what the shards would return. Past the bound in bytes, the least recently used go first.
 
-It is off unless `result_cache_bytes` says otherwise: most searches take less than a millisecond
-anyway. It pays where many people ask the same (the first page of a shop) and little is written.
+Off unless `result_cache_bytes` is set: most searches take less than a millisecond anyway. It pays
+off where many users send the same request (the first page of a shop) and writes are rare.
 
-Cost of a hit: one lookup by the bytes of the request. Not kept: partial answers, and pages of a
-cursor (these hold on to a state of their own).
+Cost of a cache hit: one lookup by the bytes of the request. Partial results are not cached, nor are
+pages of a cursor (these refer to a state of their own).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Final, NamedTuple
 from coordinator.read.results import SearchResult
 
 _RESULT_BYTES: Final = 1_000
-"""About what a result takes without its items and buckets."""
+"""Approximate size of a result without its items and buckets."""
 _BUCKET_BYTES: Final = 120
 
 
 class ResultKey(NamedTuple):
-    """What a result depends on."""
+    """Everything a result depends on."""
 
     index_number: int
     revision: int
@@ -36,12 +36,12 @@ class ResultKey(NamedTuple):
 
 
 class ResultCache:
-    """Results by key, of at most `bytes_max` together.
+    """LRU cache of results, bounded by their total size.
 
     Attributes:
-        size: bytes of all results, estimated.
-        num_hits: searches that were answered from here.
-        num_misses: searches that were not.
+        size: estimated bytes of all results.
+        num_hits: searches served from the cache.
+        num_misses: searches that were not in it.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -53,11 +53,11 @@ class ResultCache:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is kept at all."""
+        """Whether the cache is enabled."""
         return self._bytes_max > 0
 
     def get(self, key: ResultKey) -> SearchResult | None:
-        """Return a result, if it is here."""
+        """Return the cached result, or None."""
         entry = self._results.get(key)
         if entry is None:
             self.num_misses += 1
@@ -67,7 +67,7 @@ class ResultCache:
         return entry[0]
 
     def put(self, key: ResultKey, result: SearchResult) -> None:
-        """Keep a complete result; one that is larger than a quarter of the bound is not kept."""
+        """Cache a complete result, unless it is larger than a quarter of the bound."""
         size = _size_of(key, result)
         if 4 * size > self._bytes_max:
             return

@@ -1,7 +1,7 @@
-"""What the read path returns and `responses` turns into JSON: frozen values, no behaviour.
+"""Results of the read path, which `responses` turns into JSON: frozen values without behaviour.
 
-msgspec structs, because a search makes some fifty of them: a frozen dataclass takes ten times as
-long to make, and a struct is encoded as JSON without a line of Python.
+msgspec structs, because a search creates some fifty of them: a frozen dataclass takes ten times as
+long to create, and msgspec encodes structs as JSON without running any Python.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from coordinator.read.facet_values import Bucket
 
 
 class FacetStats(Struct, frozen=True):
-    """Summary of a facet's numeric values within the hits; one weight per document and value."""
+    """Summary of a facet's numeric values over the hits; a document counts once per value."""
 
     min: int | float | None
-    """An integer from 2^53 on (also negative), where doubles do not tell all of them apart."""
+    """An integer from 2^53 on (also negative), where doubles no longer tell integers apart."""
     max: int | float | None
     avg: float | None
     sum: float
@@ -25,7 +25,7 @@ class FacetStats(Struct, frozen=True):
 
 
 class FacetResult(Struct, frozen=True):
-    """One aggregation of an answer."""
+    """One facet of a search response."""
 
     field: str
     title: str
@@ -33,11 +33,11 @@ class FacetResult(Struct, frozen=True):
     buckets: list[Bucket]
     stats: FacetStats | None
     missing: int | None = None
-    """Items that the facet counts and that have no value; None: not asked for."""
+    """Counted items without a value; None: not requested."""
     cardinality: int | None = None
-    """Values of the hits; None: not asked for."""
+    """Number of distinct values among the hits; None: not requested."""
     percentiles: dict[str, float | None] | None = None
-    """Of the hits' numeric values, None where there is none; None: not asked for."""
+    """Of the hits' numeric values, None where there are none; None: not requested."""
 
 
 class RangeResult(Struct, frozen=True):
@@ -48,14 +48,14 @@ class RangeResult(Struct, frozen=True):
 
 
 class ShardSummary(Struct, frozen=True):
-    """How many shards there are, and how many of them this answer comes from."""
+    """How many shards there are, and how many of them contributed to the response."""
 
     total: int
     ok: int
 
 
 class Timings(Struct, frozen=True):
-    """Microseconds of the phases of one search; a phase of several shards is the slowest one's."""
+    """Microseconds per phase of one search; a phase on the shards takes as long as the slowest."""
 
     total_us: int
     search_us: int
@@ -64,30 +64,30 @@ class Timings(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """One page of hits with everything around it."""
+    """One page of hits and everything that comes with it."""
 
     page: int
     per_page: int
     total: int
     items: list[bytes]
-    """JSON text of each hit: the stored bytes, or what projection and marks made of them."""
+    """JSON text of each hit: the stored bytes, or the result of projection and marks."""
     facets: list[FacetResult]
     ranges: list[RangeResult]
     seq: int
-    """The state that was searched: everything acknowledged up to this write is in it."""
+    """The state searched: it includes every acknowledged write up to this one."""
     ignored_words: list[str]
     shards: ShardSummary
     timings: Timings
     trees: dict[str, list[dict[str, Any]]] = {}
     """By name: the nodes of the top, each with its children where they are shown."""
     cursor: str | None = None
-    """Where to go on, if a cursor was asked for and there may be more hits."""
+    """Cursor of the next page, if one was requested and there may be more hits."""
     rules: list[str] = []
-    """Names of the rules of curation that held."""
+    """Names of the curation rules that applied."""
     match: str | None = None
-    """How the words were matched, where that was left open."""
+    """The match mode used, if the request left it open."""
     num_words_cut: int = 0
-    """Words at the end of the query that were left out, because there are too many."""
+    """Words dropped from the end of the query because it has too many."""
 
 
 class FacetPage(Struct, frozen=True):

@@ -1,19 +1,19 @@
 """READ PATH: one search over all shards, from parameters to result.
 
     parameters ─▶ 1 parse      query text → clauses (query_parser)
-                  2 score      words → document frequencies of all shards → weights (text_scoring);
-                               words that are nowhere are ignored
-                  3 plan       which counts the facets need (facets)
+                  2 score      words → document frequencies over all shards → weights
+                               (text_scoring); words that occur nowhere are ignored
+                  3 plan       the counts that each facet needs (facets)
                   4 scatter    SearchRequest to every shard (fan_out) ─▶ shard/read/searcher.py
-                  5 learn      facet dictionaries that grew are fetched once (facets)
+                  5 learn      fetch what facet dictionaries have grown by, once (facets)
                   6 merge      hits by order (merge), counts by addition (facets, facet_values)
                   7 fetch      documents of the page that did not come with the hits
-                  8 dress      projection, marks, scores (dress) ─▶ SearchResult
+                  8 render     projection, marks, scores (rendering) ─▶ SearchResult
 
-One horizon is chosen at the beginning and named in every call, so hits, facets and total belong to
-one state whatever is written meanwhile. Step 2 costs a round trip only for words that this horizon
-has not seen; step 5 only after a write brought a new facet value; step 7 only for deep pages and
-highlighting. Steps 4-6 are done again where shards sent too few of their hits (merge.lacks_hits).
+A search fixes one horizon at the start and sends it with every call, so hits, facets and total
+describe the same state whatever is written meanwhile. Step 2 costs a round trip only for words not
+yet seen at this horizon, step 5 only after a write added a facet value, step 7 only for deep pages
+and highlighting. Steps 4-6 are repeated when the shards sent too few hits (merge.lacks_hits).
 """
 
 from __future__ import annotations
@@ -87,12 +87,13 @@ from coordinator.read.text_scoring import (
 from coordinator.read.trees import merge_trees
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
-"""Filters of API keys whose statistics are kept, per index."""
+"""Per index: API key filters whose statistics are kept."""
 INLINE_HITS_MAX: Final = 40
-"""Up to this many hits, shards send documents with the keys: reading some in vain costs less than a
-second round trip."""
+"""Up to this many hits, shards send documents along with the keys: reading a few in vain costs less
+than a second round trip."""
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of stored items that `Search.read` asks a shard for at a time; the last of them may be longer."""
+"""Bytes of stored items that `Search.read` requests from a shard at a time; the last item may
+exceed them."""
 
 
 _TEXTS: Final = 1 << ValueKind.STRING
@@ -100,11 +101,11 @@ _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 
 
 VALUES_AT_ONCE: Final = 100_000
-"""Counts of so many facet values are merged without a break: about 2 ms."""
+"""Merge at most this many facet value counts without yielding to the event loop: about 2 ms."""
 
 
 class _IndexMemory(Struct, frozen=True):
-    """What is remembered of one index between searches; all of it can be asked for again."""
+    """Caches one index's read state between searches; all of it can be fetched again."""
 
     configuration: IndexConfiguration
     revision: int
@@ -113,17 +114,17 @@ class _IndexMemory(Struct, frozen=True):
     statistics: StatisticsMemory
     facets: FacetMemory
     narrowed: dict[Filter, StatisticsMemory]
-    """Statistics by the filter of an API key, the latest used last."""
+    """Statistics per API key filter, most recently used last."""
 
     def forget(self) -> None:
-        """Give back what the statistics take of their budget."""
+        """Return the memory of all statistics to the shared budget."""
         for statistics in (self.statistics, *self.narrowed.values()):
             statistics.forget()
 
     def statistics_under(
         self, cluster: Cluster, budget: StatisticsBudget, key_filter: Filter | None
     ) -> StatisticsMemory:
-        """Return the statistics of the items that pass the filter of an API key."""
+        """Return the statistics of the items that pass an API key's filter."""
         if key_filter is None:
             return self.statistics
         narrowed = self.narrowed.pop(key_filter, None)
@@ -135,9 +136,9 @@ class _IndexMemory(Struct, frozen=True):
         return narrowed
 
     def knows_field(self, name: str) -> bool:
-        """Return whether some document had a value to filter and sort by in a field.
+        """Return whether any document has had a filterable, sortable value in a field.
 
-        What the configuration itself names counts as such.
+        Fields that the configuration names count as known.
         """
         return (
             name in self.configuration.facets
@@ -147,7 +148,7 @@ class _IndexMemory(Struct, frozen=True):
 
 
 class _Outcome(Struct, frozen=True):
-    """What the shards answered to one search, facet dictionaries known."""
+    """The shards' responses to one search; every facet dictionary they refer to is known."""
 
     answers: list[tuple[int, SearchResponse]]
     horizon: int
@@ -157,12 +158,12 @@ class _Outcome(Struct, frozen=True):
 
     @property
     def has_others(self) -> bool:
-        """Whether there are hits that are not pinned."""
+        """Whether any hit is not pinned."""
         return any(answer.total > answer.num_pinned for _, answer in self.answers)
 
 
 class Search:
-    """Answers searches; one per coordinator."""
+    """Runs searches; one instance per coordinator."""
 
     def __init__(self, cluster: Cluster, catalog: Catalog, limits: Limits) -> None:
         self._cluster = cluster
@@ -177,16 +178,17 @@ class Search:
     # --- the two public operations
 
     async def search(self, index: Index, parameters: SearchParameters) -> SearchResult:
-        """Answer one search.
+        """Run one search.
 
         Args:
-            index: what is searched.
-            parameters: valid but for what only the data know.
+            index: the index to search.
+            parameters: validated, except for what depends on the data.
 
         Raises:
-            InvalidRequest: a filter or sort field has no scalar values anywhere; the cursor ended.
-            Unavailable: a shard is away or late (unless a partial answer is allowed).
-            Switched: the index has another configuration by now, or is about to.
+            InvalidRequest: a filter or sort field has no scalar value anywhere, or the cursor has
+                expired.
+            Unavailable: a shard is down or late (unless partial results are allowed).
+            Switched: the index has changed configuration, or is about to.
         """
         started = time.perf_counter()
         deadline = Deadline.after_ms(parameters.timeout_ms)
@@ -231,15 +233,15 @@ class Search:
     async def select(
         self, index: Index, parameters: SearchParameters, horizon: int
     ) -> tuple[list[Hit], str | None]:
-        """Return a page of the hits that a cursor goes on with, without their items.
+        """Return the next page of a cursor's hits, without their items.
 
         Args:
-            index: what is searched.
-            parameters: with a cursor, over the state of the horizon; it needs no lease.
-            horizon: that the caller keeps readable.
+            index: the index to search.
+            parameters: must hold a cursor; its own horizon is ignored and needs no lease.
+            horizon: the state to search, which the caller keeps readable.
 
         Returns:
-            The hits, and the cursor of the next page, if there may be one.
+            The hits, and the cursor of the next page if there may be one.
 
         Raises:
             As `search`.
@@ -253,7 +255,7 @@ class Search:
             index, parameters, horizon, cursor.moment, cursor, deadline, may_be_inline=False
         )
         if outcome.scored.num_words_cut:
-            # Fewer words would mean more items: an answer may show these, a change must not.
+            # Dropping words may match more items: fine for a search, not for a change.
             raise InvalidRequest(
                 f"query has more words than {self._limits.shown('query_words_max')}",
                 code="query_too_long",
@@ -270,20 +272,20 @@ class Search:
         *,
         wants_ids: bool = False,
     ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
-        """Yield hits with their stored items in their order, a few megabytes at a time.
+        """Yield hits with their stored items, in order, a few megabytes at a time.
 
         Args:
-            index: what was searched.
-            hits: of any number.
-            horizon: of the state that they were found in.
-            timeout_ms: for each part.
-            wants_ids: yield the ids as JSON instead of the items, empty where an item has none.
+            index: the index the hits were found in.
+            hits: any number of them.
+            horizon: the state they were found in.
+            timeout_ms: per part.
+            wants_ids: yield ids as JSON instead of items; empty where an item has none.
 
         Yields:
-            Parts of at least one hit; None stands for an item that is damaged.
+            Parts of at least one hit each; None marks a damaged item.
 
         Raises:
-            Unavailable: a shard is away or late.
+            Unavailable: a shard is down or late.
         """
         num_shards = self._cluster.num_shards
         to_read: list[deque[int]] = [deque() for _ in range(num_shards)]
@@ -321,7 +323,7 @@ class Search:
             yield part
 
     async def facet(self, index: Index, parameters: FacetParameters) -> FacetPage:
-        """Answer one page of one facet's buckets.
+        """Return one page of one facet's buckets.
 
         Raises:
             As `search`.
@@ -371,9 +373,9 @@ class Search:
         *,
         may_be_inline: bool = True,
     ) -> tuple[_Outcome, list[Hit]]:
-        """Ask the shards for the hits of a page, and merge them.
+        """Ask the shards for the hits of a page and merge them.
 
-        Pinned hits stand where they are pinned to; the others fill the page around them.
+        Pinned hits take their pinned positions; the others fill the page around them.
         """
         if any(key.num_buckets for key in parameters.sort):
             parameters = await self._with_buckets(index, parameters, horizon, moment, deadline)
@@ -415,7 +417,7 @@ class Search:
             num_first = num_hits
 
     def _matches(self, parameters: SearchParameters) -> tuple[str, ...]:
-        """Return the modes to match words by, one after the other until there are hits."""
+        """Return the match modes to try, in order, until one has hits."""
         if parameters.match != "auto":
             return (parameters.match,)
         has_several = len(self._analyzer.tokenize(parameters.query)) > 1
@@ -424,7 +426,7 @@ class Search:
     def _curated(
         self, index: Index, parameters: SearchParameters, moment: int
     ) -> tuple[SearchParameters, list[str]]:
-        """Return a search as the rules want it that hold for it, and their names."""
+        """Apply the curation rules that match a search; return the new search and their names."""
         if parameters.rules is None:
             rules: Sequence[CompiledRule] = self._memory(index).rules
         else:
@@ -439,9 +441,9 @@ class Search:
         moment: int,
         deadline: Deadline,
     ) -> SearchParameters:
-        """Return a search that knows how high the steps of its scores are.
+        """Return the search with the height of its score buckets filled in.
 
-        They end at the best score of all hits, which is asked for first.
+        The top bucket ends at the best score of all hits, so a first round trip fetches that.
         """
         alone = msgspec.structs.replace(
             parameters,
@@ -480,7 +482,7 @@ class Search:
         may_be_inline: bool = True,
         wants_all_buckets: bool = False,
     ) -> _Outcome:
-        """Ask the shards; afterwards every facet number in their answers has a text."""
+        """Query the shards; on return, every facet value number they sent has its text."""
         memory = self._memory(index)
         scored = UNRESTRICTED
         is_boosted = parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
@@ -583,10 +585,10 @@ class Search:
         horizon: int,
         deadline: Deadline,
     ) -> None:
-        """Refuse filters, orders and so on of fields that no document ever had a scalar value in.
+        """Reject filters, sort keys and ranges on fields that never had a scalar value.
 
-        An index without documents refuses nothing: nobody can tell yet. Nor is anything refused
-        where an API key hides items: it would tell which fields these have.
+        An empty index rejects nothing, since its fields are not known yet. Nor does a search
+        under an API key filter: the error would reveal which fields the hidden items have.
         """
         if parameters.key_filter is not None:
             return
@@ -653,7 +655,7 @@ class Search:
         hits: Sequence[Hit],
         deadline: Deadline,
     ) -> tuple[list[bytes], list[dict[str, Any]] | None]:
-        """Return the stored bytes (and marks) of the hits, fetching those that are not here."""
+        """Return the stored bytes (and marks) of the hits; fetch what the shards did not send."""
         missing = list(hits)
         if parameters.marks is None:
             missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
@@ -697,8 +699,8 @@ class Search:
     async def _facets(self, parameters: SearchParameters, outcome: _Outcome) -> list[FacetResult]:
         """Merge the counts of all facets and choose their buckets.
 
-        Between facets others have their turn where these are long: then one answer is made at a
-        time, since each may hold a hundred megabytes.
+        Long facets yield to the event loop in between; only one such response is built at a time,
+        since each may hold a hundred megabytes.
         """
         if not parameters.facets:
             return []
@@ -721,10 +723,10 @@ class Search:
                 await asyncio.sleep(0)
         return listed
 
-    # --- what is remembered
+    # --- caches and cursors
 
     def _cursor(self, index: Index, parameters: SearchParameters, text: str) -> Cursor:
-        """Return the cursor of a request; its state is kept for a while."""
+        """Decode a request's cursor, and lease or renew the state it reads."""
         cursor = Cursor.decode(text, index.revision, len(parameters.sort))
         if cursor.is_start:
             return replace(cursor, horizon=self._leases.begin(index.number), moment=now())
@@ -735,7 +737,7 @@ class Search:
     async def _with_sort_values(
         self, index: Index, parameters: SearchParameters, cursor: Cursor, deadline: Deadline
     ) -> Cursor:
-        """Return a cursor with the sort values of its hit, which are asked for if left out."""
+        """Return the cursor with its hit's sort values; fetch them if they were left out."""
         if cursor.sort_values is not None or not cursor.has_hit:
             return cursor
         shard, record = cursor.hit
@@ -755,7 +757,7 @@ class Search:
         )
 
     def _memory(self, index: Index) -> _IndexMemory:
-        """Return what is remembered of an index under its present configuration."""
+        """Return the cached read state of an index under its current configuration."""
         memory = self._memories.get(index.number)
         if memory is None or memory.revision != index.revision:
             if memory is not None:
@@ -773,14 +775,14 @@ class Search:
         return memory
 
     def _forget_dropped(self, catalog: Catalog) -> None:
-        """Let go of indexes that are no longer in the catalog."""
+        """Drop the cached state of indexes that are no longer in the catalog."""
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
             self._memories.pop(number).forget()
 
 
 def _kinds_of(request: RangeRequest) -> int:
-    """Return the kinds of values that a range is about, as a bit set."""
+    """Return the kinds of values that a range counts, as a bit set."""
     if request.calendar is not None:
         return _TEXTS
     is_text = any(isinstance(bound, str) for bounds in request.bounds for bound in bounds)
@@ -788,13 +790,13 @@ def _kinds_of(request: RangeRequest) -> int:
 
 
 def _listed(names: object) -> str:
-    """Return names for a message, cut to what a person reads."""
+    """Join names for an error message, cut to a readable length."""
     text = ", ".join(map(str, names)) or "none"  # type: ignore[call-overload]
     return text if len(text) <= 500 else text[:500] + ", …"
 
 
 def _timings(started: float, answers: Sequence[tuple[int, SearchResponse]]) -> Timings:
-    """Return the phases: a shard's are those of the slowest one."""
+    """Return the time of each phase; a shard phase takes as long as on the slowest shard."""
     search, facets, sort = map(max, zip(*[answer.timings_us for _, answer in answers], strict=True))
     total = int((time.perf_counter() - started) * 1_000_000)
     return Timings(total, search, facets, sort)
@@ -803,7 +805,7 @@ def _timings(started: float, answers: Sequence[tuple[int, SearchResponse]]) -> T
 def _next_cursor(
     index: Index, cursor: Cursor | None, parameters: SearchParameters, hits: Sequence[Hit]
 ) -> str | None:
-    """Return where to go on: behind the last hit of a full page of a cursor's search."""
+    """Return the cursor after the last hit, or None if the page was not full."""
     if cursor is None or not hits or len(hits) < parameters.per_page:
         return None
     cursor = replace(
@@ -823,13 +825,13 @@ def _next_cursor(
 
 
 def now() -> int:
-    """Return the moment of a search that begins: in seconds since 1970, in whole minutes.
+    """Return the time at which a search starts: seconds since 1970, in whole minutes.
 
-    Boosts by age and periods of rules see no more of the time, so that pages fit together.
+    Boosts by age and rule periods see no finer time, so consecutive pages agree.
     """
     return int(time.time()) // 60 * 60
 
 
 def _best_score(answer: SearchResponse) -> float:
-    """Return the score of a shard's best hit."""
+    """Return the score of a shard's best hit, 0 if it has none."""
     return memoryview(answer.scores).cast("d")[0] if answer.scores else 0.0

@@ -1,11 +1,11 @@
-"""What scoring knows of an index: statistics of all live documents, asked for once per horizon.
+"""Scoring statistics of an index: summed over all live documents, fetched once per horizon.
 
     words of a query ─▶ known for this horizon?  yes ─▶ weights (common.scoring)
                                 │ no
-                                └─▶ one `statistics` call to every shard, answers added up
+                                └─▶ one `statistics` call to every shard; add up the responses
 
-Document frequencies, lengths and numbers of documents add up over shards, so a score depends on
-the live documents only: not on how many shards there are or how their segments lie.
+Document frequencies, field lengths and document counts add up over shards. So a score depends only
+on the live documents, not on the number of shards or the layout of their segments.
 """
 
 from __future__ import annotations
@@ -33,52 +33,52 @@ from coordinator.parameters.parse import SearchParameters
 from coordinator.read.query_parser import ParsedQuery, words_of
 
 SCORED_BYTES_MAX: Final = 32 << 20
-"""Of all scored queries and document frequencies that the process remembers, estimated."""
+"""Estimated bytes of all scored queries and document frequencies cached by the process."""
 _QUERY_BYTES: Final = 1_000
 _WORD_BYTES: Final = 700
-"""What a query and each of its words take, and a word with its document frequencies."""
+"""Estimated size of a query, and of each of its words or of a word's document frequencies."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
-"""Different `search_fields` per index and horizon."""
+"""Cached choices of `search_fields` per index and horizon."""
 
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
-"""One clause must match, and there is none: no document does."""
+"""One clause must match, but there is none: no document does."""
 
 
 QueryKey: TypeAlias = tuple[str, str, PrefixMode, TypoMode, tuple[SearchableField, ...] | None]
-"""Everything of a request that its scored query depends on, beside the index and the horizon."""
+"""Everything in a request that its scored query depends on, besides the index and the horizon."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredQuery:
-    """A query text with weights; None restricts nothing."""
+    """A query with weights; None restricts nothing."""
 
     query: TextQuery | None
     ignored_words: list[str]
-    """Words that no document has, left out since another one is known."""
+    """Words that occur in no document, dropped because another word is known."""
     num_words_cut: int = 0
-    """Words at the end that were left out, because there are too many."""
+    """Words dropped from the end of the query because it has too many."""
 
 
 @dataclass(slots=True)
 class Statistics:
-    """Sums over all shards, of the live documents as of one horizon."""
+    """Sums over all shards, of the documents live at one horizon."""
 
     horizon: int
     num_docs: int = -1
-    """-1: not asked for yet."""
+    """-1: not fetched yet."""
     fields: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By path: documents that have words in the field, and how many words these are."""
+    """By path: the number of documents with words in the field, and the number of these words."""
     doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
     """By `MatchKind`."""
     field_weights: dict[tuple[SearchableField, ...] | None, tuple[FieldWeight, ...]] = field(
         default_factory=dict
     )
-    """Weights of the fields that a query searches, by what it names."""
+    """Weights of the fields that a query searches, by the fields it names."""
     queries: dict[QueryKey, ScoredQuery] = field(default_factory=dict)
-    """Queries that were scored already: people type the same words."""
+    """Queries scored before: users type the same words."""
 
     def add_up(self, words: Sequence[Word], parts: Sequence[StatisticsResponse]) -> None:
-        """Take in what the shards answered about some words."""
+        """Add up the shards' statistics of some words."""
         self.num_docs = sum(part.num_docs for part in parts)
         fields: dict[str, tuple[int, int]] = {}
         for part in parts:
@@ -93,7 +93,7 @@ class Statistics:
 
 
 def _bytes_of_query(scored: ScoredQuery, text: str) -> int:
-    """Return about what a remembered query takes."""
+    """Estimate the size of a cached query."""
     num_words = len(scored.ignored_words)
     if scored.query is not None:
         num_words += len(words_of([one.clause for one in scored.query.clauses]))
@@ -105,12 +105,12 @@ UNRESTRICTED: Final = ScoredQuery(None, [])
 
 
 class StatisticsMemory:
-    """The statistics of one index; what is not known yet is asked of the shards.
+    """The statistics of one index; missing ones are fetched from the shards.
 
     Args:
-        cluster: whom to ask.
-        key_filter: of the API key that searches: only the items that pass it are counted, so that
-            no answer tells which words the others have.
+        cluster: the shards to ask.
+        key_filter: filter of the API key that searches. Only items that pass it are counted, so no
+            response reveals the words of the others.
 
     Attributes:
         scalar_fields: fields that have, or had, scalar values (of any item), each with the bit set
@@ -127,17 +127,17 @@ class StatisticsMemory:
         self.scalar_fields: dict[str, int] = {}
 
     def known_query(self, key: QueryKey, horizon: int) -> ScoredQuery | None:
-        """Return a query that was scored already as of this horizon."""
+        """Return the query if it has been scored at this horizon."""
         return self._newest.queries.get(key) if self._newest.horizon == horizon else None
 
     def remember_query(self, key: QueryKey, statistics: Statistics, scored: ScoredQuery) -> None:
-        """Keep a query that was scored with some statistics, if these are still the newest."""
+        """Cache a scored query, if the statistics it was scored with are still the newest."""
         if statistics is self._newest:
             statistics.queries[key] = scored
             self._budget.take(self, _bytes_of_query(scored, key[0]))
 
     def forget(self) -> None:
-        """Let go of all; searches that are under way go on with what they have."""
+        """Drop everything; running searches keep the objects that they hold."""
         self._newest = Statistics(-1)
         self._budget.drop(self)
 
@@ -150,15 +150,15 @@ class StatisticsMemory:
         *,
         is_partial: bool,
     ) -> Statistics:
-        """Return statistics that know the given words.
+        """Return statistics that cover the given words.
 
-        With a shard away, a search that allows a partial answer is scored by what is there; that
-        is not remembered, since the next search may find all shards again. A shard may go away
-        while it is asked.
+        If a shard is down and the search allows partial results, it is scored by the shards that are
+        left. Those sums are not cached, since the next search may find all shards again. A shard may
+        also fail during the call.
         """
         statistics = self._newest
         if statistics.horizon != horizon:
-            # A new object: searches that wait for an answer go on with theirs.
+            # A new object: searches that are waiting for a response keep theirs.
             statistics = Statistics(horizon)
             if horizon >= self._newest.horizon:
                 self.forget()
@@ -189,7 +189,7 @@ class StatisticsMemory:
         *,
         is_partial: bool,
     ) -> list[StatisticsResponse]:
-        """Return what the shards say about some words; fewer than all only if partial."""
+        """Ask the shards for statistics of some words; fewer may respond only if `is_partial`."""
         answers = await gather(
             self._cluster,
             "statistics",
@@ -202,12 +202,12 @@ class StatisticsMemory:
 
 
 class StatisticsBudget:
-    """Bounds what all indexes remember of words and queries together.
+    """Bounds the memory that all indexes together use for words and queries.
 
-    When there is no room, the index that learned something least recently forgets all.
+    When it is full, the index that has gone longest without learning anything drops everything.
 
     Attributes:
-        num_bytes: what all of them take, estimated.
+        num_bytes: estimated size of all statistics.
     """
 
     def __init__(self, bytes_max: int = SCORED_BYTES_MAX) -> None:
@@ -216,7 +216,7 @@ class StatisticsBudget:
         self.num_bytes = 0
 
     def take(self, memory: StatisticsMemory, num_bytes: int) -> None:
-        """Count what an index remembers more, making room for it."""
+        """Charge an index for new statistics; make room if needed."""
         self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
         self.num_bytes += num_bytes
         while self.num_bytes > self._bytes_max:
@@ -225,7 +225,7 @@ class StatisticsBudget:
             oldest.forget()
 
     def drop(self, memory: StatisticsMemory) -> None:
-        """Count nothing of an index any more."""
+        """Release everything charged to an index."""
         self.num_bytes -= self._sizes.pop(memory, 0)
 
 
@@ -237,9 +237,9 @@ async def score_query(
     horizon: int,
     deadline: Deadline,
 ) -> ScoredQuery:
-    """Parse a query and give its clauses their weights; what is known is done once a horizon.
+    """Parse a query and weigh its clauses; results are cached per horizon.
 
-    Blank text and mere punctuation restrict nothing.
+    Blank text and bare punctuation restrict nothing.
     """
     key = (
         parameters.query,
@@ -269,10 +269,10 @@ async def score_query(
 def _weigh(
     index: Index, parsed: ParsedQuery, parameters: SearchParameters, statistics: Statistics
 ) -> ScoredQuery:
-    """Give the clauses of a query their weights.
+    """Weigh the clauses of a query.
 
-    A word that is nowhere in the index, not even as a prefix or with a typo, is ignored while
-    another clause is left; if none is, nothing matches.
+    A word that occurs nowhere in the index, not even as a prefix or with a typo, is ignored as long
+    as another clause is left. If none is left, nothing matches.
     """
     doc_freqs = statistics.doc_freqs
     clauses = []
@@ -306,9 +306,9 @@ def _weigh(
 
 
 def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tuple[FieldWeight, ...]:
-    """Return the fields that the query looks into: those asked for, or all that have words.
+    """Return the fields that the query searches: those requested, else all that have words.
 
-    A field that is named stands for what lies in it too: `author` for `author.name`.
+    A field covers its subfields: `author` covers `author.name`.
     """
     named = parameters.search_fields
     known = statistics.field_weights.get(named)
