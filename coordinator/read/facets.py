@@ -53,7 +53,8 @@ PAGES_REMEMBERED_MAX: Final = 64
 BUCKETS_REMEMBERED_MAX: Final = 100
 """Buckets of a cached page; longer pages are built again."""
 _SUMMABLE_END: Final = 2.0**900
-"""As many numbers below this as there can be add up without overflow; greater ones are scaled first."""
+"""Sums of numbers below this cannot overflow, however many there are; larger numbers are scaled
+first."""
 _SCALE: Final = 2.0**-124
 _DOUBLES_EXACT_END: Final = 2.0**53
 """Below this, doubles tell all integers apart."""

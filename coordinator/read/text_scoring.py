@@ -152,9 +152,9 @@ class StatisticsMemory:
     ) -> Statistics:
         """Return statistics that cover the given words.
 
-        If a shard is down and the search allows partial results, it is scored by the shards that are
-        left. Those sums are not cached, since the next search may find all shards again. A shard may
-        also fail during the call.
+        If a shard is down and the search allows partial results, the remaining shards' statistics
+        score it. Those sums are not cached, since the next search may find all shards again. A
+        shard may also fail during the call.
         """
         statistics = self._newest
         if statistics.horizon != horizon:
