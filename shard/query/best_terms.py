@@ -1,35 +1,35 @@
-"""The best documents of one term, or of several, without scoring all that have them.
+"""Top k of one term, or of several, without scoring every document that has them.
 
-Scoring a document costs more than finding it, and a query of common words has ten thousand of which
-ten are wanted. What a document can score at most is known by *bounds*, and only those are scored
-that can still get among the best.
+Scoring a document costs more than finding it, and a query of common words finds ten thousand to
+return ten. *Bounds* cap what a document can score; only documents whose bound can still reach the
+top k are scored.
 
-One term. Each block of its list has a bound: the greatest t (see bm25f) of a document whose entries
-begin in it. The blocks with the greatest bounds are scored, and then those that can still reach
-the worst of the best; a list of 80,000 documents is done after some twenty of its 600 blocks. This
-is block-max pruning (Ding, Suel: Faster top-k document retrieval using block-max indexes, SIGIR
-2011), for one list.
+One term. Each block of its posting list has a bound: the greatest t (see bm25f) of a document whose
+entries begin in it. Score the blocks with the greatest bounds, then those that can still reach the
+k-th best score: a list of 80,000 documents needs some twenty of its 600 blocks. This is block-max
+pruning (Ding, Suel: Faster top-k document retrieval using block-max indexes, SIGIR 2011), for one
+list.
 
-One term, a deep page. Of thousands of hits some are in every block; then the groups of 16 documents
-are chosen among, whose bounds are made for several terms: of a word that 150,000 documents have,
-35,000 are scored for the 5,000 best.
+One term, a deep page. Thousands of hits touch every block, so pruning works on groups of 16
+documents instead, with the bounds that several terms use: for a word that 150,000 documents have,
+35,000 are scored to find the 5,000 best.
 
-Several terms. Those that have a bitset (`shard/segment/bitset_postings.py`) need not be read to
-know which documents have all; each has a bound for every 16 documents:
+Several terms. Terms with bitset postings (`shard/segment/bitset_postings.py`) are intersected
+without reading their posting lists; each has a bound for every 16 documents:
 
     bits of green ∧ bits of mile ─▶ 10,000 documents
       ─▶ upper[doc] = Σ bound[term, doc / 16], and the scores of lists that were read
-      ─▶ the 320 greatest: scored; the 40 best of them with bonus: the worst of the best
-      ─▶ those others that can still reach it: scored, if they are not yet
+      ─▶ the 320 greatest: scored; the 40 best of them with proximity: the k-th best score so far
+      ─▶ the others that can still reach it: scored, if they are not yet
 
-Bounds of blocks would not do here: of 64 neighbours one is good for either word, and every fourth
-document would be scored; with 16 it is one in 25, with 8 one in 50. (Adding bounds by groups before
-any document is listed, 32 groups at a time, was measured: no gain. What costs is scoring, of which
-each read is a miss of the cache.)
+Block bounds would not do here: among 64 neighbours one is good for either word, so every fourth
+document would be scored; with groups of 16 it is one in 25, with groups of 8 one in 50. (Adding
+bounds by group before any document is listed, 32 groups at a time, was measured: no faster. The
+cost is in scoring, where every read is a cache miss.)
 
-What bounds are, and how they are made: `shard/query/bounds.py`.
+`shard/query/bounds.py` defines the bounds and computes them.
 
-Cost of several terms: 2 ns a document, beside finding it; 8 ns a list, where it is scored.
+Cost of several terms: 2 ns a document beyond finding it; 8 ns per list for each document scored.
 """
 
 from __future__ import annotations
@@ -82,21 +82,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BOUNDED_BLOCKS_MIN: Final = 24
-"""Shorter lists are scored as fast as their bounds are looked through."""
+"""Scoring a list shorter than this is as fast as looking through its bounds."""
 _SURPLUS_BLOCKS: Final = 4
-"""Blocks scored first, beside as many as there are hits wanted."""
+"""Blocks scored first, on top of one per hit wanted."""
 BOUNDED_DOCS_MIN: Final = 700
-"""Fewer documents are scored as fast as those are found that need not be."""
+"""With fewer documents, scoring all is as fast as working out which to leave out."""
 _BOUNDED_FACTOR: Final = 8
-"""How many times the documents that get their bonus first are scored before, by their bounds."""
+"""By bounds, this many times `num_first(k)` documents are scored before proximity is added to any.
+"""
 _SAMPLE_STEP: Final = 16
-"""One in so many tells which bounds are great."""
+"""One bound in so many is sampled to estimate how great the greatest are."""
 DEEP_HITS_MIN: Final = 64
-"""So many hits of one term are found faster by bounds of groups than by those of blocks."""
+"""From this k on, group bounds find the hits of one term faster than block bounds."""
 _DEEP_FACTOR: Final = 8
-"""How many times the hits wanted a term must have documents for that."""
+"""Group bounds pay off for a term with at least this many documents per hit wanted."""
 _DEEP_FIRST: Final = 6
-"""How many times they are scored first, by their bounds."""
+"""How many documents per hit wanted are scored first, by group bounds."""
 _GROUPS_PER_WORD: Final = 64 >> GROUP_SHIFT
 _GROUP_MASK: Final = uint64((1 << (1 << GROUP_SHIFT)) - 1)
 _ONE: Final = uint64(1)
@@ -104,14 +105,14 @@ _ONE: Final = uint64(1)
 
 @arguments
 class _Bounded(NamedTuple):
-    """A term whose best documents are looked for.
+    """One term, with the block bounds that prune its list.
 
     Attributes:
         term: ordinal.
         languages: mask of the languages in whose fields it counts.
         weight: of its word.
-        bounds: of its blocks.
-        drift: by what factor they may be too low.
+        bounds: greatest t by block.
+        drift: factor by which these bounds may be too low.
     """
 
     term: int
@@ -134,16 +135,17 @@ def _best_of_term(
     bits: U64Array,
     k: int,
 ) -> tuple[U32Array, I64Array]:
-    """Return documents and scores of a term's k best, and of all that are their equals.
+    """Return documents and scores of a term's k best, with all ties for the k-th place.
 
-    A round scores the blocks whose bounds are great enough. What the k-th best of these scores
-    tells which blocks it takes to be sure; if they were not all there, they are the next round.
+    Each round scores the chosen blocks. The k-th best of these scores says which blocks it takes to
+    be sure; if some were not scored, the next round scores them too.
     """
     lists = scored.lists
     term, languages, weight, bounds, drift = bounded
     num_blocks = len(bounds)
     scratch = scan_scratch()
     block_docs = scratch.docs
+    # Round one: the blocks with the greatest bounds, ties included.
     num_wanted = min(k + _SURPLUS_BLOCKS, num_blocks)
     is_chosen = np.empty(num_blocks, np.bool_)
     least = kth_greatest(bounds, num_wanted)
@@ -153,6 +155,8 @@ def _best_of_term(
         num_chosen = 0
         for block in range(num_blocks):
             num_chosen += is_chosen[block]
+        # List each document of the chosen blocks once (it has an entry per field), filters applied.
+        # A rejected document is overwritten by the next one, so this loop has no branch.
         members = np.empty(num_chosen * BLOCK_ENTRIES + 1, np.uint32)
         num_members = 0
         current = int64(-1)
@@ -170,6 +174,8 @@ def _best_of_term(
                 num_members += is_new
                 current = doc
         members = members[:num_members]
+        # `scan` goes by document, not by block: the entries of a document may run into the next
+        # block.
         docs = np.empty(num_members + 1, np.uint32)
         scores = np.empty(num_members, np.int64)
         mark_bits(bits, members)
@@ -189,15 +195,17 @@ def _best_of_term(
         for position in range(found):
             scores[position] = saturate(scores[position], weight, k1)
         if num_chosen == num_blocks:
-            return best_of(docs, scores, k)
+            return best_of(docs, scores, k)  # nothing was pruned
         is_enough = True
         if found >= k:
+            # Add every block whose bound still reaches the k-th best. None missing: the top k is
+            # exact.
             worst = kth_greatest(scores, k)
             for block in range(num_blocks):
                 reach = saturate(int64(bounds[block] * drift) + 1, weight, k1)
                 is_enough &= is_chosen[block] or reach < worst
                 is_chosen[block] |= reach >= worst
-        else:  # the filters leave too few of these
+        else:  # the filters leave fewer than k of these: try four times the blocks
             is_enough = False
             num_wanted = min(4 * num_wanted, num_blocks)
             least = kth_greatest(bounds, num_wanted)
@@ -212,7 +220,7 @@ def _best_of_term(
 
 @kernel(allocates=False)
 def _count_by_code(members: U64Array, codes: U8Array, counts: I64Array) -> None:
-    """Count documents by the bound of their group, in one word of a bitset of `_SAMPLE_STEP`."""
+    """Count documents by their group's bound, in every `_SAMPLE_STEP`-th word of a bitset."""
     counts[:] = 0
     for word in range(0, len(members) - 1, _SAMPLE_STEP):
         for part in range(_GROUPS_PER_WORD):
@@ -239,14 +247,16 @@ def _list_by_codes(members: U64Array, codes: U8Array, least: int, greatest: int)
 def _best_of_dense_term(
     scored: ScoredLists, of_term: DenseTerms, bounds: GroupBounds, allowed: U64Array, k: int
 ) -> tuple[U32Array, I64Array]:
-    """Return documents and scores of a dense term's k best, and of all that are their equals.
+    """Return documents and scores of a dense term's k best, with all ties for the k-th place.
 
-    Groups with great bounds are scored; what the k-th best of these scores tells which others can
-    still reach it.
+    Groups with great bounds are scored first; the k-th best of these scores says which other groups
+    can still reach it.
     """
     place = of_term.places[0]
     members = find_members(of_term.dense, of_term.places, allowed, of_term.num_docs)
     codes = bounds.codes[place]
+    # `step`: the score that one code stands for. Lower the threshold until, by a sample, enough
+    # documents lie above it.
     step = of_term.words.weights[0] * bounds.drift * (SCORE_UNIT / CODES)
     counts = np.empty(CODES, np.int64)
     _count_by_code(members, codes, counts)
@@ -258,6 +268,7 @@ def _best_of_dense_term(
     docs = _list_by_codes(members, codes, least, CODES - 1)
     scores = np.zeros(len(docs), np.int64)
     add_dense(scored, of_term, docs, scores)
+    # Lower it further to the last code whose groups can still reach the k-th best.
     worst = kth_greatest(scores, k) if k <= len(docs) else int64(0)
     reach = least
     while reach > 0 and int64(reach * step) + 1 >= worst:
@@ -275,13 +286,13 @@ def _best_of_dense_term(
 
 @kernel(inline=True, allocates=False)
 def _num_bounded(k: int) -> int:
-    """Return how many are scored first, where the k best are wanted."""
+    """Return how many documents are scored first, to find the k best."""
     return _BOUNDED_FACTOR * num_first(k)
 
 
 @kernel(allocates=False)
 def _add_bounds(docs: U32Array, codes: U8Array, greatest: float, uppers: I64Array) -> None:
-    """Add the most that documents can get for a term that gives `greatest` at most."""
+    """Add a term's bounds to the documents' upper bounds; the term scores at most `greatest`."""
     for i in range(len(docs)):
         code = int64(codes[docs[i] >> uint32(GROUP_SHIFT)])
         uppers[i] += int64((code + 1) * (greatest / CODES)) + 1
@@ -297,9 +308,10 @@ def _best_by_bounds(
     scores: I64Array,
     k: int,
 ) -> tuple[U32Array, I64Array]:
-    """Return the best of documents, of at least `num_first(k)`, and what these score.
+    """Return the best of at least `num_first(k)` documents, with their scores.
 
-    `scores` are those of the lists that were read; the dense ones have still to add theirs.
+    `scores` are partial: from the posting lists that were read. The dense terms are still to be
+    added.
     """
     words, places = of_terms.words, of_terms.places
     uppers = scores.copy()
@@ -307,8 +319,8 @@ def _best_by_bounds(
         if places[i] >= 0:
             codes = bounds.codes[places[i]]
             _add_bounds(docs, codes, words.weights[i] * bounds.drift * SCORE_UNIT, uppers)
-    # Those in front by bounds, about which a sample tells, are scored; those of them that are in
-    # front by score get their bonus, and tell the worst of the best.
+    # Score the documents in front by upper bound (a sample says where "in front" begins); add
+    # proximity to those of them in front by score. Their k-th best is the score to reach.
     least = kth_greatest(uppers[::_SAMPLE_STEP].copy(), _num_bounded(k) // _SAMPLE_STEP)
     first, totals = pick(docs, uppers, least, GREATEST, scores)
     if len(first) < num_first(k):
@@ -316,7 +328,7 @@ def _best_by_bounds(
         first, totals = pick(docs, uppers, least, GREATEST, scores)
     add_dense(scored, of_terms, first, totals)
     near, near_totals, front, reach = rank_front(scored, nearness, first, totals, k)
-    # All others that can reach it with the whole bonus: scored already, or not.
+    # Add all others that can reach it with the greatest possible proximity: scored already or not.
     others, other_totals = pick(first, totals, reach, front - 1, totals)
     more, totals = pick(docs, uppers, reach, least - 1, scores)
     add_dense(scored, of_terms, more, totals)
@@ -338,7 +350,7 @@ def _best_of_terms(
     nearness: Nearness,
     k: int,
 ) -> tuple[U32Array, U32Array, I64Array, int]:
-    """Return the documents that have all terms; the best of them; their scores; missing bounds."""
+    """Return the documents with all terms; the best; their scores; how many terms lack bounds."""
     checks_rows = checks_rows_of(are_all_searched, words.languages)
     places = find_places(dense, words, checks_rows)
     of_terms = DenseTerms(dense, words, places, k1, segment.num_docs)
@@ -356,7 +368,7 @@ def _best_of_terms(
     return docs, best, totals, num_missing
 
 
-# --- what is asked for
+# --- entry points
 
 
 def best_of_term(
@@ -367,7 +379,7 @@ def best_of_term(
     allowed: NDArray[np.uint64],
     k: int,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
-    """Return documents of one term, the k best and all equal to the k-th among them.
+    """Return the k best documents of one term, with all ties for the k-th place.
 
     Args:
         lists: of the segment.
@@ -378,11 +390,11 @@ def best_of_term(
         k: at least 1.
 
     Returns:
-        Documents, ascending, and scores in units of 2^-32; None where reading the whole list is as
-        good, or bounds are still missing.
+        Documents, ascending, and scores in units of 2^-32; None if reading the whole list is as
+        fast, or bounds are still missing.
     """
     if languages != ALL_LANGUAGES:
-        return None  # bounds are those of all languages
+        return None  # bounds are made for all languages together
     found = None
     if k >= DEEP_HITS_MIN:
         found = _best_by_groups(lists, term, weight, allowed, k)
@@ -392,7 +404,7 @@ def best_of_term(
 def _best_by_blocks(
     lists: TermLists, term: int, weight: float, allowed: NDArray[np.uint64], k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
-    """Return the same by the bounds of blocks; None for a short list."""
+    """Answer `best_of_term` by block bounds; None for a short list."""
     skip_starts = lists.index.lists.skip_starts
     start, end = int(skip_starts[term]), int(skip_starts[term + 1])
     if end - start < max(BOUNDED_BLOCKS_MIN, 2 * k):
@@ -415,7 +427,7 @@ def _best_by_blocks(
 def _best_by_groups(
     lists: TermLists, term: int, weight: float, allowed: NDArray[np.uint64], k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]] | None:
-    """Return the same by the bounds of groups; None where the term has none, or is too rare."""
+    """Answer `best_of_term` by group bounds; None if the term has none yet, or is too rare."""
     index = lists.index
     if not lists.fields.are_all_searched or int(index.doc_freqs[term]) < _DEEP_FACTOR * k:
         return None
@@ -440,18 +452,18 @@ def _best_by_groups(
 def best_of_terms(
     lists: TermLists, words: QueryTerms, allowed: NDArray[np.uint64], nearness: Nearness, k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the documents that have all of some terms, and the best of them.
+    """Return the documents that have all of some terms, and the k best of them.
 
     Args:
         lists: of the segment.
         words: the terms.
         allowed: bitset of documents; empty: all.
-        nearness: what the query's words give where they stand together.
+        nearness: proximity of the query's words in this segment.
         k: at least 1.
 
     Returns:
-        All documents, ascending; of these the k best, and all that are their equals; the scores of
-        the latter, with bonus, in units of 2^-32.
+        All documents, ascending; the k best of them, with all ties for the k-th place; the scores
+        of the latter, proximity included, in units of 2^-32.
     """
     kept, drift = kept_bounds(lists)
     docs, best, totals, num_missing = _best_of_terms(

@@ -1,29 +1,30 @@
-"""BM25F over posting lists: how much does a word count in each document that has it?
+"""BM25F over posting lists: what does a word score in each document that has it?
 
-For a word and a document, over the terms that stand for the word and the fields of the query:
+For a word and a document, over the terms that match the word and the fields of the query:
 
     t     =  Σ  r_kind · freq · weight_field / (1 - b + b · length / average_length_field)
     score =  w · t / (t + k1)
 
-Only the terms of the best *tier* that the document has are summed, so that a document is never
-better for having a lesser match beside a better one:
+Only terms of the best *tier* that the document has are summed, so a lesser match beside a better
+one never raises a score:
 
     tier 0   EXACT, STEM, SYNONYM   w = greatest weight of the three, r = own weight / w
     tier 1   PREFIX
     tier 2   TYPO_1                 w = weight of the kind, r = 1
     tier 3   TYPO_2
 
-Everything is summed in fixed point (t in units of 2^-24, scores in units of 2^-32). Integers can be
-added in any order, so equal documents get equal scores, bit for bit, however items are spread over
-segments and shards and however fields are numbered there. Gains are whole units themselves, so
-frequencies may be added first (prefix lists); where r is not 1, each term is rounded by itself.
+All sums are in fixed point (t in units of 2^-24, scores in units of 2^-32). Integer addition is
+associative, so equal documents get equal scores, bit for bit, however items are spread over
+segments and shards and however fields are numbered there. Tf norms (*gains* in the code) are whole
+units themselves, so frequencies may be added first (prefix lists); where r is not 1, each term is
+rounded by itself.
 
-The part of t that depends on field and length is a table, `gains[row, length code]`, made once per
-segment and set of query fields. A field that the query leaves out has gain 0 and does not match.
+The factor of t that depends on field and length is a table, `gains[row, length code]`, made once
+per segment and set of query fields. A field that the query leaves out has gain 0 and does not
+match.
 
-Words that one term stands for are read by `term_lists`; here is `add_terms` for words that many
-terms stand for, through one cell a document. It leaves out blocks in which no candidate can be when
-candidates are given.
+`term_lists` reads words that match a single term. Here, `add_terms` reads words that match many, by
+way of one accumulator cell per document; given candidates, it skips blocks that hold none.
 
 Cost: 6-8 ns an entry.
 """
@@ -78,14 +79,14 @@ TIER_OF_KIND: Final = (0, 0, 0, 1, 2, 3)
 _TIER_SHIFT: Final = 60
 _TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1
 _CHOICE_STEPS: Final = 8
-"""Weights within an eighth of a doubling are one choice."""
+"""Weights within an eighth of a doubling share one set of bounds."""
 
 _ONE: Final = uint64(1)
 
 
 @arguments
 class ScoredLists(NamedTuple):
-    """The posting lists of a segment, and what their entries give.
+    """The posting lists of a segment, and the tf norms that score their entries.
 
     Attributes:
         lists: of its terms and prefixes.
@@ -103,12 +104,12 @@ class ScoredLists(NamedTuple):
 
 @arguments
 class Wanted(NamedTuple):
-    """Which documents are looked at.
+    """The documents to look at.
 
     Attributes:
         bits: their bitset; empty: all documents.
-        docs: the same, ascending, if `is_listed`: blocks without one of them are left out.
-        is_listed: whether they are few enough for that.
+        docs: the same, ascending, if `is_listed`: blocks that hold none of them are skipped.
+        is_listed: whether they are few enough to be worth it.
     """
 
     bits: NDArray[np.uint64]
@@ -117,13 +118,13 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, bits: NDArray[np.uint64], candidates: NDArray[np.uint32] | None) -> Wanted:
-        """Return the documents of a bitset; if there are candidates, it is theirs."""
+        """Return the documents of a bitset; if there are candidates, it must be their bitset."""
         return cls(bits, NO_DOCS if candidates is None else candidates, candidates is not None)
 
 
 @arguments
 class WeighedTerms(NamedTuple):
-    """Terms that stand for a word.
+    """The terms that match a word.
 
     Attributes:
         terms: ordinals, best tier first.
@@ -140,11 +141,11 @@ class WeighedTerms(NamedTuple):
 
 @arguments
 class Cells(NamedTuple):
-    """What documents have so far.
+    """One accumulator per document.
 
     Attributes:
-        totals: by document, 0 (clean), or 4 less the tier in the upper bits and t in units of 2^-24
-            in the lower ones: one number, since a cell is a miss in the cache.
+        totals: by document: 0 (clean), or 4 - tier in the upper bits and t in units of 2^-24 in the
+            lower ones. One number rather than two, since every cell visited is a cache miss.
         touched: bitset of those in use.
     """
 
@@ -154,11 +155,11 @@ class Cells(NamedTuple):
 
 @arguments
 class BlockScratch(NamedTuple):
-    """Room to read a block.
+    """Scratch space to read a block.
 
     Attributes:
         docs: its documents.
-        picked: places among these, and one more.
+        picked: positions among these, with room for one more.
     """
 
     docs: NDArray[np.uint32]
@@ -166,12 +167,12 @@ class BlockScratch(NamedTuple):
 
 
 class FieldGains:
-    """What a query's fields give in one segment.
+    """Tf norms of a query's fields in one segment.
 
     Attributes:
-        lists: the segment's posting lists with these gains.
-        choice: names the fields and, roughly, their weights.
-        are_all_searched: whether no field with words is left out.
+        lists: the segment's posting lists with these tf norms.
+        choice: identifies the fields and, roughly, their weights.
+        are_all_searched: whether the query searches every field that has words.
     """
 
     __slots__ = ("_drift", "are_all_searched", "choice", "lists")
@@ -183,13 +184,13 @@ class FieldGains:
         self._drift: tuple[FieldGains, float] | None = None
 
     def drift_from(self, other: FieldGains) -> float:
-        """Return by what factor a document's t can at most exceed its t under other gains."""
+        """Return the greatest factor by which a document's t can exceed its t under other gains."""
         if other is self:
             return 1.0
         if self._drift is None or self._drift[0] is not other:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratios = self.lists.gains[:, 1:] / other.lists.gains[:, 1:]
-            # Not a number: in neither are these searched.
+            # NaN (0 / 0): a field that neither searches.
             self._drift = other, float(np.nanmax(ratios, initial=1.0))
         return self._drift[1]
 
@@ -216,7 +217,7 @@ def make_gains(
     languages: dict[int, int],
     b: float,
 ) -> FieldGains:
-    """Make the table of gains of one segment.
+    """Compute the tf norm of every field and length code of one segment.
 
     Args:
         index: the segment's text structures.
@@ -243,7 +244,7 @@ def make_gains(
 
 
 class Scratch(threading.local):
-    """Cells by document that searches use and leave clean; one set a thread."""
+    """Per-document scratch arrays, one set a thread; every search leaves them clean."""
 
     def __init__(self) -> None:
         self.cells = Cells(np.zeros(0, np.int64), np.zeros(0, np.uint64))
@@ -270,13 +271,16 @@ NO_FIELDS: Final = np.zeros(0, np.uint16)
 
 @kernel
 def block_scratch() -> BlockScratch:
-    """Return room to read a block."""
+    """Return scratch space to read a block."""
     return BlockScratch(np.empty(BLOCK_ENTRIES, np.uint32), np.empty(BLOCK_ENTRIES + 1, np.int64))
 
 
 @kernel(inline=True, allocates=False)
 def length_place(lengths: FieldLengths, row: U64, doc: int) -> U64:
-    """Return where the code of the length of a row's field in a document is."""
+    """Return the offset of a document's length code in a row's field.
+
+    A sparse row lists the documents that have the field: a binary search finds the offset.
+    """
     _, length_starts, _, length_doc_starts, length_docs = lengths
     start = length_starts[row]
     sparse = length_doc_starts[row]
@@ -295,23 +299,23 @@ def length_place(lengths: FieldLengths, row: U64, doc: int) -> U64:
 
 @kernel(inline=True, allocates=False)
 def length_code(lengths: FieldLengths, row: U64, doc: int) -> U8:
-    """Return the code of the length of a row's field in a document."""
+    """Return a document's length code in a row's field."""
     return lengths.lengths[length_place(lengths, row, doc)]
 
 
 @kernel(inline=True, allocates=False)
 def saturate(freq: int, weight: float, k1: float) -> int:
-    """Return weight · t / (t + k1) in units of 2^-32; freq and k1 in units of 2^-24."""
+    """Return weight · t / (t + k1), BM25's saturated tf, in units of 2^-32; freq, k1 in 2^-24."""
     t = float(max(freq, 1))
     return int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
 
 
 @kernel(allocates=False)
 def pick_wanted(docs: U32Array, count: int, wanted: U64Array, picked: I64Array) -> int:
-    """Write the places among the first `count` documents of those in a bitset; return how many.
+    """Write which of the first `count` documents are in a bitset, by position; return how many.
 
-    `picked` has room for one more. There is no branch: in random data it would be missed every
-    other time.
+    `picked` has room for one more. There is no branch: on random data the CPU would mispredict
+    every other one.
     """
     num_picked: Any = 0
     for i in range(count):
@@ -325,7 +329,7 @@ def pick_wanted(docs: U32Array, count: int, wanted: U64Array, picked: I64Array) 
 def _add_terms(
     scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells, scratch: BlockScratch
 ) -> None:
-    """Leaf of `add_terms`, which gives it scratch for a block."""
+    """Do the work of `add_terms`, given scratch space for a block."""
     lists, lengths, gains, row_languages = scored
     docs, picked = scratch
     has_bits = len(wanted.bits) > 0
@@ -339,6 +343,7 @@ def _add_terms(
         block = int64(0)
         while True:
             if wanted.is_listed:
+                # Skip the blocks that hold no candidate.
                 block, candidate = next_block(lists, term, block, wanted.docs, candidate)
             if block == num_blocks:
                 break
@@ -351,6 +356,7 @@ def _add_terms(
             for p in range(num_picked):
                 i = picked[p] if has_bits else p
                 doc = int64(docs[i])
+                # Terms come best tier first: a document that has a better tier ignores this term.
                 cell = cells.totals[doc]
                 if cell >> _TIER_SHIFT > rank:
                     continue
@@ -362,6 +368,7 @@ def _add_terms(
                 if gain == 0.0:
                     continue
                 if cell == 0:
+                    # First entry of the document: its cell takes this tier.
                     cell = rank << _TIER_SHIFT
                     cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
                 cells.totals[doc] = cell + int64(freq * gain * ratio + 0.5)
@@ -371,7 +378,7 @@ def _add_terms(
 def add_entries(
     scored: ScoredLists, entries: Entries, ratio: float, allowed: U64Array, cells: Cells
 ) -> None:
-    """Add entries that a phrase gave, as tier 0, before any terms of lesser tiers."""
+    """Add entries of a phrase, as tier 0; call it before terms of lesser tiers are added."""
     docs, fields, freqs = entries
     lengths = scored.lengths
     has_allowed = len(allowed) > 0
@@ -411,7 +418,7 @@ def take_scores(
         scores[i] = cell & _TOTAL_MASK
         totals[doc] = 0
         touched[doc >> uint32(6)] = 0
-    # A loop of its own, so that several are divided at once.
+    # A separate loop, so that the compiler vectorizes the division.
     for i in range(len(docs)):
         scores[i] = saturate(scores[i], weights[tiers[i]], k1)
     return scores, tiers
@@ -421,8 +428,8 @@ def take_scores(
 def mark_bits(bits: U64Array, docs: U32Array) -> None:
     """Set the bits of documents.
 
-    By bytes: of documents that stand close together the next would have to wait for the word that
-    the last one has written, which costs as much again.
+    Bytewise, because the next document is often in the same 64-bit word: it would wait for the
+    store of the one before, which doubles the cost.
     """
     octets = bits.view(np.uint8)
     for doc in docs:
@@ -431,7 +438,7 @@ def mark_bits(bits: U64Array, docs: U32Array) -> None:
 
 @kernel(allocates=False)
 def clear_bits(bits: U64Array, docs: U32Array) -> None:
-    """Clear all words in which documents have a bit."""
+    """Clear every word in which a document has its bit."""
     if len(docs) > len(bits):
         bits[:] = 0
     else:

@@ -1,11 +1,11 @@
-"""Boosting: factors of scores from numbers and dates of the items (see common/boosts.py).
+"""Boosting: factors on scores, from numbers and dates of the items (see common/boosts.py).
 
     value of the field ─▶ function ─▶ factor, a multiple of 2^-20 ─▶ score × factor, a multiple of
                                                                      2^-32
 
-The result has equal bits on every shard and machine: logarithm and power are made of additions,
-multiplications and divisions of doubles, each rounded as IEEE 754 says, in one order (numpy's and
-the C library's own differ in the last bit between processors).
+Every shard and machine computes the same bits: logarithm and power are additions, multiplications
+and divisions of doubles, each rounded as IEEE 754 prescribes, in a fixed order. (The logarithms of
+numpy and of C libraries differ in the last bit between processors.)
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _FACTOR_UNIT: Final = 2.0**20
 FACTOR_MAX: Final = 1e6
 _LN_2: Final = 0.6931471805599453
 _SERIES_TERMS: Final = 9
-"""Of the logarithm: the rest is below 2^-50."""
+"""Terms of the logarithm's series; the remainder is below 2^-50."""
 _POWER_TERMS: Final = 16
 _HALF_LIVES_MAX: Final = 64.0
 _TEXTS_FAST_MAX: Final = 4_096
-"""Dates that are read within a search; more are read beside the event loop."""
+"""Up to this many distinct dates are parsed within a search; more are parsed off the event loop."""
 _BASE_SCORE: Final = 1.0
-"""Of every item where the search has no words."""
+"""Score of every item in a search without words."""
 
 
 def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Matches:
-    """Return matches with their scores times all factors of a search.
+    """Return matches with their scores multiplied by all factors of a search.
 
     Args:
-        snapshot: what was searched.
-        matches: with exact scores, or without any: then every score is 1.
+        snapshot: what is searched.
+        matches: with exact scores, or without scores: then every score is 1.
         request: the search.
     """
     docs = matches.docs
@@ -71,14 +71,14 @@ def boosted(snapshot: Snapshot, matches: Matches, request: SearchRequest) -> Mat
 def _rule_factors(
     snapshot: Snapshot, view: SegmentView, rule: FilterFactor, docs: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
-    """Return the factor of a rule for some documents; 1 for those that do not pass its filter."""
+    """Return a rule's factor for some documents; 1 for those that do not pass its filter."""
     words = filters.resolve(snapshot, view, rule.filter)
     is_passing = words[docs >> np.uint32(6)] >> (docs & np.uint32(63)).astype(np.uint64)
     return np.where(is_passing & np.uint64(1), rule.factor, 1.0)
 
 
 def raised(scores: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return scores times factors, rounded to units of scores."""
+    """Return scores times factors, rounded to whole score units."""
     units: NDArray[np.float64] = np.rint(scores * SCORE_UNIT * by)
     return units / SCORE_UNIT
 
@@ -90,7 +90,7 @@ def explain_boosts(
     request: SearchRequest,
     explanation: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the parts of a score with those that boosts and rules add to it.
+    """Return the parts of a score, with what boosts and rules add to it.
 
     Args:
         snapshot: what was searched.
@@ -132,7 +132,7 @@ def explain_boosts(
 
 
 def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
-    """Return whether the values of a boost are not there yet, and take milliseconds to make."""
+    """Return whether a boost's values are not cached yet and would take milliseconds to compute."""
     field = snapshot.registry.number(boost.field)
     if field is None:
         return False
@@ -149,7 +149,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
 def factors(
     snapshot: Snapshot, view: SegmentView, boost: Boost, docs: NDArray[np.uint32], moment: int
 ) -> NDArray[np.float64]:
-    """Return the factor of some documents; 1 where a field has no value that counts."""
+    """Return the factor of each of some documents; 1 where the field has no usable value."""
     field = snapshot.registry.number(boost.field)
     if field is None:
         return np.ones(len(docs))
@@ -162,7 +162,7 @@ def factors(
 
 
 def _function(boost: Boost, values: NDArray[np.float64], moment: float) -> NDArray[np.float64]:
-    """Return what the function of a boost makes of values."""
+    """Apply a boost's function to values."""
     if boost.function in ("decay", "reciprocal"):
         if boost.is_time and boost.origin is None:
             distances = np.maximum(moment - values, 0.0)
@@ -197,7 +197,7 @@ def logarithm(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def halved(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 2 to the minus so many, for what is not negative: the series of e^x."""
+    """Return 2^-t for each t >= 0, by the series of e^x."""
     times = np.minimum(times, _HALF_LIVES_MAX)
     whole = np.floor(times)
     powers = (whole - times) * _LN_2
@@ -219,7 +219,7 @@ def _numbers(column: SortColumn, docs: NDArray[np.uint32]) -> NDArray[np.float64
 def _moments(
     view: SegmentView, field: int, column: SortColumn, docs: NDArray[np.uint32]
 ) -> NDArray[np.float64]:
-    """Return the moments of some documents, ISO dates or numbers, in seconds since 1970."""
+    """Return the moments of some documents, from ISO dates or numbers, in seconds since 1970."""
     keys = column.keys(docs, is_descending=False, is_missing_first=False)
     values = np.where(keys < np.uint64(EMPTY_TEXT_KEY), plain_doubles(keys), np.nan)
     values = np.where(np.abs(values) >= MILLISECONDS_MIN, values / 1_000.0, values)
@@ -231,7 +231,7 @@ def _moments(
 
 
 def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArray[np.float64]:
-    """Return the moment of every text of a column by rank; remembered."""
+    """Return the moment of every text of a column, by rank; cached."""
     key = ("moments", view.segment.uid, field, texts.identity)
     by_rank: NDArray[np.float64] | None = COLUMN_MEMO.get(key)
     if by_rank is None:

@@ -1,18 +1,18 @@
-"""Bounds: what a document can score at most for a term, by blocks of its list and by documents.
+"""Bounds: the most a document can score for a term, by block of its list and by group of documents.
 
     of a block     the greatest t (see bm25f) of a document whose entries begin in it, int64
-    of a group     of the 16 documents d with one d >> 4: in which 256th of the greatest score for
-                   a word the best of them is, uint8; only of terms that have a dense list
+    of a group     of the 16 documents d that share d >> 4: the best one's score for a word of
+                   weight 1, in 256ths, uint8; only for terms with bitset postings
 
-A bound of a group is in parts of a score, not of t, so that the bounds of several terms are added
-by adding bytes (`shard/query/best_terms.py` tells what for).
+A group bound is a fraction of a score, not of t, so the bounds of several terms can be added byte
+by byte (`shard/query/best_terms.py` uses them).
 
-They are made under some gains, and are as good under gains that differ a little: where weights or
-average lengths of fields move, `drift` tells by what factor a t, and so a score, may have grown.
-When that is more than `_DRIFT_MAX`, or another k1 is asked for, they are made anew.
+Bounds are computed under given tf norms and stay usable under slightly different ones: when weights
+or average field lengths move, `drift` is the factor by which a t, and so a score, may have grown.
+If it exceeds `_DRIFT_MAX`, or a query has another k1, the bounds are computed anew.
 
-Those of blocks are made when a term is first asked for (10 ns an entry); those of groups take
-longer, so they are wished for (`shard/caches/background_tasks.py`).
+Block bounds are computed when a term is first searched (10 ns an entry). Group bounds take longer,
+so they are scheduled in the background (`shard/caches/background_tasks.py`).
 """
 
 from __future__ import annotations
@@ -49,24 +49,25 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 GROUP_SHIFT: Final = 4
-"""From a document to its group: a group is 16 bits of a bitset."""
+"""log2 of a group's documents: `doc >> GROUP_SHIFT` is its group; a group is 16 bits of a bitset.
+"""
 CODES: Final = 256
 _CODE_SHIFT: Final = 24
-"""From a score of a word of weight 1 to its code."""
+"""Shift from the score of a word of weight 1 to its code."""
 _DRIFT_MAX: Final = 1.01
-"""Bounds are made anew when they would have to be raised by more than this."""
+"""Bounds that would have to be raised by more than this factor are computed anew."""
 _CHOICES_MAX: Final = 4
-"""Different choices of fields and weights whose bounds are kept per segment (9 bytes a block)."""
+"""Choices of fields and weights whose bounds are kept per segment (9 bytes a block)."""
 
 
 @arguments
 class GroupBounds(NamedTuple):
-    """The bounds of dense lists by groups of documents.
+    """The bounds of bitset postings by group of documents.
 
     Attributes:
-        codes: (places, groups): by place of the list and group.
-        is_known: by place.
-        drift: by what factor a score may exceed what the codes say.
+        codes: (dense terms, groups).
+        is_known: by dense term.
+        drift: factor by which a score may exceed what the codes say.
     """
 
     codes: Rows[np.uint8]
@@ -74,13 +75,13 @@ class GroupBounds(NamedTuple):
     drift: float
 
     def raised(self, drift: float) -> GroupBounds:
-        """Return the same with another drift."""
+        """Return the same codes with another drift."""
         return self if drift == self.drift else self._replace(drift=drift)
 
 
 @kernel(allocates=False)
 def _write_codes(docs: U32Array, scores: I64Array, codes: U8Array) -> None:
-    """Write a list's bounds by group, from its documents' scores for a word of weight 1."""
+    """Write a list's group bounds, from its documents' scores for a word of weight 1."""
     for i in range(len(docs)):
         group = docs[i] >> uint32(GROUP_SHIFT)
         codes[group] = max(codes[group], uint8(min(scores[i] >> _CODE_SHIFT, CODES - 1)))
@@ -90,7 +91,7 @@ def _write_codes(docs: U32Array, scores: I64Array, codes: U8Array) -> None:
 def _bound_blocks(
     scored: ScoredLists, checks_rows: bool, term: int, languages: U64, bounds: I64Array
 ) -> None:
-    """Write the greatest t of the documents that begin in each block of a term."""
+    """Write, for each block of a term, the greatest t of the documents that begin in it."""
     lists, lengths, gains, row_languages = scored
     postings, field_rows = lists.postings, lengths.field_rows
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
@@ -104,6 +105,7 @@ def _bound_blocks(
         for i in range(count):
             doc = int64(docs[i])
             if doc != current:
+                # Entries of a document may run into the next block: its t counts where it begins.
                 current = doc
                 owner = block
                 total = int64(0)
@@ -117,13 +119,13 @@ def _bound_blocks(
 
 @dataclass(slots=True)
 class Bounds:
-    """The bounds of one segment's lists under the gains that they were made with.
+    """The bounds of one segment's lists, and the tf norms they were computed under.
 
     Attributes:
-        gains: these.
-        k1: what the bounds of groups were made with.
+        gains: these tf norms.
+        k1: of the query that the group bounds were computed for.
         of_blocks: by skip row.
-        is_known: by skip row, set for all of a term's at once.
+        is_known: by skip row; set for all rows of a term at once.
         of_groups: with drift 1.
     """
 
@@ -144,7 +146,7 @@ class Bounds:
             lists.k1,
             np.zeros(num_rows, np.int64),
             np.zeros(num_rows, np.bool_),
-            # The system gives memory for what is written only.
+            # The kernel backs only the pages that are written.
             GroupBounds(
                 np.zeros((num_dense, num_groups), np.uint8), np.zeros(num_dense, np.bool_), 1.0
             ),
@@ -152,7 +154,7 @@ class Bounds:
 
 
 def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
-    """Return the bounds that are kept for fields like these, and by what factor they may lack."""
+    """Return the bounds kept for this choice of fields, and their drift."""
     memo: dict[Hashable, Bounds] = lists.segment.caches.setdefault("bounds", {})
     known = memo.get(lists.fields.choice)
     drift = 1.0 if known is None else lists.fields.drift_from(known.gains)
@@ -165,8 +167,8 @@ def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
 
 
 def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end: int) -> None:
-    """Make the bounds of the blocks of a term, whose skip rows are [start, end)."""
-    # Made apart: another thread may read the same ones.
+    """Compute the block bounds of a term whose skip rows are [start, end)."""
+    # In a new array: another thread may be reading these rows.
     bounds = np.empty(end - start, np.int64)
     _bound_blocks(
         kept.gains.lists,
@@ -180,7 +182,7 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
 
 
 def wish_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
-    """Let the bounds of a term be made behind the searches, if it is dense and has none."""
+    """Schedule a term's group bounds in the background, if it is dense and has none yet."""
     place = find_dense(lists.index.dense_lists, term)
     if place >= 0 and not kept.of_groups.is_known[place]:
         choice = lists.fields.choice
@@ -189,10 +191,10 @@ def wish_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
 
 
 def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:
-    """Make the bounds of a dense term of a segment, under the gains that others are kept for."""
+    """Compute the group bounds of a dense term, under the tf norms the segment keeps bounds for."""
     kept: Bounds | None = segment.caches.get("bounds", {}).get(choice)
     if kept is None:
-        return  # other choices have pushed these out
+        return  # other choices of fields have evicted these
     SCRATCH.reserve(segment.num_docs)
     lists = TermLists(segment, kept.gains, kept.k1, SCRATCH.members)
     word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))

@@ -1,4 +1,4 @@
-"""Expansion: the vocabulary terms of one segment that stand for a word of the query.
+"""Expansion: the vocabulary terms of one segment that match a word of the query.
 
     run, is_prefix, typos 0, English  ──▶  run      EXACT
                                            runs     STEM       same stem
@@ -8,20 +8,20 @@
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
 
-Exhaustive: every term of the vocabulary that matches is there, each in its best kind; so the result
-over all segments and shards together does not depend on how items are spread.
+Expansion is exhaustive: it returns every matching term of the vocabulary, each in its best kind. So
+the result over all segments and shards does not depend on how items are spread.
 
-Where the terms of kind PREFIX have a prefix list (shard/segment/prefix_lists.py), reading that list
-is as good as reading theirs: `Expansion.joined`. The list is of all terms that begin so, also those
-that match in a better kind; a document with one of these is of a better tier, in which prefixes do
-not count (see bm25f).
+Terms of kind PREFIX may have a prefix list (shard/segment/prefix_lists.py); reading it replaces
+reading theirs: `Expansion.joined`. It covers all terms with that prefix, including those that match
+in a better kind, but a document with one of these is in a better tier, in which prefixes do not
+count (see bm25f).
 
-With languages by field a stem counts only in the fields of its language: each term carries a bit
+With languages by field, a stem counts only in the fields of its language: each term carries a bit
 mask of languages, each field has the bit of its own (`language_bits`).
 
-Costs: see vocabulary for exact, prefix, typos. Stems: the words of a stem share their beginning, so
-a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are, once
-per segment. The result is kept with the segment.
+Costs: see vocabulary for exact, prefix, typos. Stems: words of one stem share their beginning, so
+only a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are,
+once per segment. The segment caches the result.
 """
 
 from __future__ import annotations
@@ -46,16 +46,18 @@ if TYPE_CHECKING:
 
 EXPANSIONS_MAX: Final = 4_096
 EXPANSIONS_BYTES_MAX: Final = 4 << 20
-"""Expansions kept per segment, and their bytes; when there are more, all are dropped. (What is
-typed letter by letter is many prefixes, each with thousands of terms.)"""
+"""Expansions cached per segment, and their bytes; when either is exceeded, all are dropped.
+(Search-as-you-type sends a prefix per keystroke, each with thousands of terms.)
+"""
 REMEMBERED_TERMS_MAX: Final = 4_096
-"""Greater ones are not kept, unless typos made them costly: ranges are found in no time."""
+"""Larger expansions are cached only if typos made them costly: a prefix range is cheap to find
+again."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
 _NO_LANGUAGE_BIT: Final = 63
 
 
 class OnlyTerm(NamedTuple):
-    """A term that alone stands for a word in a segment: the usual case, and the fast one."""
+    """The single term that matches a word in a segment: the common case, with its own fast path."""
 
     term: int
     kind: int
@@ -73,34 +75,35 @@ class Expansion:
     languages: NDArray[np.uint64]
     """Mask of the languages in whose fields each counts."""
     phrases: tuple[tuple[str, ...], ...]
-    """Synonyms of several words, which match where they stand adjacent, in order."""
+    """Multi-word synonyms, which match where their words stand adjacent, in order."""
     num_entries: int
-    """Posting entries of all terms."""
+    """Posting entries of all terms together."""
     only: OnlyTerm | None
     """The term, where it is the only one and there are no phrases."""
     worst: int
-    """The last of the kinds; 0 if there is no term."""
+    """The worst (greatest) of the kinds; 0 if there is no term."""
     joined: Expansion | None
-    """With a prefix list in place of the terms of kind PREFIX, if there is one: the same documents
-    and scores, and less to read."""
+    """The same with a prefix list in place of the PREFIX terms, if there is one: same documents and
+    scores, less to read.
+    """
     parts: dict[int, Expansion]
-    """Memo of those up to a `MatchKind` that is better than the worst."""
+    """Cache of the expansions cut off at a `MatchKind` better than the worst."""
 
     def __len__(self) -> int:
         return len(self.terms)
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the arrays; parts share them."""
+        """Bytes of the arrays; `parts` shares them."""
         return self.terms.nbytes + self.kinds.nbytes + self.languages.nbytes
 
 
 _Key: TypeAlias = tuple[Word, tuple[str, ...], bool]
-"""What an expansion depends on beside the segment."""
+"""What an expansion depends on, besides the segment."""
 
 
 class _Memo(dict[_Key, Expansion]):
-    """The expansions that a segment remembers; a dict, because every word of every query asks."""
+    """Expansions cached by a segment; a dict, because every word of every query looks here."""
 
     __slots__ = ("num_bytes",)
 
@@ -108,7 +111,7 @@ class _Memo(dict[_Key, Expansion]):
         self.num_bytes = 0
 
     def keep(self, key: _Key, expansion: Expansion) -> None:
-        """Remember an expansion, within the bounds."""
+        """Cache an expansion, within the limits."""
         num_bytes = expansion.num_bytes
         if num_bytes > EXPANSIONS_BYTES_MAX:
             return
@@ -131,17 +134,17 @@ def language_bits(languages: Languages) -> dict[str | None, int]:
 def expand_word(
     segment: Segment, word: Word, languages: Languages, last: int = MatchKind.TYPO_2
 ) -> Expansion:
-    """Return the terms that match a word, from the segment's memo if it was asked before.
+    """Return the terms that match a word, cached per segment.
 
     Args:
         segment: whose vocabulary.
         word: of the query.
         languages: of the configuration.
-        last: the worst kind of match that is wanted.
+        last: the worst kind of match to return.
 
     Raises:
-        DeadlineExceeded: nobody waits for the answer any more; every clause of a query comes by
-            here, in every segment.
+        DeadlineExceeded: the caller has stopped waiting. Checked here because every clause of a
+            query passes through, in every segment.
     """
     check_call()
     memo: _Memo | None = segment.caches.get("expansions")
@@ -182,6 +185,7 @@ def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
 
 
 def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
+    """Find the terms of a word by kind, best kind first; no term appears twice for one language."""
     index = text_index(segment)
     vocabulary = index.vocabulary
     exact = vocabulary.find(word.text)
@@ -194,6 +198,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         if masks:
             forms = sorted(masks)
             pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
+    # Prefix and typo matches, without the terms that already match in a better kind.
     similar, kinds = _similar(vocabulary, word)
     if exact is not None:
         is_other = similar != exact
@@ -202,7 +207,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         remaining = np.full(len(similar), ALL_LANGUAGES, np.uint64)
         better = stems | dict.fromkeys(synonyms, ALL_LANGUAGES)
         if better:
-            # A form that counts in some languages only counts as prefix or typo in the others.
+            # A form that counts in some languages only still counts as prefix or typo in the rest.
             forms_array = np.array(sorted(better), np.uint32)
             places = np.searchsorted(similar, forms_array)
             for form, place in zip(forms_array.tolist(), places.tolist(), strict=True):
@@ -218,6 +223,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     )
     phrases = tuple(alternative for alternative in word.synonyms if len(alternative) > 1)
     joined = None
+    # Replace the run of PREFIX terms with the prefix list of their range, if it exists.
     start, end = np.searchsorted(all_kinds, (MatchKind.PREFIX, MatchKind.TYPO_1)).tolist()
     if word.is_prefix and end - start > 1:
         prefix_list = index.prefix_lists.get(vocabulary.prefix_range(word.text))
@@ -277,7 +283,7 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
 def _synonyms(
     vocabulary: Vocabulary, word: Word, stems: dict[int, int], exact: int | None
 ) -> dict[int, int]:
-    """Return the terms of kind SYNONYM, with the languages in which they are not of a better."""
+    """Return the one-word synonyms, each with the languages in which it is not of a better kind."""
     masks: dict[int, int] = {}
     for alternative in word.synonyms:
         if len(alternative) == 1:
@@ -325,7 +331,7 @@ def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: s
 def _stem_table(
     segment: Segment, vocabulary: Vocabulary, language: str
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the hashes of all terms' stems, sorted, with the terms' ordinals; made once."""
+    """Return the hashes of all terms' stems, sorted, and the terms' ordinals; built once."""
     key = ("stems", language)
     table: tuple[NDArray[np.uint64], NDArray[np.uint32]] | None = segment.caches.get(key)
     if table is None:

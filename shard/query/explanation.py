@@ -8,11 +8,11 @@
              "frequency": 1, "length": 3, "gain": 4.46}]},
         {"kind": "proximity", "score": 0.38}]}
 
-A word's score is ``weight * frequency / (frequency + k1)`` where its frequency is the sum over its
-occurrences of frequency times gain, and a gain is the field's weight over its length norm (see
-bm25f). Occurrences of lesser matches than the best one are left out, as they are in the score.
+A word scores ``weight * frequency / (frequency + k1)``. Its frequency is the sum over its
+occurrences of term frequency times gain, where the gain is the field's weight over its length norm
+(see bm25f). As in the score, occurrences of lesser matches than the best one are left out.
 
-Every part is a multiple of 2^-32 and small, so the sum is exact in any order.
+Every part is a small multiple of 2^-32, so the sum is exact in any order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView
 
 OCCURRENCES_MAX: Final = 100
-"""Listed per word; a prefix can match hundreds of terms of a long text."""
+"""Occurrences listed per word; a prefix can match hundreds of terms of a long text."""
 
 _MATCH_NAMES: Final = ("exact", "stem", "synonym", "prefix", "typo", "two typos")
 _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
@@ -53,7 +53,7 @@ _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
 
 @kernel
 def _list_entries(lists: PostingLists, terms: U32Array, wanted: U32Array) -> Rows[np.int64]:
-    """Return rows (place in `terms`, field, frequency): the terms' entries of one document."""
+    """Return one document's entries of the terms: rows (position in `terms`, field, frequency)."""
     entries = new_block()
     docs, fields, freqs = entries
     found = np.empty((16, 3), np.int64)
@@ -84,10 +84,10 @@ def _list_entries(lists: PostingLists, terms: U32Array, wanted: U32Array) -> Row
 
 
 def explain_score(view: SegmentView, prepared: PreparedQuery, doc: int) -> dict[str, Any]:
-    """Return the parts of the score of a document that matches; see the module.
+    """Return the parts of a matching document's score; see the module.
 
-    Cost: the blocks of all terms of the query that can hold the document; for a prefix of many
-    terms some hundred microseconds.
+    Cost: for each term of the query, the block that can hold the document; some hundred
+    microseconds for a prefix of many terms.
     """
     query, registry = prepared.query, prepared.registry
     evaluation = Evaluation(view.segment, prepared)
@@ -99,11 +99,14 @@ def explain_score(view: SegmentView, prepared: PreparedQuery, doc: int) -> dict[
         found = evaluation.score(scored.clause, scored.weights, NO_BITS, candidate)
         if not len(found.docs) or (query.is_leading and leading < i):
             continue
+        # With leading words, only the unbroken run of matching clauses from the first one on
+        # counts.
         leading += 1
         tier = max(tier, int(found.tiers[0]))
         score = int(found.scores[0]) / SCORE_UNIT
         parts.append(_explain_clause(evaluation, scored, registry, doc, int(found.tiers[0]), score))
     if prepared.pairs is not None:
+        # Proximity reads the words in the terms of the document's own tier, as ranking does.
         seen = evaluation.up_to(tier) if prepared.needs_all else evaluation
         bonus = int(seen.bonus(candidate)[0]) / SCORE_UNIT
         parts.append({"kind": "proximity", "score": bonus})

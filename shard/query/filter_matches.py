@@ -4,17 +4,19 @@
     group "country"    country ∈ {US, UK}      17,948 documents
     group "year"       year ∈ {1994}            9,120 documents
 
-Two ways, by how selective the clauses are:
+There are two ways, chosen by how selective the clauses are:
 
-    by documents   a few documents are listed from stored sets (0.2 ns each), and every other clause
-                   is asked for these only: a code looked up in a table, or a bit of its bitset
-                   (0.5 ns each). Nothing is made that is as long as the segment.
-    by bitsets     all clauses as bitsets, combined by numpy: where no clause names few documents.
+    by documents   list a few documents from stored sets (0.2 ns each) and test every other clause
+    on
+                   these only: a code looked up in a table, or a bit of its bitset (0.5 ns each). No
+                   array as long as the segment is allocated.
+    by bitsets     resolve all clauses to bitsets and combine them in numpy: for when no clause is
+                   selective.
 
-Listed is the rarest value that all must have. If the common clauses name none, groups are listed:
-what passes all groups but one passes the rarest or the second rarest of them.
+The list comes from the rarest value that all documents must have. If the common clauses have none,
+it comes from the groups: whatever passes all groups but one passes the rarest or the second rarest.
 
-The counters want documents in order anyway: those of a bitset cost 1-2 ns each to list.
+Counters want documents in order anyway, and listing those of a bitset costs 1-2 ns each.
 """
 
 from __future__ import annotations
@@ -37,13 +39,13 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _SELECTIVE_SHARE: Final = 8
-"""Documents are listed if they are at most one of so many."""
+"""Documents are listed if they are at most one in so many of the segment."""
 _LISTED_GROUPS_MIN: Final = 3
-"""With fewer groups, what passes all but one is a whole group: a bitset gives that in order."""
+"""With fewer groups, all but one means one whole group: its bitset gives that in order."""
 _LISTED_VALUES_MAX: Final = 16
-"""Values of one clause whose documents are listed: each is a call."""
+"""Values of one clause whose documents are listed; each costs a call."""
 _TABLE_VALUES_MAX: Final = 1 << 13
-"""Dictionaries up to this length have a table of the wanted codes made for a search."""
+"""For a dictionary up to this length, a search builds a table of the wanted codes."""
 
 
 def match_filters(
@@ -52,7 +54,7 @@ def match_filters(
     common: Sequence[Filter],
     groups: Mapping[str, Sequence[Filter]],
 ) -> tuple[Matches, dict[str, Matches]]:
-    """Find what passes all clauses, and what passes all but one group's.
+    """Find the documents that pass all clauses, and those that pass all but one group's.
 
     Args:
         snapshot: what is searched.
@@ -63,6 +65,7 @@ def match_filters(
     conditions = [part for clause in common for part in _parts(clause)]
     clauses = [_Clause(snapshot, view, condition) for condition in conditions]
     limit = view.segment.num_docs // _SELECTIVE_SHARE
+    # Selective common clause: list its documents, test the rest on them.
     rarest = _rarest(clauses, limit)
     if rarest is not None:
         clauses.remove(rarest)
@@ -70,6 +73,7 @@ def match_filters(
         if not groups:
             return Matches(view, docs=docs), {}
         return _leave_out_each(view, docs, _grouped(snapshot, view, groups))
+    # None: bitsets, unless the two rarest groups are selective themselves.
     base = narrow(snapshot, view, view.live_mask, conditions)
     if len(groups) >= _LISTED_GROUPS_MIN:
         grouped = _grouped(snapshot, view, groups)
@@ -93,7 +97,7 @@ def narrow(
 def resolve_groups(
     snapshot: Snapshot, view: SegmentView, groups: Mapping[str, Sequence[Filter]]
 ) -> dict[str, NDArray[np.uint64]]:
-    """Return by group the documents that pass every clause of it."""
+    """Return, by group, the documents that pass all its clauses."""
     resolved = {}
     for facet, clauses in groups.items():
         words = narrow(snapshot, view, None, clauses)
@@ -108,15 +112,15 @@ def _leave_out_each(
     groups: Sequence[_Group],
     base: NDArray[np.uint64] | None = None,
 ) -> tuple[Matches, dict[str, Matches]]:
-    """Narrow documents by groups of clauses, and by all groups but one.
+    """Narrow documents by all groups of clauses, and by all groups but one.
 
     Args:
         view: the segment and its deletions.
-        docs: those that pass the common clauses, ascending; None if groups are to list them.
-        groups: the rarest first. If there are no documents, the first two can list theirs.
-        base: bitset that the documents of groups are narrowed by, if it is not None.
+        docs: those that pass the common clauses, ascending; None if the groups are to list them.
+        groups: rarest first. If `docs` is None, the first two must be able to list their documents.
+        base: bitset to narrow the groups' documents by, if not None.
     """
-    is_listed = docs is None  # one value behind the other
+    is_listed = docs is None  # listed value by value, so not yet in order
 
     def matches(clauses: Sequence[_Clause]) -> Matches:
         passing = _narrowed(docs, clauses, base)
@@ -145,8 +149,8 @@ def _narrowed(
 class _Clause:
     """A condition on the documents of one segment.
 
-    It can be asked about some documents. Where it names few values of a facet, it can also list
-    all documents that pass.
+    It can test given documents. If it names few values of a facet, it can also list all documents
+    that pass.
     """
 
     __slots__ = ("_column", "_condition", "_is_wanted", "_sets", "_snapshot", "_view", "_words")
@@ -164,10 +168,11 @@ class _Clause:
         self._words: NDArray[np.uint64] | None = None
 
     def num_listed(self, num_values_max: int = _LISTED_VALUES_MAX) -> float:
-        """Return how many documents `list_docs` returns; infinite where it cannot.
+        """Return how many documents `list_docs` returns; infinite if it cannot list them.
 
         Args:
-            num_values_max: more values are not listed. The documents of one are in order.
+            num_values_max: a clause with more values cannot. The documents of a single value are in
+                order.
         """
         column = self._column
         if column is None or not column.has_sets:
@@ -181,10 +186,10 @@ class _Clause:
         return sum([num_docs for _, num_docs in self._sets])
 
     def list_docs(self, allowed: NDArray[np.uint64] | None) -> NDArray[np.uint32]:
-        """Return the documents that pass, each once; those of one value behind those of another.
+        """Return the documents that pass, each once, value by value (ascending within a value).
 
         Args:
-            allowed: bitset of those that count; None if all do.
+            allowed: bitset of those that count; None: all.
         """
         assert self._column is not None, "no values of a facet"
         assert self._sets is not None, "not known to be few"
@@ -216,7 +221,7 @@ class _Clause:
 
 
 def _rarest(clauses: Sequence[_Clause], limit: float) -> _Clause | None:
-    """Return the clause that lists the fewest documents, in order, if that is within the limit."""
+    """Return the clause that lists the fewest documents, in order, if within the limit."""
     rarest = None
     for clause in clauses:
         num_listed = clause.num_listed(num_values_max=1)

@@ -7,11 +7,11 @@
     Not      complement over all documents of the segment
     And      numpy AND of two bitsets                                               1 µs
 
-A result covers every document of the segment, deleted ones included: whoever uses it takes the
-live ones out at the end, once. So a leaf's result depends on an immutable segment only, and is
-remembered (`FILTER_MEMO`) whatever is written meanwhile. Results are shared: nobody writes to them.
+A result covers every document of the segment, deleted ones included; the caller removes these once,
+at the end. So a leaf's result depends on an immutable segment only, and stays cached
+(`FILTER_MEMO`) whatever is written meanwhile. Results are shared: never write to them.
 
-Which column answers a leaf depends on the field, never on how the segment came about:
+Which column answers a leaf depends on the field alone, never on how the segment came about:
 
     AnyOf AllOf           facet: its column                      else: numbers, booleans, texts
     StartsWith Contains   facet: keys of its dictionary          else: keys of its values
@@ -20,8 +20,8 @@ Which column answers a leaf depends on the field, never on how the segment came 
     GeoRadius GeoBox …    the geo column of its field
     Same                  resolved over the elements as over documents, then their documents
 
-The text column of a field that is no facet is extracted from the stored documents on first use,
-which takes long (`is_slow` tells beforehand, so that such a search can run beside the event loop).
+The text column of a non-facet field is extracted from the stored documents on first use, which is
+slow (`is_slow` predicts it, so that such a search can run off the event loop).
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
 KEYS_FAST_MAX: Final = 20_000
-"""Documents up to which looking at every key of a segment takes no more than some milliseconds."""
+"""Up to this many documents, scanning every key of a segment takes a few milliseconds at most."""
 _EQUAL_SCANS_MAX: Final = 4
-"""Numbers that are looked for one by one; more are looked for together."""
+"""Up to this many numbers are looked up one scan each; more share one pass."""
 
 
 def resolve(snapshot: Snapshot, view: SegmentView, condition: Filter) -> NDArray[np.uint64]:
@@ -134,13 +134,14 @@ def docs_with_ids(
     Args:
         snapshot: what is searched.
         view: one of its segments.
-        ids: in their canonical form, each once.
+        ids: in canonical form, no duplicates.
 
     Returns:
-        Position in `ids` and document ordinal of each, both by document.
+        For each document found, its position in `ids` and its ordinal, both in document order.
     """
     hashes = np.array([hash_id(one.encode()) for one in ids], np.uint64)
     positions, docs = find_live(view.segment, view.live_mask, hashes)
+    # Hashes can collide: compare the stored ids.
     documents = snapshot.read_documents(view.segment["docs.record"][docs])
     is_found = np.array(
         [
@@ -167,7 +168,7 @@ def fold_key(text: str) -> str:
 
 
 def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
-    """Return whether a filter needs a text column that is not there yet, or looks at many keys."""
+    """Return whether a filter needs a text column that is not cached yet, or scans many keys."""
     match condition:
         case And(children=children) | Or(children=children):
             return any(is_slow(snapshot, view, child) for child in children)
@@ -215,11 +216,11 @@ def _combine(
 
 
 class ElementView(NamedTuple):
-    """The elements of a nested field of one segment, as what conditions are resolved on."""
+    """The elements of a nested field of one segment, as a view that conditions are resolved on."""
 
     view: SegmentView
     docs: NDArray[np.uint32]
-    """Document of each, ascending."""
+    """Document of each element, ascending."""
 
 
 def element_view(snapshot: Snapshot, segment: Segment, path: str) -> ElementView | None:
@@ -234,7 +235,7 @@ def element_view(snapshot: Snapshot, segment: Segment, path: str) -> ElementView
 def _resolve_objects(
     snapshot: Snapshot, view: SegmentView, condition: Area | Same | NumElements
 ) -> NDArray[np.uint64]:
-    """Resolve a condition on points or elements, or remember how it was resolved before."""
+    """Resolve a condition on points or elements, through the filter cache."""
     segment = view.segment
     key = (segment.uid, condition, None)
     kept: NDArray[Any] | None = FILTER_MEMO.get(key)
@@ -288,7 +289,7 @@ def _with_point(snapshot: Snapshot, segment: Segment, area: Area) -> NDArray[np.
 
 
 def _with_element(snapshot: Snapshot, segment: Segment, condition: Same) -> NDArray[np.uint64]:
-    """Return the documents of which one element passes a condition."""
+    """Return the documents with at least one element that passes the whole condition."""
     words = empty_bitset(segment.num_docs)
     elements = element_view(snapshot, segment, condition.field)
     if elements is not None:
@@ -300,7 +301,7 @@ def _with_element(snapshot: Snapshot, segment: Segment, condition: Same) -> NDAr
 def _with_elements(
     snapshot: Snapshot, segment: Segment, condition: NumElements
 ) -> NDArray[np.uint64]:
-    """Return the documents that have so many elements, or so many values of a facet."""
+    """Return the documents whose number of elements, or of values of a facet, is in range."""
     counts: NDArray[Any] = np.zeros(segment.num_docs, np.int64)
     if condition.field in snapshot.dictionaries:
         field = snapshot.registry.number(condition.field)
@@ -331,7 +332,7 @@ def _rows(
 def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint64]:
     """Return the documents where the field, or anything inside it, is present and not null.
 
-    An object has no values of its own: it is there if one of its keys is, be that one null.
+    An object has no values of its own: it exists if one of its keys does, even if that key is null.
     """
     words = _rows(snapshot, view, path, (Aspect.EXISTS,))
     presence = presence_of(view.segment)
@@ -342,7 +343,7 @@ def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint
 
 
 def _inner_fields(snapshot: Snapshot, path: str) -> list[int]:
-    """Return the numbers of the fields inside an object; remembered with the snapshot."""
+    """Return the numbers of the fields inside an object; cached with the snapshot."""
     key = ("inner fields", path)
     fields: list[int] | None = snapshot.caches.get(key)
     if fields is None:
@@ -364,14 +365,14 @@ def _resolve_leaf(
     view: SegmentView,
     condition: AnyOf | AllOf | Range | StartsWith | Contains,
 ) -> NDArray[np.uint64]:
-    """Resolve a leaf, or remember how it was resolved before."""
+    """Resolve a leaf, through the filter cache."""
     field = snapshot.registry.number(condition.field)
     if field is None:
         return empty_bitset(view.segment.num_docs)
     texts = None
     if _wants_texts(snapshot, condition) and _has_documents(view):
         texts = text_column(snapshot, view, field)
-    # Texts that were extracted lack documents that were deleted then: they are part of the key.
+    # Extracted texts lack the documents deleted by then, so their identity is part of the key.
     is_extracted = texts is not None and not texts.are_ranks_global
     key = (view.segment.uid, condition, texts.identity if texts and is_extracted else None)
     kept: NDArray[Any] | None = FILTER_MEMO.get(key)
@@ -384,29 +385,29 @@ def _resolve_leaf(
 
 
 def _packed(words: NDArray[np.uint64]) -> NDArray[Any]:
-    """Return what the memo keeps of a bitset: the documents, where they are few; 5 µs."""
+    """Return the form the cache keeps a bitset in: a list, where documents are few; 5 µs."""
     count = int(count_docs(words))
     return words if 8 * count > words.nbytes else list_docs(words, count)
 
 
 def _unpacked(kept: NDArray[Any], num_docs: int) -> NDArray[np.uint64]:
-    """Return the bitset that was packed; 5 µs where it has to be made."""
+    """Return the bitset of a cached form; 5 µs where it has to be built."""
     return bitset_of(kept, num_docs) if kept.dtype == np.uint32 else kept
 
 
 def _wants_texts(
     snapshot: Snapshot, condition: AnyOf | AllOf | Range | StartsWith | Contains
 ) -> bool:
-    """Return whether a leaf looks at texts in the order of the texts."""
+    """Return whether a leaf needs the field's text column."""
     if isinstance(condition, Range):
         return isinstance(condition.lower, str) or isinstance(condition.upper, str)
     return condition.field not in snapshot.dictionaries
 
 
 def _has_documents(view: SegmentView) -> bool:
-    """Return whether texts can be read from documents: elements have none.
+    """Return whether texts can be read from stored documents: elements have none.
 
-    Conditions on elements compare texts of facets only; the coordinator sees to that.
+    Conditions on elements compare texts of facets only; the coordinator enforces that.
     """
     return "docs.record" in view.segment
 
@@ -520,7 +521,7 @@ class _Values:
             texts.column.add_docs_with(numbers, words)
 
     def _with_key_like(self, text: str, is_like: Callable[[str, str], bool]) -> NDArray[np.uint64]:
-        """Return the documents that have a value whose folded key is like the folded text."""
+        """Return the documents with a value whose folded key is like the folded text."""
         wanted = fold_key(text)
         words = empty_bitset(self._num_docs)
         if self._is_facet:
@@ -551,7 +552,7 @@ def _numbers_of_ranks(texts: TextColumn, ranks: list[int]) -> list[int]:
 
 
 def _number_of(key: str) -> int | float | None:
-    """Return the number that has a key, or None if none has (as "1.0", whose key would be "1")."""
+    """Return the number whose key this is, or None ("1.0" is no key: the key of 1.0 is "1")."""
     try:
         number: int | float = int(key) if key.lstrip("-").isdecimal() else float(key)
     except (ValueError, OverflowError):
@@ -559,14 +560,14 @@ def _number_of(key: str) -> int | float | None:
     if number != number or number in (float("inf"), float("-inf")) or number_text(number) != key:
         return None
     if isinstance(number, float) and number.is_integer():
-        return int(number)  # exact, and compares as itself
+        return int(number)  # exact, and compares equal to itself
     return number
 
 
 def _add_docs_equal(
     column: NumberColumn, numbers: Sequence[int | float], words: NDArray[np.uint64]
 ) -> None:
-    """Put the documents that have one of the numbers into a bitset."""
+    """Add the documents that have one of the numbers to a bitset."""
     if len(numbers) <= _EQUAL_SCANS_MAX or not column.is_exact_as_double:
         for number in numbers:
             column.add_docs_in_range(number, False, number, False, words)

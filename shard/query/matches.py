@@ -1,15 +1,15 @@
-"""The documents of one segment that a search matches: the currency between matching and collecting.
+"""The matching documents of one segment: what matching hands to collecting.
 
-A collector asks for the form that it can use best, and the form is made at most once:
+A collector asks for the form that suits it; each form is computed at most once:
 
-    words    bitset                  counting by stored sets, ranges, walking a permutation
-    docs     ordinals, ascending     counting codes, gathering sort keys; with `scores` beside them
-    count    how many
+    words    bitset                  counting by stored sets, ranges, walking a permutation docs
+    ordinals, ascending     counting codes, gathering sort keys; `scores` are parallel to it count
+    how many
 
-A search for words may know `count` and its best hits without `docs`; then `list_docs` makes them.
+A text search may know `count` and its best hits without `docs`; `list_docs` then computes them.
 
 Matches never hold a deleted document. `is_all` says that they are all live documents of the view:
-then stored totals answer, and nobody makes either form.
+stored totals then answer, and neither form is computed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Matches:
-    """Documents of one view; immutable to everyone but itself.
+    """Documents of one view; immutable but for the forms it caches.
 
     Attributes:
         view: the segment and its deletions.
@@ -77,7 +77,7 @@ class Matches:
 
     @property
     def words(self) -> NDArray[np.uint64]:
-        """The documents as bitset."""
+        """The documents as a bitset."""
         if self._words is None:
             num_docs = self.view.segment.num_docs
             if self.has_docs:
@@ -101,11 +101,11 @@ class Matches:
 
     @property
     def has_docs(self) -> bool:
-        """Whether `docs` is there, or as good as there, already."""
+        """Whether `docs` is cached, or `list_docs` will supply it."""
         return self._docs is not None or self._list_docs is not None
 
     def first_docs(self, count: int) -> NDArray[np.uint32]:
-        """Return the first documents without making all."""
+        """Return the first documents without listing all."""
         if self.has_docs:
             return self.docs[:count]
         if self._words is None and self.view.deleted is None:
@@ -113,7 +113,7 @@ class Matches:
         return list_docs(self.words, min(count, self.count))
 
     def other_docs(self) -> NDArray[np.uint32]:
-        """Return the live documents of the view that are not among these."""
+        """Return the live documents of the view that do not match."""
         others = complement(self.words, self.view.segment.num_docs)
         live = self.view.live_mask
         if live is not None:
@@ -127,7 +127,7 @@ class Matches:
 
 @kernel
 def _note_failures(words: U64Array, docs: U32Array, bit: U64, failures: U64Array) -> None:
-    """Set a bit in the failures of every document that a bitset does not hold."""
+    """Set a bit in `failures` for every document that is not in a bitset."""
     for i in range(len(docs)):
         doc = docs[i]
         if not (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1):
@@ -136,10 +136,10 @@ def _note_failures(words: U64Array, docs: U32Array, bit: U64, failures: U64Array
 
 @kernel
 def _pick_docs(docs: U32Array, failures: U64Array, ignored: U64, picked: U32Array) -> int:
-    """Write the documents that fail nothing but what is ignored; return how many."""
+    """Write the documents that fail nothing but the ignored groups; return how many."""
     count = 0
     for i in range(len(docs)):
-        picked[count] = docs[i]
+        picked[count] = docs[i]  # overwritten by the next one if it does not count: no branch
         count += 1 if failures[i] & ~ignored == 0 else 0
     return count
 
@@ -151,16 +151,16 @@ def leave_out_each(
 ) -> dict[str, Matches]:
     """Narrow documents by all groups of clauses but one, for each of the groups.
 
-    One pass per group notes who fails it, one pass per result picks who fails nothing else; that
-    is cheaper than one intersection per pair of groups.
+    One pass per group notes which documents fail it; one pass per result picks those that fail
+    nothing else. That is cheaper than one intersection per pair of groups.
 
     Args:
         view: the segment and its deletions.
-        docs: live documents that match the query and the clauses of no group, ascending.
+        docs: live documents that match the query, before any group narrows them, ascending.
         groups: bitset of the documents that pass, by disjunctive facet.
 
     Returns:
-        By facet what passes all other groups.
+        By facet, the documents that pass all other groups.
     """
     failures = np.zeros(len(docs), np.uint64)
     bits = {facet: uint64(1 << i) for i, facet in enumerate(groups)}
@@ -179,7 +179,7 @@ def narrow_each(
     base: NDArray[np.uint64] | None,
     groups: Mapping[str, NDArray[np.uint64]],
 ) -> tuple[Matches, dict[str, Matches]]:
-    """Narrow a bitset by groups of clauses, and by all groups but one.
+    """Narrow a bitset by all groups of clauses, and by all groups but one.
 
     Args:
         view: the segment and its deletions.
@@ -187,8 +187,8 @@ def narrow_each(
         groups: bitset of the documents that pass, by disjunctive facet.
 
     Returns:
-        What passes all groups, and by facet what passes all others. With F groups: 3 F ANDs, by
-        prefixes and suffixes of the list of groups.
+        The documents that pass all groups, and by facet those that pass all others. F groups cost 3
+        F ANDs, from prefixes and suffixes of the list of groups.
     """
     parts = list(groups.values())
     suffixes: list[NDArray[np.uint64] | None] = [None] * (len(parts) + 1)
@@ -206,7 +206,7 @@ def narrow_each(
 def both(
     left: NDArray[np.uint64] | None, right: NDArray[np.uint64] | None
 ) -> NDArray[np.uint64] | None:
-    """Return the intersection of two bitsets; None is everything."""
+    """Return the intersection of two bitsets; None means all documents."""
     if left is None:
         return right
     return left if right is None else left & right

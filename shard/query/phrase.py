@@ -5,14 +5,14 @@
                     3  mile    doc 3 title 1          a seed lives if mile follows it by one
                        ──▶     doc 3 title, once
 
-Most documents of a word lack another one, so documents are intersected first; the positions of the
-rarest word are listed in what is left, and each other word is looked up there at its distance.
-Blocks without such a document are skipped, and so are the positions of entries in between.
+Most documents with one word lack another, so documents are intersected first. In what is left, the
+positions of the rarest word are listed, and each other word is looked up at its distance from them.
+Blocks without a common document are skipped, and so are the positions of the entries in between.
 
-A last word that may be half typed is any of its terms, so a seed lives if one of them fits; it does
-not narrow the documents.
+A last word that may be half typed stands for all terms it begins: a seed lives if one of them fits.
+It does not narrow the documents.
 
-Cost: an intersection of documents, then of each word the blocks that meet the common documents.
+Cost: one intersection of documents, then for each word the blocks that hold common documents.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class _Seeds(NamedTuple):
     Attributes:
         docs: document of each of its entries, ascending.
         fields: field of each.
-        starts: its first position, with a sentinel.
+        starts: offset of its first position in `places`, with a sentinel.
         places: positions, ascending within an entry.
-        levels: how many other words stand at their distance from each position.
+        levels: by position, how many other words have been found at their distance from it.
     """
 
     docs: NDArray[np.uint32]
@@ -87,8 +87,8 @@ def _list_seeds(
     """Return the entries of a term in the wanted documents, with all their positions.
 
     Returns:
-        Documents (uint32) and fields (uint16) of the entries, the first position of each with a
-        sentinel (int64), and all positions (uint32).
+        Documents (uint32) and fields (uint16) of the entries, the offset of each one's first
+        position with a sentinel (int64), and all positions (uint32).
     """
     positions, position_starts, skip_positions = word_positions
     postings = lists.postings
@@ -104,6 +104,7 @@ def _list_seeds(
     block = int64(0)
     document = int64(0)
     while True:
+        # Skip blocks without a wanted document, by the skip list.
         block, document = next_block(lists, term, block, wanted, document)
         if block == num_blocks or document == len(wanted):
             break
@@ -114,6 +115,7 @@ def _list_seeds(
         i = int64(0)
         num_passed = int64(0)  # entries of the block whose positions are before the cursor
         while document < len(wanted):
+            # Leapfrog: the list and the wanted documents each seek to the other's next document.
             i, doc = skip_to(postings, packing, count, i, doc, wanted[document])
             if i == count:
                 break
@@ -122,6 +124,8 @@ def _list_seeds(
                 i += 1
                 continue
             field, freq = decode_entry(postings, packing, i)
+            # Positions are varints without an index inside a block: skip those of the entries
+            # passed over.
             cursor = skip_varints(positions, cursor, sum_freqs(postings, packing, num_passed, i))
             if num_found == size:  # a document has an entry for each field
                 size *= 2
@@ -134,6 +138,7 @@ def _list_seeds(
             entry_docs[num_found] = doc
             entry_fields[num_found] = field
             starts[num_found] = num_places
+            # Positions are stored as deltas.
             position = int64(0)
             for _ in range(freq):
                 delta, cursor = decode_varint(positions, cursor)
@@ -161,15 +166,15 @@ def _follow(
     distance: int,
     level: U8,
 ) -> None:
-    """Raise the seeds at `level` that one of the terms follows by `distance` to level + 1.
+    """Raise seeds from `level` to level + 1 where one of the terms stands at `distance`.
 
     Args:
         lists: of the segment.
         word_positions: of the segment.
         terms: ordinals; several where the word is half typed.
         seeds: positions of the rarest word.
-        distance: from the seed's word to this one; negative where this one comes before.
-        level: how many other words a living seed has had so far.
+        distance: from the seed's word to this one; negative if this one comes before.
+        level: how many other words a surviving seed has had so far.
     """
     positions, position_starts, skip_positions = word_positions
     postings = lists.postings
@@ -191,6 +196,8 @@ def _follow(
             i = int64(0)
             num_passed = int64(0)  # entries of the block whose positions are before the cursor
             while entry < num_entries:
+                # Leapfrog between the term's entries and the seeds' entries, by document and then
+                # field.
                 i, doc = skip_to(postings, packing, count, i, doc, entry_docs[entry])
                 if i == count:
                     break
@@ -207,6 +214,7 @@ def _follow(
                 if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
                     i += 1
                     continue
+                # Same document and field: decode only this entry's positions.
                 cursor = skip_varints(
                     positions, cursor, sum_freqs(postings, packing, num_passed, i)
                 )
@@ -217,6 +225,7 @@ def _follow(
                     delta, cursor = decode_varint(positions, cursor)
                     position += delta
                     wanted = position - distance
+                    # Both position lists ascend: merge them, shifted by the distance.
                     while place < stop and int64(places[place]) < wanted:
                         place += 1
                     if place < stop and int64(places[place]) == wanted and levels[place] == level:
@@ -227,7 +236,7 @@ def _follow(
 
 @kernel
 def _take_entries(seeds: _Seeds, level: U8) -> Entries:
-    """Return the entries that have seeds of a level, with how many."""
+    """Return the entries that have seeds of a level, with the number of these as frequency."""
     docs, fields, starts, _, levels = seeds
     size = len(docs)
     out_docs = np.empty(size, np.uint32)
@@ -248,7 +257,7 @@ def _take_entries(seeds: _Seeds, level: U8) -> Entries:
 def phrase_terms(
     index: TextIndex, words: Sequence[str], *, is_prefix: bool
 ) -> list[NDArray[np.uint32]]:
-    """Return the terms of each word of a phrase: one, or all that the last, half typed, begins."""
+    """Return the terms of each word: one, or for a half-typed last word all that it begins."""
     terms: list[NDArray[np.uint32]] = []
     for i, word in enumerate(words):
         if is_prefix and i + 1 == len(words):
@@ -266,13 +275,13 @@ def docs_with_all(
     allowed: NDArray[np.uint64],
     candidates: NDArray[np.uint32] | None,
 ) -> NDArray[np.uint32]:
-    """Return the documents that have every word that is one term.
+    """Return the documents that have every word that is a single term.
 
     Args:
         lists: posting lists of the segment.
         terms: by word of the phrase.
         allowed: bitset of documents; empty: all.
-        candidates: ascending documents, the only ones looked at, whatever is allowed; or None.
+        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
     """
     if any(len(one) == 0 for one in terms):
         return NO_DOCS
@@ -286,17 +295,17 @@ def docs_with_all(
 def find_phrase(
     index: TextIndex, terms: Sequence[NDArray[np.uint32]], docs: NDArray[np.uint32]
 ) -> Entries:
-    """Find where words stand next to each other, in order: entries as of a term.
+    """Find where words stand next to each other, in order; return entries like those of a term.
 
     Args:
         index: the segment's text structures.
         terms: by word, at least two words (`phrase_terms`); queries have at most some dozens.
-        docs: ascending; where to look.
+        docs: where to look, ascending.
     """
     if len(docs) == 0 or any(len(one) == 0 for one in terms):
         return NO_ENTRIES
     costs = [int(index.lists.entry_counts[one].sum()) for one in terms]
-    # The last word cannot be the seed if it is many terms; there is another one before it.
+    # A last word of many terms cannot be the seed; there is always another word before it.
     order = sorted(range(len(terms)), key=lambda i: (len(terms[i]) > 1, costs[i]))
     seed = order[0]
     entry_docs, fields, starts, places = _list_seeds(

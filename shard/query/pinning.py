@@ -1,6 +1,6 @@
 """Pinned items: hits whether or not they have the words of the query, if they pass the filters.
 
-matches of the query ──┬─ united with ─▶ all hits: counted, and the base of facets
+matches of the query ──┬─ union ──▶ all hits: counted, and the base of facets
 pinned, passing filters ┘
 ranked matches ─┬─ without the pinned ones ─▶ the order of the others
                 └─ pinned, score of the query or 0 ─▶ `SearchResponse.pinned`
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PinnedDocs(NamedTuple):
-    """The live documents of a segment that are pinned."""
+    """The pinned live documents of a segment."""
 
     numbers: NDArray[np.int64]
     """Position of each in `SearchRequest.pins`."""
@@ -33,7 +33,7 @@ class PinnedDocs(NamedTuple):
     """Ascending."""
 
     def among(self, words: NDArray[np.uint64] | None) -> PinnedDocs:
-        """Return those that a bitset holds (None: all)."""
+        """Return those in a bitset (None: all)."""
         if words is None or not len(self.docs):
             return self
         is_in = _has_bit(words, self.docs)
@@ -46,7 +46,7 @@ def find_pinned(snapshot: Snapshot, view: SegmentView, pins: Sequence[Pin]) -> P
 
 
 def united(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
-    """Return matches with some more documents, which score 0 where they are no matches yet."""
+    """Return matches with documents added; those that did not match score 0."""
     if not len(docs) or matches.is_all:
         return matches
     joined = np.union1d(matches.docs, docs)
@@ -60,7 +60,7 @@ def united(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
 
 
 def without(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
-    """Return matches without some documents."""
+    """Return matches with documents removed."""
     if not len(docs) or not matches.count:
         return matches
     if matches.scores is None:
@@ -73,7 +73,7 @@ def without(matches: Matches, docs: NDArray[np.uint32]) -> Matches:
 
 
 def scores_of(matches: Matches, docs: NDArray[np.uint32]) -> NDArray[np.float64] | None:
-    """Return the scores of some documents, 0 for those that are no matches; None without any."""
+    """Return the scores of some documents, 0 for those that do not match; None without scores."""
     if matches.scores is None:
         return None
     scores = np.zeros(len(docs))

@@ -1,8 +1,8 @@
-"""What follows from a text query alone: the same for every segment, so made once a search.
+"""What follows from a text query alone: the same for every segment, so computed once a search.
 
 tiers    the best in which a document can match all words, the worst in which some word can
 step     what one tier is worth: a power of two above any sum of clauses
-pairs    the words that give a bonus where they stand together, and their weights
+pairs    the words that score proximity, and the weights of the pairs
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ProximityPairs(NamedTuple):
-    """The words that proximity looks at, and the weight of each and the next."""
+    """The words that proximity looks at, and the weight of each word with the next."""
 
     words: list[Word]
     weights: NDArray[np.float64]
@@ -43,10 +43,10 @@ class PreparedQuery:
 
     Attributes:
         needs_all: whether every clause must match.
-        best_tier: the best tier that a document can match all clauses in.
-        worst_tier: the worst tier that some clause can match in.
-        pairs: the pairs of words that give a bonus, or None if none does.
-        bonus_max: more than any document's bonus, in units of 2^-32.
+        best_tier: the best tier in which a document can match all clauses.
+        worst_tier: the worst tier in which some clause can match.
+        pairs: the pairs of words that score proximity, or None if none does.
+        bonus_max: more than any document's proximity score, in units of 2^-32.
     """
 
     __slots__ = (
@@ -71,20 +71,20 @@ class PreparedQuery:
         self.pairs = proximity_pairs(query)
         self.bonus_max = 0
         if self.pairs is not None:
-            # A little more than the greatest bonus, so that rounding cannot hide a document.
+            # A little above the greatest proximity score, so that rounding cannot prune a document.
             greatest = query.proximity * closeness_bound(self.pairs.weights)
             self.bonus_max = int(greatest * (1.0 + 1e-9) * SCORE_UNIT) + 1
 
     @property
     def step(self) -> int:
-        """What a tier, or a leading clause, is worth, in units of 2^-32; most queries need none."""
+        """What a tier, or a leading clause, is worth, in units of 2^-32; computed on first use."""
         if not self._step:
             self._step = tier_step(self.query)
         return self._step
 
 
 def phrase_words(phrase: Phrase) -> list[Word]:
-    """Return the words of a phrase: as typed, the last one perhaps half typed."""
+    """Return the words of a phrase as typed; the last one may be half typed."""
     last = len(phrase.words) - 1
     return [
         Word(word, phrase.is_prefix and i == last, is_stemmed=False)
@@ -93,7 +93,7 @@ def phrase_words(phrase: Phrase) -> list[Word]:
 
 
 def phrase_weight(weights: Sequence[Sequence[float]]) -> float:
-    """Return the weight of a phrase: the sum of its words' best."""
+    """Return the weight of a phrase: the sum of its words' greatest weights."""
     return math.fsum(map(max, weights))
 
 
@@ -109,7 +109,7 @@ def tiers_of(query: TextQuery) -> tuple[int, int]:
 
 
 def tier_step(query: TextQuery) -> int:
-    """Return the greatest sum of clauses and bonus, as the power of two above it: at least 1/2."""
+    """Return the power of two above any sum of clauses and proximity, at least 1/2, in 2^-32."""
     bound = math.fsum([_weight(scored) for scored in query.clauses])
     bound = max(bound * (1.0 + query.proximity * CHAIN_MAX), 0.5)
     return int(2.0 ** math.ceil(math.log2(bound * 1.0001)) * SCORE_UNIT)
@@ -125,9 +125,9 @@ def _weight(scored: ScoredClause) -> float:
 def proximity_pairs(query: TextQuery) -> ProximityPairs | None:
     """Return the words of the query in order and the weights of their pairs.
 
-    Without phrases: these are together anyway. A pair that a phrase parts has weight 0.
-    Neighbouring bigrams of a script without spaces share a character, so that they mostly stand
-    together where both occur: that says less.
+    Phrases take no part: their words are adjacent anyway. Two words separated by a phrase form a
+    pair of weight 0. Neighbouring bigrams of a script without spaces share a character, so where
+    both occur they are mostly adjacent; that says less, hence a low weight.
     """
     if query.proximity <= 0 or len(query.clauses) < 2:
         return None

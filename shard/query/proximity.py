@@ -1,4 +1,4 @@
-"""Proximity: a bonus for documents in which the query's words stand together.
+"""Proximity: a higher score for documents in which the query's words stand together.
 
     query    green mile house
     pairs    (green, mile) (mile, house)              neighbours in the query
@@ -6,21 +6,21 @@
                  1     2        4      5
     close    green → mile: 1 step, 1.0      mile → house: 3 steps, 1/3
 
-The closeness of a pair in a document is its best one in any field: 1 / distance in order, half of
-it in the other order, 0 beyond `WINDOW` words; 2 if it is 1 and the pair before ends right there.
-The bonus of a document is the sum over the pairs of
+A pair's proximity in a document is its best in any field: 1 / distance in query order, half of that
+in reverse order, 0 beyond `WINDOW` words; an adjacent pair counts 2 if the pair before it ends
+right there. A document's proximity score is the sum over the pairs of
 
-    query.proximity · lesser weight of the two words · closeness
+    query.proximity · lesser weight of the two words · proximity of the pair
 
-so a pair that stands together counts like a further word of that part of its weight.
+so an adjacent pair counts like another word of that fraction of its weight.
 
-As the bonus is bounded, most documents need not be looked at: of the k best by score without it,
-the worst has at least that score with it; whoever cannot reach this even with the whole bonus stays
-below. Only the others' positions are read, and the order of the k best is exact. The worst of the
-best is known well once those in front without bonus have theirs.
+This score is bounded, so most documents need no look at their positions. The k-th best score
+without proximity is a lower bound for the k-th best with it; a document that cannot reach that even
+with the maximum stays out of the top k. Only the others' positions are read, and the order of the
+top k is exact. Adding proximity to the documents in front first makes the threshold tight.
 
-A word half typed stands for thousands of terms, of which a document has few. These are looked for
-by prefix lists, from prefix to longer prefix (`_narrow`), and then read.
+A half-typed word stands for thousands of terms, of which a document has few. These are found by
+prefix lists, from prefix to longer prefix (`_narrow`), and only then read.
 
 Costs: reading the positions of the documents that can still get there, 50-100 ns each and word; for
 a prefix of two letters 2 µs each.
@@ -69,23 +69,23 @@ if TYPE_CHECKING:
     from shard.segment.text_index import TextIndex
 
 WINDOW: Final = 8
-"""Words further apart than this are not near; must be less than the gap between values."""
+"""Words further apart than this score no proximity; must be less than the gap between values."""
 assert WINDOW < POSITION_GAP
 CHAIN_MAX: Final = 2
-"""A pair that goes on from a pair standing together counts twice: longer sequences say more."""
+"""A pair that continues an adjacent pair counts twice: longer sequences are stronger evidence."""
 RUN_PAIR_FACTOR: Final = 0.05
-"""What a pair of overlapping bigrams counts."""
+"""Factor on the weight of a pair of overlapping bigrams."""
 WORDS_MAX: Final = 64
 """Words of a query that proximity looks at (six bits of an occurrence)."""
 _POSITION_MAX: Final = (1 << 22) - 1
 _DOCS_MAX: Final = 1 << 20
-"""Documents looked at in one go (twenty bits of an occurrence)."""
+"""Documents processed at a time (twenty bits of an occurrence)."""
 _DEPTH_MAX: Final = 8
-"""Prefixes, each longer than the one before, by which terms are looked for."""
+"""Depth of the stack of nested prefixes by which terms are found."""
 _FIRST_FACTOR: Final = 4
-"""How many times the documents wanted get their bonus first,"""
+"""Proximity is first added to this many times the documents wanted,"""
 _FIRST_MORE_MAX: Final = 384
-"""and how many more of them at most."""
+"""but to at most this many more than wanted."""
 _FIRST_MIN: Final = 32
 
 _NO_TERMS: Final = np.zeros(0, np.uint32)
@@ -94,7 +94,7 @@ _NO_LANGUAGES: Final = np.zeros(0, np.uint64)
 
 @arguments
 class _Listed(NamedTuple):
-    """Ascending documents, and the number of each among those that are asked for."""
+    """Ascending documents, and each one's position among those requested."""
 
     docs: NDArray[np.uint32]
     numbers: NDArray[np.int64]
@@ -107,7 +107,7 @@ class _QueryTerms(NamedTuple):
     Attributes:
         terms: ordinals.
         languages: masks of the languages in whose fields each counts.
-        words: ordinal of the word that each stands for.
+        words: by term, the ordinal of its word in the query.
     """
 
     terms: NDArray[np.uint32]
@@ -117,16 +117,16 @@ class _QueryTerms(NamedTuple):
 
 @arguments
 class Nearness(NamedTuple):
-    """What the words of a query give where they stand together in documents of a segment.
+    """What it takes to score the proximity of a query's words in the documents of a segment.
 
     Attributes:
         positions: of the segment's words.
-        num_terms: of its vocabulary; what comes behind are prefix lists.
-        prefixes: the terms of these.
+        num_terms: of its vocabulary; ordinals from here on are prefix lists.
+        prefixes: the term ranges of these.
         read: the terms of the query's words.
-        pair_weights: of each word and the next; none: nothing is given.
-        unit: what a closeness of 1 gives with weight 1, in units of 2^-32.
-        most: more than any document gets, in the same units.
+        pair_weights: of each word and the next; empty: the query scores no proximity.
+        unit: score of a pair at proximity 1 with weight 1, in units of 2^-32.
+        most: more than any document's proximity score, in the same units.
     """
 
     positions: Positions
@@ -149,7 +149,7 @@ class _QueryTerm(NamedTuple):
 
 @kernel(allocates=False)
 def _select_listed(lists: PostingLists, term: int, listed: _Listed, selected: _Listed) -> int:
-    """Write those of the wanted documents that a list has, and their numbers; return how many."""
+    """Write those of the listed documents that a list has, and their numbers; return how many."""
     postings = lists.postings
     wanted, numbers = listed
     num_wanted = len(wanted)
@@ -158,6 +158,7 @@ def _select_listed(lists: PostingLists, term: int, listed: _Listed, selected: _L
     block = int64(0)
     num_found = 0
     while place < num_wanted:
+        # Skip blocks without a wanted document; inside a block the two lists leapfrog.
         block, place = next_block(lists, term, block, wanted, place)
         if block == num_blocks:
             break
@@ -193,17 +194,18 @@ def _put_row(
 def _narrow(
     lists: PostingLists, num_terms: int, prefixes: PrefixRanges, terms: U32Array, wanted: U32Array
 ) -> tuple[Rows[np.int64], _Listed]:
-    """Say which terms to read in which documents, for terms and prefix lists.
+    """Work out which terms to read in which documents, for terms and prefix lists.
 
-    A prefix has thousands of terms, so they are looked for from prefix to longer prefix, each among
-    those documents only that the list of the shorter one has. What is left is a few documents for
-    the terms of each of the longest, and nothing for most.
+    A prefix has thousands of terms, so they are found from prefix to longer prefix, each looked up
+    only among the documents in the list of the shorter one. What remains is a few documents for the
+    terms of each of the longest prefixes, and none for most.
 
     Returns:
-        (per reading: the term, its place in `terms`, its documents [start, end) among the listed;
-        `_Listed`, with numbers in `wanted`).
+        (per reading: the term, its position in `terms`, its documents [start, end) among the
+        listed; `_Listed`, with numbers in `wanted`).
     """
     prefix_firsts, prefix_lasts = prefixes
+    # Every vocabulary term is read at most once per query term: an upper bound on the readings.
     capacity = 0
     for term in terms:
         if term < num_terms:
@@ -219,20 +221,24 @@ def _narrow(
         listed[i] = wanted[i]
         numbers[i] = i
     num_listed = num_wanted
-    # The prefix lists that are open, shortest prefix first: its number, the end of those of its
-    # terms that no reading has yet, its documents.
+    # Stack of open prefix lists, shortest prefix first. A row is: the list's number, the end of
+    # those of its terms that have no reading yet, its documents [start, end) among the listed.
     opened = np.empty((_DEPTH_MAX, 4), np.int64)
     for i_term in range(len(terms)):
         if terms[i_term] < num_terms:
+            # A plain term: read it in all wanted documents.
             _put_row(readings, num_readings, terms[i_term], i_term, 0, num_wanted)
             num_readings += 1
             continue
         number: Any = int64(terms[i_term]) - num_terms
         first = prefix_firsts[number]
         depth = -1
-        # A list stands behind those of longer prefixes, so downwards it comes before them.
+        # Lists are numbered so that one comes after those of longer prefixes inside it. Walking
+        # numbers downwards therefore visits a prefix before its extensions (a preorder).
         while True:
             is_inside = number >= 0 and prefix_firsts[number] >= first
+            # Close the lists that this one is not inside of: what is left of their terms is read
+            # now.
             while depth >= 0 and (
                 not is_inside or prefix_firsts[number] < prefix_firsts[opened[depth, 0]]
             ):
@@ -252,11 +258,13 @@ def _narrow(
             if depth >= 0:
                 start = opened[depth, 2]
                 end = opened[depth, 3]
+                # The enclosing list's terms after this prefix are read among its own documents.
                 for term in range(prefix_lasts[number], opened[depth, 1]):
                     _put_row(readings, num_readings, term, i_term, start, end)
                     num_readings += 1
                 opened[depth, 1] = prefix_firsts[number]
             if num_listed + end - start > len(listed):
+                # Grow: the next selection is at most as long as the enclosing one.
                 more_listed = np.empty(2 * len(listed) + end - start, np.uint32)
                 more_numbers = np.empty(len(more_listed), np.int64)
                 more_listed[:num_listed] = listed[:num_listed]
@@ -269,6 +277,7 @@ def _narrow(
                 _Listed(listed[start:end], numbers[start:end]),
                 _Listed(listed[num_listed:], numbers[num_listed:]),
             )
+            # No document has the prefix: skip the lists inside it as well.
             longer = number - 1
             if count > 0:
                 depth += 1
@@ -287,7 +296,7 @@ def _narrow(
 def _put_positions(
     positions: U8Array, cursor: int, freq: int, upper: U64, found: U64Array, num_found: int
 ) -> tuple[int, int]:
-    """Write the occurrences of one entry; return the cursor and the number behind them."""
+    """Write the occurrences of one entry; return the cursor after it and the new count."""
     position = int64(0)
     for _ in range(freq):
         delta, cursor = decode_varint(positions, cursor)
@@ -307,9 +316,9 @@ def _add_occurrences(
     found: U64Array,
     num_found: int,
 ) -> int:
-    """Write the occurrences of a term behind those found before; return how many there are then.
+    """Append the occurrences of a term to `found`; return their number then.
 
-    A negative number says how long `found` must be at least, to be called again.
+    A negative result says how long `found` must at least be: grow it and call again.
     """
     lists, lengths, gains, row_languages = scored
     postings, field_rows = lists.postings, lengths.field_rows
@@ -328,7 +337,7 @@ def _add_occurrences(
         cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
         block += 1
         doc, packing = open_block(postings, at)
-        num_read = int64(0)  # entries whose positions are behind the cursor
+        num_read = int64(0)  # entries whose positions lie before the cursor
         i, doc = skip_to(postings, packing, count, 0, doc, wanted[place])
         while i < count:
             if doc > wanted[place]:
@@ -340,12 +349,15 @@ def _add_occurrences(
             else:
                 field, freq = decode_entry(postings, packing, i)
                 field_row = field_rows[field]
+                # Only fields that the query searches, in a language in which the term counts.
                 if gains[field_row, 1] != 0.0 and row_languages[field_row] & languages:
                     num_skipped = sum_freqs(postings, packing, num_read, i)
                     cursor = skip_varints(positions, cursor, num_skipped)
                     num_read = i + 1
                     if num_found + freq > len(found):
                         return -(num_found + freq)
+                    # Packed so that sorting groups by document, field, position (see
+                    # `_list_occurrences`).
                     upper = (
                         uint64(numbers[place]) << uint64(44)
                         | uint64(field) << uint64(28)
@@ -360,11 +372,11 @@ def _add_occurrences(
 
 @kernel
 def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: U32Array) -> U64Array:
-    """Return the places of terms and prefix lists, each of a word, in documents; not sorted.
+    """Return the occurrences, in documents, of the terms and prefix lists of all words; not sorted.
 
-    An occurrence is: number of the document (20 bits), field (16), position (22), 63 - word (6):
-    where one place is two words of the query, the later word is looked at first, so that it meets
-    the earlier one at the place before, not at its own.
+    An occurrence packs: number of the document (20 bits), field (16), position (22), 63 - word (6).
+    The word is inverted so that where two words of the query share one position, the later one
+    comes first: it must pair with the earlier word at the position before, not at its own.
     """
     positions, num_terms, prefixes = nearness.positions, nearness.num_terms, nearness.prefixes
     terms, languages, words = nearness.read
@@ -376,7 +388,7 @@ def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: U32Array)
         i_term = readings[reading, 1]
         start = readings[reading, 2]
         end = readings[reading, 3]
-        while True:
+        while True:  # until `found` is long enough
             count = _add_occurrences(
                 scored,
                 positions,
@@ -396,7 +408,7 @@ def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: U32Array)
 
 @kernel
 def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> None:
-    """Write the sum of pair weight times closeness of each document, from sorted occurrences.
+    """Write each document's sum of pair weight times proximity, from sorted occurrences.
 
     ``pair_weights[w]`` is the weight of the pair of words w and w + 1.
     """
@@ -410,14 +422,18 @@ def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> N
     while i < size:
         doc = occurrences[i] >> uint64(44)
         best[:] = 0.0
+        # Per document: the best of each pair over all fields.
         while i < size and occurrences[i] >> uint64(44) == doc:
             text = occurrences[i] >> uint64(28)
+            # Per field: the last position of each word, and how many adjacent pairs in a row end
+            # there.
             last[:] = -1
             while i < size and occurrences[i] >> uint64(28) == text:
                 word = 63 - int64(occurrences[i] & uint64(63))
                 position = int64(occurrences[i] >> uint64(6) & uint64(_POSITION_MAX))
                 i += 1
                 chain[word] = 0
+                # In query order: adjacent pairs chain, others score by distance.
                 if word > 0 and last[word - 1] >= 0:
                     distance = position - last[word - 1]
                     if distance == 1:
@@ -425,6 +441,7 @@ def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> N
                         best[word - 1] = max(best[word - 1], float(chain[word]))
                     elif 0 < distance <= WINDOW:
                         best[word - 1] = max(best[word - 1], 1.0 / distance)
+                # In reverse order: half.
                 if word + 1 < num_words and last[word + 1] >= 0:
                     distance = position - last[word + 1]
                     if 0 < distance <= WINDOW:
@@ -436,7 +453,7 @@ def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> N
 
 @kernel
 def reward(scored: ScoredLists, nearness: Nearness, docs: U32Array) -> I64Array:
-    """Return the bonus of ascending documents, in units of 2^-32."""
+    """Return the proximity score of ascending documents, in units of 2^-32."""
     pair_weights, unit = nearness.pair_weights, nearness.unit
     bonus = np.zeros(len(docs), np.int64)
     if len(pair_weights) == 0:
@@ -454,7 +471,7 @@ def reward(scored: ScoredLists, nearness: Nearness, docs: U32Array) -> I64Array:
 
 @kernel(inline=True, allocates=False)
 def num_first(k: int) -> int:
-    """Return how many get their bonus first, where the k best are wanted."""
+    """Return how many documents get their proximity first, to find the k best."""
     return max(min(_FIRST_FACTOR * k, k + _FIRST_MORE_MAX), _FIRST_MIN)
 
 
@@ -462,7 +479,7 @@ def num_first(k: int) -> int:
 def join(
     docs: U32Array, totals: I64Array, more_docs: U32Array, more_totals: I64Array
 ) -> tuple[U32Array, I64Array]:
-    """Return the documents of two ascending lists in order, with their totals."""
+    """Merge two ascending lists of documents, with their totals."""
     size = len(docs) + len(more_docs)
     all_docs = np.empty(size, np.uint32)
     all_totals = np.empty(size, np.int64)
@@ -484,18 +501,18 @@ def join(
 def rank_front(
     scored: ScoredLists, nearness: Nearness, docs: U32Array, totals: I64Array, k: int
 ) -> tuple[U32Array, I64Array, int, int]:
-    """Give those of scored documents their bonus that are in front without it.
+    """Add proximity to those scored documents that are in front without it.
 
     Args:
         scored: the posting lists.
         nearness: of the query's words.
         docs: ascending, `num_first(k)` at least.
-        totals: their scores without bonus.
+        totals: their scores without proximity.
         k: how many of the best are wanted.
 
     Returns:
-        The documents in front; their scores with bonus; the least without bonus that is in front;
-        the least without bonus that can get among the k best.
+        The documents in front; their scores with proximity; the least score without proximity that
+        is in front; the least score without proximity that can still reach the k best.
     """
     front = kth_greatest(totals, num_first(k))
     near, near_totals = pick(docs, totals, front, GREATEST, totals)
@@ -513,7 +530,7 @@ def rank_others(
     other_totals: I64Array,
     k: int,
 ) -> tuple[U32Array, I64Array]:
-    """Give the others their bonus too; return the best of all, and what these score."""
+    """Add proximity to the others too; return the best of all, with their scores."""
     other_totals += reward(scored, nearness, others)
     docs, totals = join(near, near_totals, others, other_totals)
     return best_of(docs, totals, k)
@@ -523,17 +540,18 @@ def rank_others(
 def rank_near(
     scored: ScoredLists, nearness: Nearness, docs: U32Array, totals: I64Array, k: int
 ) -> tuple[U32Array, I64Array]:
-    """Return the best documents, with their whole scores.
+    """Return the best documents, with their full scores.
 
     Args:
         scored: the posting lists.
         nearness: of the query's words.
         docs: ascending.
-        totals: their scores without bonus.
+        totals: their scores without proximity.
         k: how many of the best are wanted, at least 1.
 
     Returns:
-        Ascending documents, with bonus: the k best, and all that are their equals.
+        Ascending documents with scores that include proximity: the k best, with all ties for the
+        k-th place.
     """
     if len(nearness.pair_weights) == 0:
         return best_of(docs, totals, k)
@@ -545,7 +563,7 @@ def rank_near(
 
 
 def closeness_bound(pair_weights: NDArray[np.float64]) -> float:
-    """Return the greatest sum of weight times closeness; no pair goes before the first."""
+    """Return the greatest sum of weight times proximity; the first pair cannot continue a chain."""
     return float(pair_weights[0] + CHAIN_MAX * pair_weights[1:].sum())
 
 
@@ -556,16 +574,16 @@ def make_nearness(
     unit: float,
     most: int,
 ) -> Nearness:
-    """Return what words give where they stand together.
+    """Return what it takes to score proximity in one segment.
 
     Args:
         index: the segment's text structures.
         expansions: of the words, in order; at most `WORDS_MAX`.
-        pair_weights: of each word and the next; none: nothing is given.
-        unit: what a closeness of 1 gives with weight 1, in units of 2^-32.
-        most: more than any document gets, in the same units.
+        pair_weights: of each word and the next; empty: the query scores no proximity.
+        unit: score of a pair at proximity 1 with weight 1, in units of 2^-32.
+        most: more than any document's proximity score, in the same units.
     """
-    # A prefix list also has what is a better match of its word: an occurrence of the same.
+    # A prefix list also covers better matches of its word: the same occurrences twice, no harm.
     read = [one.joined or one for one in expansions]
     counts = [len(one) for one in read]
     words = np.arange(len(read))

@@ -1,11 +1,11 @@
-"""The best of many scores: the k-th greatest, and those that reach it.
+"""Selection: the k-th greatest of many scores, and the documents that reach it.
 
-Scores are int64 in units of 2^-32. Of a usual page few are wanted of many, so the k-th greatest is
-found by a heap in one pass (1 ns a score: hardly one is greater than the least of the heap), and
-those that reach it are picked in another. Of a deep page thousands are wanted; then scores are
-counted by their leading binary digits, and those with the digits of the k-th greatest by the next
-ones (2 ns a score; selection by digits: Knuth, The art of computer programming, vol. 3, 5.2.5).
-Scores of a word have few different values, and numpy's selection took 3 to 5 times as long of them.
+Scores are int64 in units of 2^-32. An ordinary page wants few of many, so a heap finds the k-th
+greatest in one pass (1 ns a score: hardly any beats the least of the heap), and a second pass picks
+the scores that reach it. A deep page wants thousands; then a radix selection counts the scores by
+their leading digits, and those that share the digits of the k-th greatest by the next ones (2 ns a
+score; Knuth, The art of computer programming, vol. 3, 5.2.5). The scores of a word take few
+distinct values, on which numpy's selection took 3 to 5 times as long.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ GREATEST: Final = np.iinfo(np.int64).max
 """No score is greater."""
 _LEAST: Final = np.iinfo(np.int64).min
 _HEAP_MAX: Final = 128
-"""Up to this k the k-th greatest is found with a heap."""
+"""Up to this k, a heap finds the k-th greatest."""
 _DIGIT_BITS: Final = 11
-"""Of what is counted at a time: counters of 16 KB."""
+"""Bits counted at a time: counters of 16 KB fit the first-level cache."""
 
 
 @kernel
 def _kth_by_heap(scores: I64Array, k: int) -> int:
-    """Return the k-th greatest, with a min-heap of the k greatest so far."""
+    """Return the k-th greatest, by a min-heap of the k greatest so far."""
     heap = np.full(k, _LEAST)
     for score in scores:
         if score > heap[0]:
@@ -39,12 +39,13 @@ def _kth_by_heap(scores: I64Array, k: int) -> int:
 
 @kernel
 def _kth_by_digits(scores: I64Array, k: int) -> int:
-    """Return the k-th greatest, one digit after the other."""
+    """Return the k-th greatest, by radix selection from the most significant digit."""
     least = scores[0]
     greatest = scores[0]
     for score in scores:
         least = min(least, score)
         greatest = max(greatest, score)
+    # Digits are of the difference from the least score: the first digit then varies.
     base = uint64(least)
     span = uint64(greatest) - base
     shift = int64(0)
@@ -54,6 +55,7 @@ def _kth_by_digits(scores: I64Array, k: int) -> int:
     left = scores
     num_missing = k
     while True:
+        # Count by digit, and walk down from the top to the digit of the k-th greatest.
         counts[:] = 0
         for score in left:
             counts[(uint64(score) - base) >> uint64(shift)] += 1
@@ -64,6 +66,7 @@ def _kth_by_digits(scores: I64Array, k: int) -> int:
         base += uint64(digit) << uint64(shift)
         if shift == 0:
             return int64(base)
+        # Keep only the scores with that digit for the next one.
         same = np.empty(counts[digit] + 1, np.int64)
         count = 0
         for score in left:
@@ -92,6 +95,7 @@ def pick(
         greatest: the greatest.
         values: of each, for example the scores.
     """
+    # Count first, so that the arrays have the exact size plus one for the write without a branch.
     size = 0
     for score in scores:
         size += (score >= least) & (score <= greatest)
@@ -108,7 +112,7 @@ def pick(
 
 @kernel
 def best_of(docs: U32Array, scores: I64Array, k: int) -> tuple[U32Array, I64Array]:
-    """Return the k best documents, and all that are their equals, as they stand; their scores."""
+    """Return the k best documents, with all ties for the k-th place, in order, and their scores."""
     if k >= len(docs):
         return docs.copy(), scores.copy()
     return pick(docs, scores, kth_greatest(scores, k), GREATEST, scores)

@@ -1,10 +1,10 @@
-"""Statistics of one segment's live documents: what scoring needs to know before anything is scored.
+"""Statistics of one segment's live documents: what BM25 has to know before anything is scored.
 
-    doc_freqs          in how many documents is a word, by how it matches?
+    doc_freqs          how many documents have a word, by match kind?
     field_statistics   how many documents have words in a field, and how many words?
 
-Numbers of a segment are stored sums less what is deleted. They add up over segments and shards, so
-what the coordinator derives from them depends on the live documents alone.
+The numbers of a segment are stored sums minus what is deleted. They add up over segments and
+shards, so what the coordinator derives from them depends on the live documents alone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView
 
 _FORMS_MAX: Final = 4_096
-"""Counts of documents with some form of a word kept per segment."""
+"""Document counts of word forms cached per segment."""
 
 
 @kernel
 def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64Array:
-    """Return by term how many of the listed (ascending) documents have it."""
+    """Return, by term, how many of the listed (ascending) documents have it."""
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     counts = np.zeros(len(terms), np.int64)
     num_listed = len(listed)
@@ -62,6 +62,7 @@ def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64A
             at, count = locate_block(lists, term, block)
             block += 1
             decode_docs(lists.postings, at, count, docs)
+            # A document has an entry per field, but counts once.
             for i in range(count):
                 doc = int64(docs[i])
                 if place < num_listed and int64(listed[place]) < doc:
@@ -83,9 +84,9 @@ def count_forms(
     listed: U32Array,
     has_listed: bool,
 ) -> int:
-    """Return how many documents have some of the terms but none of the first `num_before`.
+    """Return how many documents have one of the terms but none of the first `num_before`.
 
-    Only the listed (ascending) documents are looked at, if there is a list.
+    With `has_listed`, only the listed (ascending) documents count.
     """
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     num_listed = len(listed)
@@ -114,6 +115,7 @@ def count_forms(
                     if listed[place] != docs[i]:
                         continue
                     cell = place
+                # Better terms come first: they claim a document without counting it.
                 if not is_counted[cell]:
                     is_counted[cell] = True
                     total += i_term >= num_before
@@ -124,13 +126,13 @@ def doc_freqs(view: SegmentView, word: Word, languages: Languages) -> NDArray[np
     """Return how many live documents have a word, by `MatchKind`.
 
     STEM counts the documents that have another form but not the word itself, SYNONYM those that
-    have a synonym only: the three sum up to the documents with any of them. PREFIX and typos are
-    summed over their terms (a document with two of them counts twice): there are thousands, and the
-    sum is stored. Every number is additive over segments and shards. Fields and their languages are
-    not looked at.
+    have only a synonym: with EXACT, the three sum to the documents with any of them. PREFIX and
+    typos are summed over their terms (a document with two of them counts twice): there are
+    thousands, and the sum is stored. Every number is additive over segments and shards. Fields and
+    their languages are ignored.
 
     Cost: one addition a term; the entries of the forms, once per segment; with deletions, the
-    blocks that meet deleted documents.
+    blocks that hold deleted documents.
     """
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
@@ -157,7 +159,7 @@ def _live_docs(view: SegmentView) -> NDArray[np.uint32]:
 
 
 def other_forms(expansion: Expansion) -> Iterator[tuple[MatchKind, NDArray[np.uint32], int]]:
-    """Yield the kinds STEM and SYNONYM, if there, with their terms after those of better kinds.
+    """Yield the kinds STEM and SYNONYM, if present, each with the terms up to that kind.
 
     Yields:
         The kind; the terms up to that kind; how many of them are of a better one.
@@ -175,7 +177,7 @@ def _count_other_forms(
     num_better: int,
     deleted: NDArray[np.uint32] | None,
 ) -> int:
-    """Return how many live documents have some of the forms but none of the better ones."""
+    """Return how many live documents have one of the forms but none of the better ones."""
     memo: dict[tuple[int, ...], int] = view.segment.caches.setdefault("forms", {})
     key = (num_better, *forms.tolist())
     total = memo.get(key)
@@ -204,7 +206,7 @@ def subtract_lengths(
     num_docs: I64Array,
     totals: I64Array,
 ) -> None:
-    """Take the deleted documents out of the rows' numbers of documents and sums of lengths."""
+    """Subtract deleted documents from the rows' document counts and sums of lengths."""
     _, length_starts, lengths, length_doc_starts, length_docs = field_lengths
     for row in range(len(num_docs)):
         start = length_starts[row]
@@ -217,6 +219,7 @@ def subtract_lengths(
             if sparse < 0:
                 code = int64(lengths[start + doc])
             else:
+                # Sparse row: advance through its documents, in step with the deleted ones.
                 while place < size and int64(length_docs[sparse + place]) < doc:
                     place += 1
                 if place == size:
@@ -229,7 +232,7 @@ def subtract_lengths(
 
 
 def field_statistics(view: SegmentView) -> dict[int, tuple[int, int]]:
-    """Return by field number: live documents with words in the field, sum of their lengths.
+    """Return, by field number: live documents with words in the field, sum of their lengths.
 
     Cost: two numbers a field; with deletions, one byte a field and deleted document.
     """

@@ -1,26 +1,27 @@
-"""Posting lists of single terms: which documents have all of some terms, with which scores?
+"""Posting lists of single terms: which documents have all of some terms, and with which scores?
 
-A query of plain words is most of what people type, and most of what it costs is reading the lists.
-They are read like this, rarest term first:
+Most queries are plain words, and most of their cost is reading posting lists. The lists are read
+like this, rarest term first:
 
     green (19,000)   documents only ─▶ bits
     mile  (52,000)   documents only, those with a bit ─▶ field, frequency, score of these
     green            blocks that hold one of them ─▶ field, frequency, score of these
 
-Of a list that has a bitset (`shard/segment/bitset_postings.py`) only the entries of documents that
-have all terms are read, and none to know which these are:
+If a list has a bitset (`shard/segment/bitset_postings.py`), the bitset answers which documents have
+the term; only the entries of documents with all terms are read:
 
     green (19,000)   documents only, those with a bit of mile ─▶ field, frequency, score of these
     mile             field, frequency, score of these
 
-An entry's document is read without its other numbers, and those are read for documents that have
-all terms (entries of a block have one width, so each can be read by itself). Whether a document is
-wanted is looked up in a bitset and counted in, without a branch: in random data a branch would be
-missed every other time, which costs more than all the rest. What is read of few documents among
-many is a miss of the cache: entries are gathered, and then read in loops of one read each.
+An entry's document is decoded without its other numbers; these are decoded only for documents that
+have all terms (entries of a block share one width, so each can be decoded by itself). Whether a
+document is wanted is looked up in a bitset and added to a counter, without a branch: on random data
+the CPU would mispredict every other branch, which costs more than all the rest. Reads for a few
+documents among many are cache misses, so entries are gathered first and then processed in loops of
+one read each.
 
-Costs: 1.5 ns an entry whose document is read, 6 ns a document that is scored; 8 ns by a bitset.
-Which documents need not be scored: `shard/query/best_terms.py`.
+Costs: 1.5 ns an entry whose document is decoded, 6 ns a document that is scored; 8 ns by a bitset.
+`shard/query/best_terms.py` avoids scoring documents that cannot reach the top k.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class Matched(NamedTuple):
     """Room for the documents of a term.
 
     Attributes:
-        docs: one more than there can be.
-        totals: by document, units of 2^-24; only where they are wanted.
+        docs: with room for one more than there can be.
+        totals: t by document, in units of 2^-24; only if scores are wanted.
     """
 
     docs: NDArray[np.uint32]
@@ -90,7 +91,7 @@ class Matched(NamedTuple):
 
 @arguments
 class QueryTerms(NamedTuple):
-    """A term of each of some words, the rarest first.
+    """One term for each of some words, rarest first.
 
     Attributes:
         terms: ordinals.
@@ -105,12 +106,12 @@ class QueryTerms(NamedTuple):
 
 @arguments
 class DenseTerms(NamedTuple):
-    """Terms of which some have a bitset.
+    """Terms, some of which have bitset postings.
 
     Attributes:
-        dense: the lists of the segment that have one.
+        dense: the bitset postings of the segment.
         words: the terms.
-        places: by term, its place among these lists, or -1.
+        places: by term, its rank among the bitset postings, or -1.
         k1: of the query, in units of 2^-24.
         num_docs: of the segment.
     """
@@ -128,8 +129,8 @@ class _Found(NamedTuple):
 
     Attributes:
         docs: ascending.
-        firsts: of each, its first entry.
-        counts: and how many it has.
+        firsts: by document, the number of its first entry.
+        counts: by document, how many entries it has.
     """
 
     docs: NDArray[np.uint32]
@@ -139,15 +140,15 @@ class _Found(NamedTuple):
 
 @arguments
 class _Entries(NamedTuple):
-    """Room for entries that are read at once, so many as a block has.
+    """Scratch space for a batch of entries (up to a block); a column is reused from step to step.
 
     Attributes:
-        owners: whose t each adds to.
+        owners: index of the total that each adds to.
         docs: its document.
-        bits: its number in the list; then where it begins, in bits.
+        bits: its number in the list; then its offset, in bits.
         packings: bits of field and frequency << 8 | bits of its frequency; then its frequency.
         rows: of its field.
-        places: of its block; then of its length code; then this code.
+        places: offset of its block; then of its length code; then this code.
     """
 
     owners: NDArray[np.int64]
@@ -160,12 +161,12 @@ class _Entries(NamedTuple):
 
 @arguments
 class ScanScratch(NamedTuple):
-    """Room to read a list.
+    """Scratch space to read a list.
 
     Attributes:
         docs: of a block.
-        picked: places among these, and one more.
-        entries: those that are scored.
+        picked: positions among these, with room for one more.
+        entries: those to score.
     """
 
     docs: NDArray[np.uint32]
@@ -175,7 +176,7 @@ class ScanScratch(NamedTuple):
 
 @arguments
 class Searched(NamedTuple):
-    """What is searched.
+    """The segment being searched.
 
     Attributes:
         num_docs: of the segment.
@@ -188,7 +189,7 @@ class Searched(NamedTuple):
 
 @kernel
 def scan_scratch() -> ScanScratch:
-    """Return room to read lists."""
+    """Return scratch space to read lists."""
     size = BLOCK_ENTRIES
     return ScanScratch(
         np.empty(size, np.uint32),
@@ -206,10 +207,10 @@ def scan_scratch() -> ScanScratch:
 
 @kernel(allocates=False)
 def _add_gains(scored: ScoredLists, entries: _Entries, count: int, totals: I64Array) -> None:
-    """Add what the first `count` entries give to the t of their owners.
+    """Add frequency times tf norm of the first `count` entries to the t of their owners.
 
-    In loops of one read each, without branches that depend on what is read: where documents are few
-    among many, each is a miss of the cache, and so many are waited for at once.
+    Each loop does one read and has no branch that depends on it: where documents are few among
+    many, each read is a cache miss, and this way many misses overlap.
     """
     lists, lengths, gains, _ = scored
     postings, field_rows = lists.postings, lengths.field_rows
@@ -230,7 +231,7 @@ def _add_gains(scored: ScoredLists, entries: _Entries, count: int, totals: I64Ar
 def _pick_counted(
     scored: ScoredLists, packing: Packing, languages: U64, picked: I64Array, num_picked: int
 ) -> int:
-    """Keep those of the picked entries of a block whose fields count; return how many."""
+    """Keep those picked entries of a block whose fields count for the term; return how many."""
     _, lengths, gains, row_languages = scored
     num_kept: Any = 0
     for p in range(num_picked):
@@ -254,7 +255,7 @@ def scan(
 ) -> int:
     """Write the documents of a term, and with `is_scored` their t; return how many.
 
-    `checks_rows` says whether there are fields in which the term does not count.
+    `checks_rows` says that some fields do not count for the term.
     """
     lists = scored.lists
     postings = lists.postings
@@ -267,6 +268,7 @@ def scan(
     current = int64(-1)
     block = int64(0)
     while True:
+        # Skip the blocks that hold no wanted document.
         if wanted.is_listed:
             block, candidate = next_block(lists, term, block, wanted.docs, candidate)
         if block == num_blocks:
@@ -274,6 +276,7 @@ def scan(
         at, count = locate_block(lists, term, block)
         block += 1
         packing = decode_docs(postings, at, count, docs)
+        # Documents only. The write is unconditional and `found` advances if it counts: no branch.
         if not is_scored and not checks_rows:
             for i in range(count):
                 doc = int64(docs[i])
@@ -284,6 +287,7 @@ def scan(
                 found += is_new
                 current = doc
             continue
+        # Fields and frequencies are needed: first narrow the block to the wanted entries.
         num_picked = count
         if has_bits:
             num_picked = pick_wanted(docs, count, wanted.bits, picked)
@@ -292,6 +296,7 @@ def scan(
                 picked[i] = i
         if checks_rows:
             num_picked = _pick_counted(scored, packing, languages, picked, num_picked)
+        # Gather these entries: entries of one document (one per field) share an owner.
         low_and_freq = packing.low << 8 | packing.freq
         for p in range(num_picked):
             doc = int64(docs[picked[p]])
@@ -313,7 +318,10 @@ def scan(
 def _add_located(
     scored: ScoredLists, term: int, entries: _Entries, count: int, totals: I64Array
 ) -> None:
-    """Do the same for entries of a list of which only the numbers are known."""
+    """Do the same for entries of a list that are known by number only.
+
+    A number gives the block and the slot in it; entries of a block share one width.
+    """
     lists = scored.lists
     _, _, bits, packings, _, places = entries
     for i in range(count):
@@ -331,7 +339,7 @@ def _add_located(
 def _sum_found(
     scored: ScoredLists, term: int, found: _Found, entries: _Entries, totals: I64Array
 ) -> None:
-    """Write the t of documents whose entries in a list are known."""
+    """Write the t of documents whose entries in a list are known, a batch of entries at a time."""
     docs, firsts, counts = found
     num_entries = 0
     for i in range(len(docs)):
@@ -349,16 +357,16 @@ def _sum_found(
 
 @kernel(allocates=False)
 def _add_saturated(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
-    """Add what documents get for their t: in a loop of its own, so that it is done for several."""
+    """Add the scores of these t, in a loop of its own so that the compiler vectorizes it."""
     for i in range(len(scores)):
         scores[i] += saturate(totals[i], weight, k1)
 
 
 @kernel
 def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: U32Array, scores: I64Array) -> None:
-    """Add what those of some terms that have a place give to documents.
+    """Add to documents what the terms with bitset postings score in them.
 
-    Some documents at a time: what is read and written for them stays in the first-level cache.
+    A few hundred documents at a time, so that their scratch data stays in the first-level cache.
     """
     dense, words, places, k1, num_docs = of_terms
     terms, weights = words.terms, words.weights
@@ -377,7 +385,7 @@ def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: U32Array, scores:
 
 @kernel(inline=True, allocates=False)
 def _last_read(places: I64Array) -> int:
-    """Return the last term that has no place, or -1."""
+    """Return the last term whose posting list is read (it has no bitset), or -1."""
     last = len(places) - 1
     while last >= 0 and places[last] >= 0:
         last -= 1
@@ -386,7 +394,7 @@ def _last_read(places: I64Array) -> int:
 
 @kernel(inline=True, allocates=False)
 def count_dense(places: I64Array) -> int:
-    """Return how many terms have a place."""
+    """Return how many terms have bitset postings."""
     count = 0
     for place in places:
         count += place >= 0
@@ -404,10 +412,10 @@ def _intersect(
     segment: Searched,
     is_scored: bool,
 ) -> tuple[U32Array, I64Array]:
-    """Return the documents that have all terms; with `is_scored` and the t of the last list read.
+    """Return the documents that have all terms; with `is_scored`, also the t of the last list read.
 
-    Lists that have a place among the dense ones are not read: the first list that is read is read
-    for the documents that all of them have.
+    Bitset postings are not read as lists: they are intersected first, and the first list is read
+    only for the documents that all of them have.
     """
     terms, languages = words.terms, words.languages
     num_docs, bits = segment
@@ -419,11 +427,13 @@ def _intersect(
     count = len(docs)
     has_dense = count_dense(places) > 0
     if has_dense and is_narrowed:
+        # Few candidates: test each one in the bitsets.
         docs = docs.copy()
         for place in places:
             if place >= 0:
                 count = pick_members(dense, place, num_docs, docs, count)
     elif has_dense:
+        # Otherwise AND the bitsets; without any list to read, that is the result.
         allowed = find_members(dense, places, allowed, num_docs)
         if last < 0:
             return list_all_docs(allowed, count_docs(allowed)), totals
@@ -431,6 +441,8 @@ def _intersect(
     for i in range(last + 1):
         if places[i] >= 0:
             continue
+        # Each list narrows the next one. The last, by then read for few documents, is scored in
+        # passing.
         size = count if is_narrowed else int64(scored.lists.entry_counts[terms[i]])
         more = np.empty(size + 1, np.uint32)
         is_scored_now = is_scored and i == last
@@ -460,7 +472,7 @@ def _intersect(
 
 @kernel(inline=True, allocates=False)
 def checks_rows_of(are_all_searched: bool, languages: U64Array) -> bool:
-    """Return whether there are fields in which some terms do not count.
+    """Return whether there are fields in which some of the terms do not count.
 
     Args:
         are_all_searched: whether all fields are searched.
@@ -474,9 +486,9 @@ def checks_rows_of(are_all_searched: bool, languages: U64Array) -> bool:
 
 @kernel
 def find_places(dense: DenseLists, words: QueryTerms, checks_rows: bool) -> I64Array:
-    """Return the place of each term among the dense lists, or -1.
+    """Return each term's rank among the bitset postings, or -1.
 
-    None has one where terms do not count in some fields: then entries must be looked at one by one.
+    All are -1 if terms do not count in some fields: then entries must be checked one by one.
     """
     places = np.full(len(words.terms), -1)
     if not checks_rows:
@@ -497,7 +509,7 @@ def match_terms(
     segment: Searched,
     is_scored: bool,
 ) -> tuple[U32Array, I64Array]:
-    """Return the documents that have all terms; and what those without a place give."""
+    """Return the documents with all terms, and what the terms without bitset postings score."""
     terms, languages, weights = words
     bits = segment.bits
     docs, totals = _intersect(scored, dense, checks_rows, words, places, wanted, segment, is_scored)
@@ -507,6 +519,7 @@ def match_terms(
     last = _last_read(places)
     if last >= 0:
         _add_saturated(totals, weights[last], k1, scores)
+    # All documents are known now: read the earlier lists again for them, this time for scores.
     if last > 0 and count_dense(places[:last]) < last:
         scratch = scan_scratch()
         matched = Matched(np.empty(len(docs) + 1, np.uint32), np.empty(len(docs), np.int64))
@@ -533,7 +546,7 @@ def _match_all(
 ) -> tuple[U32Array, I64Array]:
     """Kernel of `TermLists.match`."""
     checks_rows = checks_rows_of(are_all_searched, words.languages)
-    # A list that is scored as a whole is read in turn.
+    # A single list that is scored in full is read sequentially: faster than by its bitset.
     is_whole = len(words.terms) == 1 and is_scored
     is_whole &= len(wanted.bits) == 0 and not wanted.is_listed
     places = find_places(dense, words, checks_rows or is_whole)
@@ -560,6 +573,7 @@ def _mark_terms(
     """Kernel of `TermLists.mark`."""
     checks_rows = checks_rows_of(are_all_searched, languages)
     entry_counts = scored.lists.entry_counts
+    # Room for the longest list, or for the wanted documents.
     size: Any = int64(len(wanted.docs))
     for term in terms:
         size = max(size, int64(entry_counts[term]))
@@ -586,7 +600,7 @@ class TermLists:
 
     Args:
         segment: whose lists.
-        fields: gains of the query's fields.
+        fields: tf norms of the query's fields.
         k1: in units of 2^-24.
         bits: clean bitset over the segment's documents; used by one call at a time.
     """
@@ -615,11 +629,12 @@ class TermLists:
         Args:
             words: the terms.
             allowed: bitset of documents; empty: all.
-            candidates: ascending documents, the only ones looked at, whatever is allowed; or None.
+            candidates: the only documents to look at, ascending (`allowed` is then ignored); or
+                None.
             is_scored: whether scores are wanted.
 
         Returns:
-            Documents, ascending; scores in units of 2^-32 (nothing if they are not wanted).
+            Documents, ascending; scores in units of 2^-32 (empty if not wanted).
         """
         matched: tuple[NDArray[np.uint32], NDArray[np.int64]] = _match_all(
             self.fields.lists,
@@ -640,12 +655,12 @@ class TermLists:
         wanted: Wanted,
         marked: NDArray[np.uint64],
     ) -> None:
-        """Put the documents that have one of some terms into a bitset.
+        """Set the bits of the documents that have at least one of some terms.
 
         Args:
             terms: ordinals.
             languages: masks of the languages in whose fields each counts.
-            wanted: the documents that are looked for.
+            wanted: the documents to look at.
             marked: the bitset.
         """
         _mark_terms(
@@ -660,7 +675,7 @@ class TermLists:
         )
 
     def count(self, term: int, languages: int) -> int | None:
-        """Return how many documents a term has, deleted ones included; None: nobody knows."""
+        """Return how many documents have a term, deleted ones included; None: not stored."""
         if not self.fields.are_all_searched or languages != ALL_LANGUAGES:
             return None
         return int(self.index.doc_freqs[term])

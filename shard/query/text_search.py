@@ -1,8 +1,8 @@
-"""Full-text search over one segment: which documents match a text query, with which scores?
+"""Full-text search over one segment: which documents match a text query, and with which scores?
 
     TextQuery ─▶ per clause: terms (expansion) ─▶ documents and scores (bm25f, phrase)
               ─▶ all: intersect, rarest first │ any: one cell a document, counting clauses
-              ─▶ minus excluded ─▶ tiers ─▶ proximity for those who can reach the top ─▶ TextMatch
+              ─▶ minus excluded ─▶ tiers ─▶ proximity for those that can reach the top ─▶ TextMatch
 
 The score of a hit is one float64 that orders everything:
 
@@ -11,10 +11,10 @@ The score of a hit is one float64 that orders everything:
     score = step · (leading clauses that match - 1)                   +  …              match: last
     score =                                                              …              match: any
 
-`step` is a power of two above any sum of clauses, so that a hit in which all words stand as typed
-comes before one in which a word is only begun, and that before one with a typo, however rare the
-words (tiers: see bm25f). A query whose words match in one tier only has no such part. `step`
-depends on the query alone, hence is the same on all shards (`shard/query/prepared.py`).
+`step` is a power of two above any sum of clauses. So a hit with all words as typed ranks above one
+that has some word only as a prefix, and that one above a hit with a typo, however rare the words
+(tiers: see bm25f). If a query's words can match in one tier only, the score has no such part.
+`step` depends on the query alone, so all shards use the same one (`shard/query/prepared.py`).
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView
 
 _GAINS_MAX: Final = 64
-"""Tables of gains kept per segment."""
+"""Tables of tf norms cached per segment."""
 _CANDIDATES_SHARE: Final = 64
-"""Where fewer documents than one in so many are left, blocks without them are left out."""
+"""With fewer documents left than one in so many, blocks that hold none of them are skipped."""
 
 
 class TextMatch(NamedTuple):
@@ -85,11 +85,11 @@ class TextMatch(NamedTuple):
     found: Matches
     """All."""
     ranked: Matches
-    """With scores: at least the best `num_ranked`, and all that are their equals."""
+    """With scores: at least the best `num_ranked`, and all ties for the last place."""
 
 
 class _Single(NamedTuple):
-    """The one term that stands for a word in this segment."""
+    """The single term that matches a word in this segment."""
 
     term: int
     languages: int
@@ -98,7 +98,7 @@ class _Single(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """A clause, and what it is to read it in this segment."""
+    """A clause, and what reading it in this segment takes."""
 
     scored: ScoredClause
     single: _Single | None
@@ -108,7 +108,7 @@ class _Reading(NamedTuple):
 
 @arguments
 class _Scored(NamedTuple):
-    """Documents that match a clause or several."""
+    """Documents that match one or several clauses."""
 
     docs: NDArray[np.uint32]
     scores: NDArray[np.int64]
@@ -119,12 +119,12 @@ class _Scored(NamedTuple):
 
 @arguments
 class _ClauseCells(NamedTuple):
-    """What documents have so far, where not every clause must match.
+    """Accumulators, for queries that do not need every clause to match.
 
     Attributes:
-        scores: by document, of the clauses that match.
-        counts: by document, how many these are.
-        touched: bitset of the documents that have some.
+        scores: by document, of the matching clauses.
+        counts: by document, how many match.
+        touched: bitset of the documents with any.
     """
 
     scores: NDArray[np.int64]
@@ -134,7 +134,7 @@ class _ClauseCells(NamedTuple):
 
 @kernel
 def _intersect(result: _Scored, more: _Scored) -> tuple[I64Array, U8Array]:
-    """Join two scored lists, the second being a part of the first."""
+    """Add up two scored lists, the second a subset of the first."""
     docs, scores, tiers = result
     more_docs, more_scores, more_tiers = more
     out_scores = np.empty(len(more_docs), np.int64)
@@ -150,7 +150,11 @@ def _intersect(result: _Scored, more: _Scored) -> tuple[I64Array, U8Array]:
 
 @kernel(allocates=False)
 def _add_clause(found: _Scored, leading: int, cells: _ClauseCells) -> None:
-    """Add a clause's documents to the cells; with `leading` >= 0 where so many clauses matched."""
+    """Add a clause's documents to the cells.
+
+    With `leading` >= 0, only to documents that have matched exactly that many clauses so far: a
+    document's leading matches end at the first clause that it misses.
+    """
     for i in range(len(found.docs)):
         doc = int64(found.docs[i])
         if leading >= 0 and cells.counts[doc] != leading:
@@ -184,7 +188,7 @@ def _take_cells(
 
 @kernel
 def _is_outside(docs: U32Array, bits: U64Array) -> BoolArray:
-    """Return which documents have no bit."""
+    """Return, by document, whether it is absent from a bitset."""
     outside = np.empty(len(docs), np.bool_)
     for i in range(len(docs)):
         doc = int64(docs[i])
@@ -202,7 +206,7 @@ def _as_terms(singles: Sequence[_Single]) -> QueryTerms:
 
 
 def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> _Single | None:
-    """Return the only term of a word with such weights, or None if it has none, or several."""
+    """Return the only term of a word, given its weights, or None if it has none or several."""
     only = expansion.only
     if only is None:
         return None
@@ -210,23 +214,23 @@ def _single_of(expansion: Expansion, by_kind: Sequence[float]) -> _Single | None
     if weight <= 0:
         return None
     if only.kind < MatchKind.PREFIX and weight < max(by_kind[: MatchKind.PREFIX]):
-        return None  # a better form is in other segments, and this one counts less
+        return None  # another segment has a better form, so this one's ratio r is below 1
     return _Single(only.term, only.languages, weight, TIER_OF_KIND[only.kind])
 
 
 def _joined(result: _Scored, more: _Scored) -> _Scored:
-    """Return the documents of the second result, a part of the first, with what both give."""
+    """Return the documents of the second result, a subset of the first, with both scores added."""
     scores, tiers = _intersect(result, more)
     return _Scored(more.docs, scores, tiers)
 
 
 class Evaluation:
-    """One text query over one segment: what its clauses share.
+    """One text query over one segment: the state that its clauses share.
 
     Args:
         segment: where to search.
-        prepared: what for.
-        tier: the worst in which a word may match; that of the query, if not given.
+        prepared: what to search for.
+        tier: the worst tier in which a word may match; by default the query's.
     """
 
     __slots__ = (
@@ -258,7 +262,7 @@ class Evaluation:
         self._better: dict[int, Evaluation] = {}
 
     def up_to(self, tier: int) -> Evaluation:
-        """Return the same with words matching in no worse tier."""
+        """Return the same evaluation, restricted to matches in no worse tier."""
         if tier >= self.tier:
             return self
         better = self._better.get(tier)
@@ -268,23 +272,23 @@ class Evaluation:
 
     @property
     def has_one_tier(self) -> bool:
-        """Whether all documents that have all words have them in one tier: this one."""
+        """Whether every document that has all words has them in the same tier, this one."""
         return self.tier <= self.prepared.best_tier
 
     def expansion(self, word: Word) -> Expansion:
-        """Return the terms of a word, of the kinds up to the tier."""
+        """Return the terms of a word, of the kinds up to this tier."""
         return expand_word(
             self.segment, word, self.prepared.languages, self.tier + MatchKind.SYNONYM
         )
 
     def reading(self, word: Word) -> Expansion:
-        """Return the lists to read for a word: of its terms, or of its prefix."""
+        """Return the lists to read for a word: those of its terms, or of its prefix."""
         expansion = self.expansion(word)
         return expansion.joined or expansion
 
     @property
     def readings(self) -> list[_Reading]:
-        """The clauses by cost, the rarest first: the order of intersection."""
+        """The clauses by cost, cheapest first: the order of intersection."""
         if self._readings is None:
             self._readings = [self._read(scored) for scored in self.query.clauses]
             self._readings.sort(key=lambda one: one.cost)
@@ -306,7 +310,7 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
-        """Return the documents of a clause, among the candidates if there are any."""
+        """Return the documents of a clause, among the candidates if given."""
         single = self.single(clause, weights)
         if single is not None:
             return self.score_singles([single], allowed, candidates)
@@ -317,7 +321,7 @@ class Evaluation:
         return self._score_word(clause, weights[0], allowed, candidates)
 
     def single(self, clause: Clause, weights: Sequence[Sequence[float]]) -> _Single | None:
-        """Return the only term of a clause, or None if it has none, or several."""
+        """Return the only term of a clause, or None if it has none or several."""
         if isinstance(clause, Phrase):
             if len(clause.words) > 1:
                 return None
@@ -330,7 +334,7 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
-        """Return the documents that have all terms, given rarest first."""
+        """Return the documents that have all terms, which come rarest first."""
         docs, scores = self.lists.match(_as_terms(singles), allowed, candidates)
         tier = max([one.tier for one in singles])
         return _Scored(docs, scores, np.full(len(docs), tier, np.uint8))
@@ -341,9 +345,9 @@ class Evaluation:
         """Return the best documents that every clause matches, scoring as few as possible.
 
         Returns:
-            All documents that match, or None if they were not looked for; at least the k best of
-            them; and what these score. None where each has to be scored by `match_all`: where a
-            word is several terms, or nearly all have to be scored.
+            All documents that match, or None if these were not enumerated; at least the k best of
+            them; the scores of the latter. None if `match_all` has to score them all: where a word
+            has several terms, or pruning would not pay.
         """
         singles = [one.single for one in self.readings if one.single is not None]
         if len(singles) < len(self.readings):
@@ -361,13 +365,14 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
+        """Score a word of several terms: multi-word synonyms (tier 0) first, then the terms."""
         expansion = self.reading(word)
         best = max(weights[: MatchKind.PREFIX])
         tier_weights = np.array([best, *weights[MatchKind.PREFIX :]])
         ratios = np.ones(NUM_MATCH_KINDS)
         if best > 0:
             ratios[: MatchKind.PREFIX] = np.array(weights[: MatchKind.PREFIX]) / best
-        # A kind of weight 0 has no live document anywhere, or the query does not want it.
+        # A kind has weight 0 if no live document anywhere has it, or the query excludes it.
         is_used = np.array(weights)[expansion.kinds] > 0
         terms, kinds, masks = expansion.terms, expansion.kinds, expansion.languages
         if not is_used.all():
@@ -381,6 +386,7 @@ class Evaluation:
             found = self.find_phrase(Phrase(phrase), allowed, candidates)
             ratio = ratios[word.phrase_kind(phrase)]
             add_entries(self.fields.lists, found, ratio, NO_BITS, scratch.cells)
+        # `add_terms` tests membership in a bitset: make one of the candidates.
         if candidates is not None:
             mark_bits(scratch.members, candidates)
             allowed = scratch.members
@@ -399,6 +405,7 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
+        """Score a phrase like a term of tier 0, with its number of occurrences as frequency."""
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         found = self.find_phrase(phrase, allowed, candidates)
@@ -414,13 +421,13 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> Entries:
-        """Return the entries of a phrase in documents that have its words in searched fields."""
+        """Return the entries of a phrase, in documents that have its words in searched fields."""
         terms = phrase_terms(self.index, phrase.words, is_prefix=phrase.is_prefix)
         docs = docs_with_all(self.lists, terms, allowed, candidates)
         return find_phrase(self.index, terms, docs)
 
     def _listed(self, bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Return the documents of a bitset that may be longer than the segment."""
+        """List the documents of a bitset that may be longer than the segment."""
         words = bits[: (self.index.num_docs + 63) >> 6]
         listed: NDArray[np.uint32] = list_all_docs(words, count_docs(words))
         return listed
@@ -430,7 +437,7 @@ class Evaluation:
     def match_all(self, allowed: NDArray[np.uint64]) -> _Scored:
         """Return the documents that every clause matches, rarest clause first.
 
-        The clauses of one term are read together, when the first of them has its turn.
+        Single-term clauses are read together, when the first of them is due.
         """
         if not self.query.clauses:
             return self.match_anything(allowed)
@@ -452,7 +459,7 @@ class Evaluation:
         return result
 
     def members(self, allowed: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the bitset of the documents that every clause matches, without any score."""
+        """Return the bitset of the documents that every clause matches, without scoring."""
         words = allowed
         for scored, _, _ in self.readings:
             candidates = None
@@ -471,7 +478,13 @@ class Evaluation:
         wanted: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> NDArray[np.uint64]:
-        """Return the bitset of a clause's documents among wanted ones, which may be listed too."""
+        """Return the bitset of a clause's documents among the wanted ones.
+
+        Args:
+            scored: the clause.
+            wanted: bitset of the wanted documents; empty: all.
+            candidates: the same as a list, if they are few.
+        """
         marked = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
         clause = scored.clause
         if isinstance(clause, Word):
@@ -490,7 +503,7 @@ class Evaluation:
         return marked
 
     def match_anything(self, allowed: NDArray[np.uint64]) -> _Scored:
-        """Return all allowed documents: what a query leaves that only excludes."""
+        """Return all allowed documents: the result of a query that only excludes."""
         num_docs = self.index.num_docs
         docs: NDArray[np.uint32] = (
             self._listed(allowed) if len(allowed) else np.arange(num_docs, dtype=np.uint32)
@@ -498,7 +511,7 @@ class Evaluation:
         return _Scored(docs, np.zeros(len(docs), np.int64), np.zeros(len(docs), np.uint8))
 
     def match_some(self, allowed: NDArray[np.uint64]) -> tuple[_Scored, NDArray[np.uint16]]:
-        """Return the documents that enough clauses match, and how many."""
+        """Return the documents that enough clauses match, and how many clauses each matches."""
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         touched = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
@@ -510,13 +523,13 @@ class Evaluation:
         return _Scored(docs, scores, np.zeros(len(docs), np.uint8)), counts
 
     def exclude(self, result: _Scored) -> NDArray[np.bool_] | None:
-        """Return which documents no excluded clause matches, or None if none is excluded."""
+        """Return which documents no excluded clause matches; None if the query excludes nothing."""
         if not self.query.excluded or len(result.docs) == 0:
             return None
         scratch = SCRATCH
         scratch.reserve(self.index.num_docs)
         bits = np.zeros((self.index.num_docs + 63) >> 6, np.uint64)
-        # The tiers of a query are those of its other words.
+        # The query's tiers come from its other clauses; an excluded word may match in any tier.
         evaluation = Evaluation(self.segment, self.prepared, NUM_TIERS - 1)
         for clause in self.query.excluded:
             words = 1 if isinstance(clause, Word) else len(clause.words)
@@ -531,7 +544,7 @@ class Evaluation:
 
     @property
     def nearness(self) -> Nearness:
-        """What the query's words give where they stand together."""
+        """What it takes to score the proximity of the query's words."""
         if self._nearness is None:
             pairs = self.prepared.pairs
             words = () if pairs is None else pairs.words
@@ -545,14 +558,14 @@ class Evaluation:
         return self._nearness
 
     def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return what documents get for words that stand together, in units of 2^-32."""
+        """Return the proximity score of documents, in units of 2^-32."""
         bonus: NDArray[np.int64] = reward(self.fields.lists, self.nearness, docs)
         return bonus
 
     def rank(
         self, docs: NDArray[np.uint32], totals: NDArray[np.int64], k: int
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return those of scored documents that can be among the k best, with their bonus."""
+        """Return those scored documents that can be among the k best, proximity added."""
         ranked: tuple[NDArray[np.uint32], NDArray[np.int64]]
         ranked = rank_near(self.fields.lists, self.nearness, docs, totals, k)
         return ranked
@@ -562,7 +575,7 @@ _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 
 def _gains_of(segment: Segment, prepared: PreparedQuery) -> FieldGains:
-    """Return the query's gains in a segment, made once per set of fields, weights and averages."""
+    """Return the query's tf norms in a segment, cached by fields, weights and averages."""
     memo: dict[Any, FieldGains] = segment.caches.setdefault("gains", {})
     query, languages = prepared.query, prepared.languages
     key = (query.fields, query.b, languages.used, bool(languages.by_path))
@@ -596,7 +609,7 @@ def match_text(
     """Find the documents that match a text query, and the best of them.
 
     Args:
-        view: the segment; its deletions are not looked at, see `allowed`.
+        view: the segment; its deletions are ignored here, see `allowed`.
         prepared: the query.
         allowed: bitset of live documents that pass the filters; None: all documents.
         num_ranked: how many of the best are wanted; None: all.
@@ -607,6 +620,7 @@ def match_text(
         return TextMatch(nothing, nothing)
     evaluation = Evaluation(segment, prepared)
     bits = NO_BITS if allowed is None else allowed
+    # Try to prune; otherwise score every match.
     if prepared.needs_all and query.clauses and not query.excluded and num_ranked is not None:
         match = _best_of_all(evaluation, view, bits, num_ranked)
         if match is not None:
@@ -626,13 +640,13 @@ def _scored_matches(
 def _best_of_all(
     evaluation: Evaluation, view: SegmentView, allowed: NDArray[np.uint64], num_ranked: int
 ) -> TextMatch | None:
-    """Return the match of a query whose words must all match, scoring as little as possible.
+    """Match a query whose clauses must all match, scoring as little as possible.
 
-    The hits in the best tier that there is come before all others. If these are enough, the others
+    Hits in the best possible tier come before all others. If there are enough of them, the others
     are only counted.
 
     Returns:
-        None where all matches have to be scored.
+        None if all matches have to be scored.
     """
     prepared = evaluation.prepared
     head = evaluation.up_to(prepared.best_tier)
@@ -645,8 +659,10 @@ def _best_of_all(
         elif head is not evaluation:
             result = head.match_all(allowed)
             ranked, totals = _rank(head, result.docs, result.scores, num_ranked)
+        # Too few hits in the best tier, or nothing could be pruned: score all matches.
         if len(ranked) < num_ranked and (docs is None or head is not evaluation):
             return None
+    # `found` is all matches: counted from bitsets, already listed, or a stored document frequency.
     single = head.readings[0].single if len(head.readings) == 1 else None
     if head is not evaluation or (docs is None and single is None):
         found = Matches(view, words=evaluation.members(allowed))
@@ -663,7 +679,7 @@ def _best_of_all(
 def _all_of_one(
     evaluation: Evaluation, view: SegmentView, single: _Single, allowed: NDArray[np.uint64]
 ) -> Matches:
-    """Return the documents of one term; only their number, where that is known and suffices."""
+    """Return the documents of one term; just their number, if it is stored and suffices."""
 
     def list_docs() -> NDArray[np.uint32]:
         return evaluation.lists.match(_as_terms([single]), allowed, None, is_scored=False)[0]
@@ -701,11 +717,11 @@ def _rank(
     totals: NDArray[np.int64],
     num_ranked: int | None,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the documents that can be among the best, with their whole scores.
+    """Return the documents that can be among the best, with their full scores.
 
-    A word is what the document has it for: terms of worse tiers than the document's do not count.
-    So where hits are of several tiers, each tier has its own bonus; and none gets past the tier
-    before, since the sum of clauses and bonus is less than a step.
+    A word counts as what the document has it for: terms of worse tiers than the document's own do
+    not count. So if hits fall into several tiers, proximity is computed tier by tier. It never
+    lifts a hit above a better tier, since clauses and proximity together stay below one step.
     """
     prepared = evaluation.prepared
     k = len(docs) if num_ranked is None else num_ranked

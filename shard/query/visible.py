@@ -1,11 +1,11 @@
 """Statistics of the documents that a key's filter lets through, as if there were no others.
 
-The numbers of `shard.query.statistics` are stored sums less what is deleted; these are counted,
-since each filter has its own. Who asks with such a key learns from scores and ignored words nothing
-of what the others' documents say.
+`shard.query.statistics` subtracts deletions from stored sums; these numbers are counted afresh,
+since each filter has its own. So neither scores nor ignored words tell the holder of a filtered key
+anything about documents that the key may not see.
 
-Cost: the posting blocks of a word's terms that meet visible documents; of lengths one byte a field
-and visible document.
+Cost: the posting blocks of a word's terms that hold visible documents; for lengths, one byte a
+field and visible document.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def visible_docs(snapshot: Snapshot, view: SegmentView, clauses: Sequence[Filter
 
 
 def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDArray[np.int64]:
-    """Return how many visible documents have a word, by `MatchKind`, as `doc_freqs` counts."""
+    """Return how many visible documents have a word, by `MatchKind`, counted as in `doc_freqs`."""
     view, docs = visible
     expansion = expand_word(view.segment, word, languages)
     index = text_index(view.segment)
@@ -62,8 +62,9 @@ def visible_doc_freqs(visible: Visible, word: Word, languages: Languages) -> NDA
 
 
 def visible_field_statistics(visible: Visible) -> dict[int, tuple[int, int]]:
-    """Return by field number: visible documents with words in it, sum of their lengths."""
+    """Return, by field number: visible documents with words in it, sum of their lengths."""
     index = text_index(visible.view.segment)
+    # From zero, so that subtracting the visible documents leaves their negated sums.
     num_docs, totals = np.zeros_like(index.field_num_docs), np.zeros_like(index.field_totals)
     subtract_lengths(index.field_lengths, visible.docs, DECODED_LENGTHS, num_docs, totals)
     return {
