@@ -1,8 +1,9 @@
-"""What the documents name exists: tests, files, and the two commands of the README."""
+"""What the documents name exists: tests, files, versions of formats, pages and their links."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -19,6 +20,7 @@ DOCUMENTS = [
     "SECURITY.md",
     "deploy/README.md",
     "benchmarks/README.md",
+    "shard/storage/FORMAT.md",
 ]
 
 
@@ -57,6 +59,27 @@ def test_every_file_that_a_document_names_exists(document: str) -> None:
 def test_documents_name_no_machine(document: str) -> None:
     text = (ROOT / document).read_text()
     assert not re.search(r"/root/|/work/|/opt/|/home/", text)
+
+
+def test_the_format_has_the_versions_of_the_code() -> None:
+    """Every version in FORMAT.md, and every one of these constants, equals the other."""
+    text = (ROOT / "shard" / "storage" / "FORMAT.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| (\d+) \| `([\w/]+)\.py::(\w+)` \|$", text, re.MULTILINE)
+    stated = {(path, name): int(version) for version, path, name in rows}
+    assert {name for _, name in stated} == {
+        "FORMAT",
+        "MIN_READER",
+        "SEGMENT_VERSION",
+        "VALUE_VERSION",
+    }
+    actual = {
+        (path, name): getattr(importlib.import_module(path.replace("/", ".")), name)
+        for path, name in stated
+    }
+    assert stated == actual
+    title = re.match(r"# On-disk format of a shard, version (\d+)\n", text)
+    assert title is not None
+    assert int(title[1]) == actual["common/data_directory", "FORMAT"]
 
 
 def test_the_reference_says_what_the_service_does() -> None:

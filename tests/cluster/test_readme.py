@@ -1,4 +1,4 @@
-"""The example of places and variants in the README, line by line."""
+"""The example of geo points and variants in the README, line by line."""
 
 from __future__ import annotations
 
