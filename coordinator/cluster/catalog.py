@@ -1,4 +1,4 @@
-"""The catalog: which indexes exist, how they are configured, what aliases and keys there are.
+"""The catalog: the indexes with their configurations, the aliases and the API keys.
 
     DATA/catalog.json   {"checksum": "…", "state": {"format": 1, "revision": 17, "next_number": 4,
                           "indexes": [{"number": 3, "name": "films", "revision": 16,
@@ -6,16 +6,16 @@
                           "aliases": {"movies": "films"},
                           "sections": {"keys": {…}}}}
 
-One small file, replaced atomically at every change: a configuration is in force on all shards or on
-none, because the shards take it from here, at the handshake and after every change. `revision`
-grows with every change of the catalog; that of an index is greater than the catalog's was when its
-configuration came, so it is never used twice, not even by a later index of the same name. Folders
-on disk are named by `number`, which is never used again either.
+One small file, replaced atomically on every change. The shards take their configurations from it,
+at the handshake and after every change, so a configuration is in force on all shards or on none.
+`revision` grows with every change of the catalog. An index's revision is greater than the catalog's
+was when its configuration arrived, so no revision is ever reused, not even by a later index of the
+same name. Folders on disk are named by `number`, which is never reused either.
 
-The state is an immutable value: whoever reads it sees one moment. Changes are functions from state
-to state, applied one after the other (`Catalog.change`). A changed configuration is first durable,
-then told to the shards, and only then *active*, that is, seen by requests: a search never names a
-revision that a shard has not taken.
+The state is an immutable value: a reader sees one moment. Changes are functions from state to
+state, applied one after another (`Catalog.change`). A changed configuration becomes durable first,
+then reaches the shards, and only then becomes *active*, that is, visible to requests: a search
+never names a revision that a shard has not applied.
 """
 
 from __future__ import annotations
@@ -42,26 +42,27 @@ CATALOG_FORMAT: Final = 1
 
 
 class StoredIndex(Struct, frozen=True):
-    """One index as the file has it."""
+    """One index as stored in the file."""
 
     number: int
     name: str
     revision: int
     configuration: dict[str, Any]
     source: SnapshotSource | None = None
-    """Of what a shard that lacks the index makes it; until all have it (`Ingest.restore`)."""
+    """Snapshot from which a shard that lacks the index rebuilds it; kept until all shards have it
+    (`Ingest.restore`)."""
 
     @property
     def entry(self) -> IndexEntry:
-        """The index as the shards are told of it."""
+        """The index as sent to the shards."""
         return IndexEntry(self.number, self.name, self.revision, self.configuration, self.source)
 
 
 class Restored(NamedTuple):
-    """An index that is to be made of one in a snapshot."""
+    """An index to be created from a snapshot."""
 
     name: str
-    """That it gets."""
+    """Its new name."""
     former_name: str
     configuration: dict[str, Any]
     source: SnapshotSource
@@ -77,17 +78,17 @@ class CatalogState(Struct, frozen=True):
     aliases: dict[str, str] = {}
     """Alias to index name."""
     sections: dict[str, dict[str, Any]] = {}
-    """What other parts keep here durably, by name; `keys` is that of
+    """What other modules store here durably, by name; `keys` belongs to
     `coordinator.http.security`."""
 
     def new_entry(self, name: str, configuration: dict[str, Any]) -> StoredIndex:
-        """Return the index as it will be with a new configuration (`with_index` puts it in)."""
+        """Return the index as it will be with a new configuration (`with_index` adds it)."""
         known = next((index for index in self.indexes if index.name == name), None)
         number = self.next_number if known is None else known.number
         return StoredIndex(number, name, self.revision + 1, configuration)
 
     def with_index(self, index: StoredIndex) -> CatalogState:
-        """Return the state in which an index is new or replaces the one of its number."""
+        """Return the state with an index added, or replaced if its number exists."""
         indexes = tuple(index if one.number == index.number else one for one in self.indexes)
         return msgspec.structs.replace(
             self,
@@ -97,7 +98,7 @@ class CatalogState(Struct, frozen=True):
         )
 
     def without_sources(self) -> CatalogState:
-        """Return the state in which all shards have what was restored from snapshots."""
+        """Return the state after all shards have the indexes restored from snapshots."""
         return msgspec.structs.replace(
             self,
             revision=self.revision + 1,
@@ -105,7 +106,7 @@ class CatalogState(Struct, frozen=True):
         )
 
     def without_index(self, name: str) -> CatalogState:
-        """Return the state in which an index, and every alias of it, is gone."""
+        """Return the state without an index and its aliases."""
         return msgspec.structs.replace(
             self,
             revision=self.revision + 1,
@@ -123,7 +124,7 @@ class CatalogState(Struct, frozen=True):
         )
 
     def with_section(self, name: str, content: dict[str, Any]) -> CatalogState:
-        """Return the state in which a section has a new content."""
+        """Return the state with new content of a section."""
         return msgspec.structs.replace(
             self, revision=self.revision + 1, sections={**self.sections, name: content}
         )
@@ -134,11 +135,11 @@ class Index:
     """One index as requests see it.
 
     Attributes:
-        number: names it on disk and in messages.
-        name: what clients call it.
+        number: identifies it on disk and in messages.
+        name: as clients call it.
         revision: of its configuration.
         document: the configuration as posted.
-        configuration: the same, parsed.
+        configuration: the parsed configuration.
     """
 
     number: int
@@ -152,10 +153,10 @@ class Catalog:
     """The catalog of one data directory.
 
     Attributes:
-        state: what is durable now, and what shards are told.
-        indexes: what requests see, by name, with parsed configurations.
-        aliases: what requests see, alias to name.
-        num_shards: what the data are divided over.
+        state: the durable state, as sent to the shards.
+        indexes: as requests see them, by name, with parsed configurations.
+        aliases: as requests see them, alias to name.
+        num_shards: number of shards that the data is spread over.
     """
 
     def __init__(self, data: Path, num_shards: int, state: CatalogState) -> None:
@@ -171,11 +172,11 @@ class Catalog:
 
     @classmethod
     def open(cls, data: Path, num_shards: int) -> Catalog:
-        """Open the catalog of a data directory that this process owns; make it if it is new.
+        """Open the catalog of a data directory that this process owns; create it if it is new.
 
         Raises:
-            DataDirectoryError: the directory is for another number of shards, was made by a newer
-                program, or is damaged; the message says what to do.
+            DataDirectoryError: the directory belongs to a different number of shards, was written
+                by a newer program, or is damaged; the message says what to do.
         """
         manifest = data_directory.check_manifest(data, num_shards)
         path = data_directory.catalog_path(data)
@@ -189,15 +190,15 @@ class Catalog:
             state = CatalogState()
             write_atomically(path, _encode(state), mode=0o600)
         if manifest is None:
-            # Last, so that a directory with a manifest is a complete one.
+            # Written last, so that a directory with a manifest is complete.
             data_directory.write_manifest(data, num_shards, f"facetd {program_version()}")
         return cls(data, num_shards, state)
 
     def index(self, name: str) -> Index:
-        """Return the index of a name or alias.
+        """Return the index with a name or alias.
 
         Raises:
-            NotFound: `index_not_found`; says how to make it.
+            NotFound: `index_not_found`; says how to create it.
         """
         index = self.indexes.get(name)
         if index is None:
@@ -211,25 +212,25 @@ class Catalog:
         return index
 
     def section(self, name: str) -> dict[str, Any]:
-        """Return what another part keeps here; do not modify it."""
+        """Return the content of a section; do not modify it."""
         return self.state.sections.get(name, {})
 
     async def change(
         self, function: Callable[[CatalogState], CatalogState], *, is_active: bool = True
     ) -> CatalogState:
-        """Apply a change durably; changes run one after the other.
+        """Apply a change durably; changes run one after another.
 
         Args:
             function: returns the new state; may raise to leave everything as it is.
-            is_active: whether requests see the change of aliases and sections at once; a change of
-                indexes is seen when `activate` was called, after the shards were told.
+            is_active: whether requests see changed aliases and sections at once; changed indexes
+                become visible with `activate`, after the shards have been told.
 
         Returns:
-            The state that holds now.
+            The new state.
         """
         async with self._lock:
             state = function(self.state)
-            # Shielded: between the rename on disk and the assignment here nobody may cancel.
+            # Shielded: no cancellation between the rename on disk and the assignment here.
             writing = asyncio.ensure_future(
                 asyncio.to_thread(write_atomically, self._path, _encode(state), mode=0o600)
             )
@@ -246,7 +247,7 @@ class Catalog:
             return state
 
     def activate(self) -> None:
-        """Let requests see the state; configurations that did not change are not parsed again."""
+        """Make the state visible to requests; unchanged configurations are not parsed again."""
         former = self.indexes
         self.indexes = {}
         for stored in self.state.indexes:
@@ -266,12 +267,12 @@ class Catalog:
                 waiting.set_result(None)
 
     async def switched(self, index: Index, seconds: float) -> None:
-        """Return when an index has another configuration than this one, or after some time."""
+        """Return once an index has a different configuration than this one, or after some time."""
         if self.indexes.get(index.name) is index:
             await self.next_change(seconds)
 
     async def next_change(self, seconds: float) -> None:
-        """Return when requests see other indexes or configurations, or after some time."""
+        """Return once requests see other indexes or configurations, or after some time."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         try:
@@ -280,7 +281,7 @@ class Catalog:
             self._waiting.discard(waiting)
 
     def _activate_names(self) -> None:
-        """Let requests see aliases and sections."""
+        """Make aliases and sections visible to requests."""
         self.aliases = dict(self.state.aliases)
         for listener in self._listeners:
             listener()
@@ -290,44 +291,44 @@ class Catalog:
         self._listeners.append(listener)
 
     def content(self) -> bytes:
-        """Return the file of what is durable now."""
+        """Return the content of the file for the durable state."""
         return _encode(self.state)
 
     def message(self) -> CatalogUpdate:
-        """Return the catalog as the shards get it."""
+        """Return the catalog as sent to the shards."""
         entries = tuple(index.entry for index in self.state.indexes)
         return CatalogUpdate(self.state.revision, entries)
 
 
-@functools.cache  # files are looked through for it
+@functools.cache  # the lookup searches files
 def program_version() -> str:
     """Return the version of the installed program."""
     try:
         return version("facetd")
-    except PackageNotFoundError:  # run from a checkout that was not installed
+    except PackageNotFoundError:  # run from a checkout that is not installed
         return "unknown"
 
 
 def _encode(state: CatalogState) -> bytes:
-    """Return the file of a state."""
+    """Return the content of the file for a state."""
     content = msgspec.json.encode(state)
     checksum = xxhash.xxh3_64_hexdigest(content)
     return b'{"checksum":"%b","state":%b}\n' % (checksum.encode(), content)
 
 
 class _CatalogFile(Struct):
-    """The file's two parts."""
+    """The two parts of the file."""
 
     checksum: str
     state: msgspec.Raw
 
 
 def read_state(path: Path) -> CatalogState:
-    """Read a catalog's file.
+    """Read a catalog file.
 
     Raises:
-        DataDirectoryError: it is damaged or newer.
-        FileNotFoundError: there is none.
+        DataDirectoryError: it is damaged or was written by a newer program.
+        FileNotFoundError: it does not exist.
     """
     content = path.read_bytes()
     try:

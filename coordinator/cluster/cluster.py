@@ -1,22 +1,23 @@
-"""The shards together: are they all there, what is the newest write, what may a search see.
+"""All shards together: are they up, what is the newest write, what may a search see?
 
-Write sequence. Every group of writes gets one number, `seq`, from one counter over all indexes. At
-start it is restored from the shards' maxima, so the service does not write until each shard has
-said its own.
+Write sequence. One counter over all indexes numbers every group of writes (`seq`). At startup it
+resumes from the shards' maxima, so the service accepts no writes until every shard has reported its
+own.
 
-Horizon. A search carries the horizon of its index: the newest seq up to which every group has
-been settled, that is, answered (or failed for good) by every shard that got a part of it. Shards
-show exactly the groups up to the horizon, so a write to three shards is seen on all three or on
-none. The horizon moves before the write is acknowledged: an acknowledged write is visible.
+Horizon. A search carries the horizon of its index: the newest seq up to which every group has been
+settled, that is, answered (or failed for good) by every shard that received a part of it. Shards
+show exactly the groups up to the horizon, so a write to three shards is visible on all three or on
+none. The horizon advances before the write is acknowledged: an acknowledged write is visible.
 
-It never passes what some shard has on disk. A group that no shard has confirmed is in doubt until
-one of its shards is back and says what it has; if none has it, the horizon does not move. So a
-number that an answer has named (`meta.seq`) is never given to another group, not by a coordinator
-that started anew either.
+The horizon never passes what some shard has on disk. A group that no shard has confirmed is in
+doubt until one of its shards is back and reports what it has; if none has the group, the horizon
+does not move. So a number that a response has named (`meta.seq`) is never given to another group,
+not even by a restarted coordinator.
 
-Reads in progress. A search asks shards more than once (statistics, then hits, then documents), and
-all of it must see one state. `begin_read` notes the horizon that a request uses, and shards are
-told (`ApplyRequest.horizon`) only the oldest one in use, so they keep what is still named.
+Reads in progress. A search calls the shards more than once (statistics, then hits, then documents),
+and all calls must see one state. `begin_read` registers the horizon that a request uses. Shards are
+told only the oldest one in use (`ApplyRequest.horizon`), so they keep every state that a request
+can still name.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Horizon:
 
 
 class Reading:
-    """What `Cluster.reading` returns; a generator would take as long as all that it holds."""
+    """Context manager of `Cluster.reading`; a generator would cost as much as all its work."""
 
     __slots__ = ("_cluster", "_index", "_seq")
 
@@ -76,15 +77,17 @@ class Cluster:
     """All shards of the service.
 
     Args:
-        shards: makes the clients, given the function that brings a shard up to date.
-        catalog: what the shards are told.
-        shard_timeout_ms: within which a shard must answer a read.
-        configure_timeout_ms: within which a shard must have opened all indexes.
+        catalog: sent to the shards.
+        locators: one per shard; finds where it listens.
+        secret: proves to the shards that we may talk to them.
+        shard_timeout_ms: for a shard's response to a read.
+        configure_timeout_ms: for a shard to open all indexes.
+        silent_shard_seconds: after which a silent shard is killed.
 
     Attributes:
         shards: by ordinal.
-        seq: the newest write sequence that was given out.
-        starting: how far the start is.
+        seq: the newest write sequence number assigned.
+        starting: progress of the start.
     """
 
     def __init__(
@@ -125,10 +128,10 @@ class Cluster:
 
     @classmethod
     def from_settings(cls, settings: Settings, catalog: Catalog) -> Cluster:
-        """Make the cluster that the settings describe.
+        """Create the cluster that the settings describe.
 
         Raises:
-            SettingError: a shard address is none.
+            SettingError: a shard address is malformed.
         """
         data: Path = settings.data_dir
         if settings.shard_addresses:
@@ -147,7 +150,7 @@ class Cluster:
     # --- life
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start to connect."""
         for shard in self.shards:
             shard.start()
         self._watching = asyncio.create_task(self.starting.watch(self._ready))
@@ -166,40 +169,40 @@ class Cluster:
 
     @property
     def has_started(self) -> bool:
-        """Whether all shards have served at a time."""
+        """Whether all shards have been serving at the same time since the start."""
         return self._has_started
 
     @property
     def is_ready(self) -> bool:
-        """Whether all shards serve."""
+        """Whether all shards are serving."""
         return self._ready.is_set()
 
     async def wait_ready(self) -> None:
-        """Return when all shards serve."""
+        """Return once all shards are serving."""
         await self._ready.wait()
 
     def failed_shards(self) -> list[int]:
-        """Ordinals of the shards that do not serve."""
+        """Ordinals of the shards that are not serving."""
         return [s.shard for s in self.shards if s.state is not ShardState.SERVING]
 
     def on_state(self, listener: Callable[[ShardClient], None]) -> None:
-        """Call a function whenever a shard comes or goes."""
+        """Call a function whenever a shard changes state."""
         self._listeners.append(listener)
 
     # --- sequence and horizon
 
     def next_seq(self) -> int:
-        """Give out the sequence of a new group of writes.
+        """Assign the sequence number of a new group of writes.
 
         Raises:
-            Unavailable: `starting`, not every shard has said what it has.
+            Unavailable: `starting`; some shard has not reported what it has.
         """
         self._check_started()
         self.seq += 1
         return self.seq
 
     def _check_started(self) -> None:
-        """Refuse what needs to know what all shards have on disk, until they all have said it."""
+        """Raise until all shards have reported what they have on disk."""
         if not self._has_started:
             raise Unavailable(
                 self.starting.message(),
@@ -208,7 +211,7 @@ class Cluster:
             )
 
     def horizon(self, index: int) -> int:
-        """Return what a search of an index (by number) may see now.
+        """Return the horizon that a search of an index (by number) may see now.
 
         Raises:
             Unavailable: `starting`.
@@ -218,27 +221,27 @@ class Cluster:
         return self._base_seq if horizon is None else horizon.seq
 
     def advance(self, index: int, seq: int) -> None:
-        """Let searches of an index see all groups up to `seq`."""
+        """Make all groups of an index up to `seq` visible to searches."""
         horizon = self._horizon(index)
         horizon.seq = max(horizon.seq, seq)
 
     def take_up(self, index: int, seq: int) -> None:
-        """Let searches of an index that comes with its data see all of it; count on from there."""
+        """Make all data that a new index comes with visible; continue numbering after it."""
         self.seq = max(self.seq, seq)
         self.advance(index, seq)
 
     def doubt(self, index: int, seq: int, shards: Collection[int]) -> None:
-        """Note a group that shards got and none has confirmed: it may be on disk or not."""
+        """Record a group that shards received but none confirmed: it may be on disk or not."""
         for shard in shards:
             self._doubts[index, shard] = seq
 
     def _resolve_doubts(self, shard: int, seq_max: int) -> None:
-        """Let searches see what a shard that is back may have carried out unheard."""
+        """Make visible what a shard, now back, may have applied without confirming."""
         for key in [key for key in self._doubts if key[1] == shard]:
             self.advance(key[0], min(self._doubts.pop(key), seq_max))
 
     def begin_read(self, index: int) -> int:
-        """Return the horizon for a request of several calls; `end_read` must follow.
+        """Return the horizon for a request of several calls; must be followed by `end_read`.
 
         Raises:
             Unavailable: `starting`.
@@ -250,10 +253,10 @@ class Cluster:
         return seq
 
     def end_read(self, index: int, seq: int) -> None:
-        """Note that a request that began with horizon `seq` is over."""
+        """Release the horizon `seq` that a request was using."""
         horizon = self._horizons.get(index)
         if horizon is None:
-            return  # the index was dropped meanwhile
+            return  # the index has been deleted meanwhile
         if horizon.readers.get(seq, 0) <= 1:
             horizon.readers.pop(seq, None)
         else:
@@ -270,17 +273,17 @@ class Cluster:
 
     @property
     def num_states_in_use(self) -> int:
-        """States of indexes that are kept for running requests, exports and cursors."""
+        """States of indexes kept for running requests, exports and cursors."""
         return sum(len(horizon.readers) for horizon in self._horizons.values())
 
     def forget(self, index: int) -> None:
-        """Drop what is kept for an index that is gone."""
+        """Drop the state kept for a deleted index."""
         self._horizons.pop(index, None)
         for key in [key for key in self._doubts if key[0] == index]:
             del self._doubts[key]
 
     def _horizon(self, index: int) -> _Horizon:
-        """Return the entry of an index."""
+        """Return the horizon of an index; create it at first use."""
         horizon = self._horizons.get(index)
         if horizon is None:
             horizon = self._horizons[index] = _Horizon(self._base_seq)
@@ -289,10 +292,10 @@ class Cluster:
     # --- catalog
 
     async def push_catalog(self) -> None:
-        """Tell all shards what the catalog says now.
+        """Send the current catalog to all shards.
 
-        Returns when every shard that serves has it in force. A shard that is away, or goes away
-        meanwhile, gets it with its next handshake, before anything else is asked of it.
+        Returns once every serving shard has applied it. A shard that is down, or goes down
+        meanwhile, gets it with its next handshake, before any other call.
         """
         async with self._push_lock:
             message = self.catalog.message()
@@ -300,7 +303,7 @@ class Cluster:
             await asyncio.gather(*(self._push_to(shard, message) for shard in serving))
 
     async def _push_to(self, shard: ShardClient, message: CatalogUpdate) -> None:
-        """Tell one shard; if it does not agree, begin anew with it, handshake first."""
+        """Send the catalog to one shard; if it refuses, reconnect, starting with the handshake."""
         try:
             await shard.call("catalog", message, None, self.configure_timeout_ms)
         except ServiceError as error:
@@ -308,7 +311,7 @@ class Cluster:
             shard.disconnect("it did not take the catalog")
 
     async def _bring_up_to_date(self, shard: ShardClient, welcome: Welcome) -> None:
-        """Make a shard that has just connected agree with the catalog."""
+        """Bring a newly connected shard in line with the catalog."""
         self.seq = max(self.seq, welcome.seq_max)
         self._resolve_doubts(shard.shard, welcome.seq_max)
         while True:
@@ -317,14 +320,14 @@ class Cluster:
                 "catalog", self.catalog.message(), None, self.configure_timeout_ms
             )
             if self.catalog.state.revision == revision:
-                # From here on `push_catalog` reaches it: no await may come between.
+                # From here on `push_catalog` reaches the shard: no await may come in between.
                 shard.begin_serving()
                 return
 
     def _note_state(self, shard: ShardClient) -> None:
-        """Follow the shards' coming and going."""
+        """Update readiness when a shard changes state."""
         if all(one.state is ShardState.SERVING for one in self.shards):
-            if not self._has_started:  # what was on disk at start may be seen
+            if not self._has_started:  # all that was on disk at startup becomes visible
                 self._has_started = True
                 self._base_seq = self.seq
                 for horizon in self._horizons.values():
@@ -340,7 +343,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Split `host:port` (`[::1]:7000` for IPv6).
 
     Raises:
-        SettingError: it is none.
+        SettingError: it is malformed.
     """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

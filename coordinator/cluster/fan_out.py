@@ -1,9 +1,9 @@
-"""Fan-out: one call to every shard, one list of answers.
+"""Fan-out: one call to every shard, one list of results.
 
-A failed shard fails the whole (naming it), unless the request allows a partial answer: then its
-place in the list is None, and the answer must say so. Nothing is ever left out silently.
+A failed shard fails the whole call (and is named), unless the request allows partial results: then
+its slot in the list is None, and the response must say so. Nothing is ever left out silently.
 
-Costs: two futures and no task; for two shards 3 µs beyond the calls themselves.
+Costs: two futures and no task; for two shards 3 µs on top of the calls themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NIL = msgspec.Raw(b"\xc0")
-"""What a method without params gets; None would leave the shard out."""
+"""Params of a method without any; None would skip the shard."""
 
 
 @overload
@@ -63,17 +63,17 @@ async def gather(
 
     Args:
         cluster: the shards.
-        method: name of a reading method.
-        params: its struct, or None for a method without.
+        method: name of a read method.
+        params: its struct, or None if the method has none.
         result_type: struct of the results.
-        deadline: by which all must have answered.
-        is_partial: whether a shard that is away leaves None instead of failing the whole.
+        deadline: for the responses of all shards.
+        is_partial: whether a shard that is down yields None instead of failing the whole call.
 
     Returns:
         The results in the order of the shards.
 
     Raises:
-        Unavailable: a shard is away (all of them, if partial), busy or late.
+        Unavailable: a shard (if partial: every shard) is down, busy or late.
         ServiceError: a shard refused.
     """
     return await gather_each(
@@ -119,9 +119,9 @@ async def gather_each(
     *,
     is_partial: bool = False,
 ) -> list[T] | list[T | None]:
-    """Call a method of shards with their own params; params None leaves a shard out (None).
+    """Call a method of every shard with its own params; None skips the shard (result None).
 
-    Like `gather` otherwise.
+    Otherwise as `gather`.
     """
     timeout_ms = min(deadline.remaining_ms, cluster.shard_timeout_ms)
     if timeout_ms <= 0:
@@ -141,7 +141,7 @@ async def gather_each(
                     first_error = first_error or error
             calls.append(call)
         num_answered = 0
-        # The last one asked comes first: by then most others have answered, and need no wait.
+        # Await the last call first: by then most others are done and need no suspension.
         for call in reversed(calls):
             result: T | None = None
             if call is not None:
@@ -155,7 +155,7 @@ async def gather_each(
             results.append(result)
         results.reverse()
         if first_error is not None and num_answered == 0:
-            raise first_error  # a part of nothing is no answer
+            raise first_error  # no shard responded: there is no partial result either
         return results
     finally:
         _let_go(calls)
@@ -168,26 +168,26 @@ async def call_all(
     result_type: type[T],
     timeout_ms: int,
 ) -> list[T]:
-    """Call a method of some shards, of one perhaps several times; the first failure fails all.
+    """Call a method of some shards, possibly several times per shard; the first failure fails all.
 
     Args:
         cluster: the shards.
-        method: name of a reading method.
-        params: ordinal of a shard and params, by call.
+        method: name of a read method.
+        params: (shard ordinal, params) of each call.
         result_type: struct of the results.
-        timeout_ms: within which each must have answered.
+        timeout_ms: for each response.
 
     Returns:
         The results in the order of the params.
 
     Raises:
-        Unavailable: a shard is away, busy or late.
+        Unavailable: a shard is down, busy or late.
         ServiceError: a shard refused.
     """
     calls: list[asyncio.Future[T] | None] = []
     try:
         for shard, shard_params in params:
-            # One by one: what was called before a failure must be let go.
+            # Not a comprehension: after a failure, the calls already made must be released.
             calls.append(cluster.shards[shard].call(method, shard_params, result_type, timeout_ms))
         return [await call for call in calls if call is not None]
     finally:
@@ -195,7 +195,7 @@ async def call_all(
 
 
 def _let_go(calls: Sequence[asyncio.Future[Any] | None]) -> None:
-    """Give up what is still under way, and look at failures that came behind the first."""
+    """Cancel calls in flight; retrieve the exceptions of those that failed after the first."""
     for call in calls:
         if call is not None and not call.done():
             call.cancel()

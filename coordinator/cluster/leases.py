@@ -1,9 +1,9 @@
-"""Leases: states of an index that cursors go on with, kept for a while after each page.
+"""Leases keep the states of an index that cursors refer to, for a while after each page.
 
-A cursor names a horizon. As long as a horizon counts as being read, the coordinator tells the
-shards to keep its state (`Cluster.oldest_horizon` goes with every write), so keeping one for a
-cursor is holding a read open. All cursors of one horizon share a lease, each page renews it, and
-it ends by itself: a client that never comes back costs a minute.
+A cursor names a horizon. While a horizon counts as being read, the coordinator has the shards keep
+its state (every write carries `Cluster.oldest_horizon`), so a lease is simply a read held open. All
+cursors of one horizon share a lease, and each page renews it. It expires on its own: a client that
+never comes back costs a minute.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Leases:
         self._timers: dict[tuple[int, int], asyncio.TimerHandle] = {}
 
     def begin(self, index: int) -> int:
-        """Keep the newest state of an index; returns its horizon.
+        """Lease the newest state of an index; return its horizon.
 
         Raises:
-            TooManyRequests: too many states are kept already.
+            TooManyRequests: too many states are leased already.
         """
         horizon = self._cluster.horizon(index)
         if (index, horizon) not in self._timers:
@@ -45,7 +45,7 @@ class Leases:
         """Renew the lease of a cursor.
 
         Raises:
-            InvalidRequest: code invalid_cursor; it has ended.
+            InvalidRequest: code invalid_cursor; the lease has expired.
         """
         if (index, horizon) not in self._timers:
             raise InvalidRequest(

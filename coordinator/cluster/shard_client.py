@@ -1,20 +1,19 @@
-"""One shard as the coordinator sees it: its connection, kept up for as long as the service runs.
+"""One shard as seen by the coordinator: its connection, kept up as long as the service runs.
 
     AWAY ──connect, hello, Welcome──▶ OPENING ──catalog acknowledged──▶ SERVING
       ▲                                                                    │
       └────────────── the connection ends, for any reason ─────────────────┘
 
-A call goes out only while SERVING; otherwise it fails at once, so that nobody waits for a shard
-that is not there. Each connection is a new epoch (a new `RpcClient`); nothing of an old one is used
-again.
+Calls go out only while SERVING; otherwise they fail at once, so no request waits for a shard that
+is down. Each connection is a new epoch (a new `RpcClient`); nothing of an old one is reused.
 
-Where the shard listens is read from its endpoint file before every attempt (a restarted shard has
-another port), unless an address was given.
+Unless an address is configured, every attempt reads the shard's endpoint file first: a restarted
+shard has another port.
 
-Supervision: a shard that sent nothing for a second gets a ping; one that stays silent for
-`silent_seconds` hangs (stopped, swapping, dead-locked), and is killed, so that its supervisor
-starts it again. Silence is counted in ticks that this process has lived through, not in time that
-passed: after a pause of the whole machine nobody is killed.
+Supervision: a shard that has sent nothing for a second gets a ping. One that stays silent for
+`silent_seconds` hangs (stopped, swapping, deadlocked) and is killed, so that its supervisor
+restarts it. Silence is counted in ticks that this process itself has run, not in elapsed time: a
+pause of the whole machine kills no shard.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ RETRY_MAX_SECONDS: Final = 0.1
 TICK_SECONDS: Final = 1.0
 
 HELLO_TIMEOUT_MS: Final = 30_000
-"""A shard welcomes when the writes of the former connection are finished."""
+"""A shard sends its welcome once the writes of the previous connection are finished."""
 
 T = TypeVar("T")
 
@@ -50,7 +49,7 @@ _log = Log("cluster")
 
 
 class ShardState(Enum):
-    """How far a shard is."""
+    """The connection state of a shard."""
 
     AWAY = "away"
     OPENING = "opening"
@@ -58,20 +57,20 @@ class ShardState(Enum):
 
 
 class Locate(Protocol):
-    """Finds out where a shard listens; asked before every attempt."""
+    """Finds where a shard listens; called before every attempt."""
 
     def __call__(self) -> Endpoint | None:
-        """Return the endpoint, or None if the shard has not said."""
+        """Return the endpoint, or None if the shard has not published it."""
         ...
 
 
 def locate_in(data: Path, shard: int) -> Locate:
-    """Look into the endpoint file of a data directory."""
+    """Locate a shard by its endpoint file in a data directory."""
     return lambda: data_directory.read_endpoint(data, shard)
 
 
 def locate_at(host: str, port: int) -> Locate:
-    """Know the address; the process, perhaps on another host or in a container, is not ours."""
+    """Locate a shard at a fixed address; its process (perhaps on another host) is not ours."""
     endpoint = Endpoint(host, port, 0)
     return lambda: endpoint
 
@@ -84,14 +83,14 @@ class ShardClient:
         num_shards: number of shards.
         secret: proves that we may talk to it.
         locate: finds it.
-        on_welcome: called after the handshake with the shard and its answer; brings the shard up to
-            date (pushes the catalog) and calls `begin_serving`.
-        silent_seconds: after which a shard is killed.
+        on_welcome: called after the handshake with the shard and its welcome; brings the shard up
+            to date (pushes the catalog) and calls `begin_serving`.
+        silent_seconds: after which a silent shard is killed.
         on_state: called after every change of state.
 
     Attributes:
-        state: how far the shard is.
-        epoch: number of connections that were made so far.
+        state: of the connection.
+        epoch: number of connections made so far.
         pid: of the shard process, 0 before the first connection.
     """
 
@@ -121,12 +120,12 @@ class ShardClient:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look for the shard."""
+        """Start to look for the shard."""
         self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
-        """Close the connection and look no more."""
-        self._set_state(ShardState.AWAY)  # on purpose: nobody needs to be warned
+        """Close the connection and stop reconnecting."""
+        self._set_state(ShardState.AWAY)  # deliberate, so no warning
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -146,7 +145,7 @@ class ShardClient:
         """Call a method; see `RpcClient.call`.
 
         Raises:
-            Unavailable: the shard does not serve at the moment, or has too much to do.
+            Unavailable: the shard is not serving, or is overloaded.
         """
         client = self._client
         if client is None or self.state is not ShardState.SERVING:
@@ -158,7 +157,7 @@ class ShardClient:
     def call_opening(
         self, method: str, params: Any, result_type: type[T] | None, timeout_ms: int
     ) -> asyncio.Future[T]:
-        """Call a method of a shard that need not serve yet (`catalog`)."""
+        """Call a method (such as `catalog`) that a shard serves before it is SERVING."""
         if self._client is None:
             raise self._not_serving()
         return self._client.call(method, params, result_type, timeout_ms)
@@ -167,7 +166,7 @@ class ShardClient:
         """Let calls through: the shard is up to date.
 
         Raises:
-            Unavailable: it went away in this very moment.
+            Unavailable: it went down at this very moment.
         """
         if self._client is None or not self._client.is_open:
             raise Unavailable(f"{self.name} went away while it opened its data")
@@ -176,31 +175,31 @@ class ShardClient:
         self._set_state(ShardState.SERVING)
 
     def disconnect(self, reason: str) -> None:
-        """End the connection; a new one, with its handshake, will be made."""
+        """Close the connection; a new one, with its handshake, will be made."""
         if self._client is not None:
             self._client.close(reason)
 
     @property
     def num_in_flight(self) -> int:
-        """Calls that wait for an answer."""
+        """Calls that await a response."""
         return 0 if self._client is None else self._client.num_in_flight
 
     def _not_serving(self) -> Unavailable:
-        """Say why nothing can be asked."""
+        """Return the error that says why the shard cannot be called."""
         if self.epoch == 0:
             return Unavailable(f"{self.name} is starting; try again shortly", code="starting")
         what = "is opening its data" if self.state is ShardState.OPENING else "is away"
         return Unavailable(f"{self.name} {what}; try again shortly")
 
     def _set_state(self, state: ShardState) -> None:
-        """Change the state and tell."""
+        """Change the state and notify the listener."""
         if state is not self.state:
             self.state = state
             if self._on_state is not None:
                 self._on_state(self)
 
     async def _run(self) -> None:
-        """Connect, serve until the connection ends, and again."""
+        """Connect, serve until the connection ends, repeat."""
         pause = RETRY_MIN_SECONDS
         last_reason = ""
         while True:
@@ -209,7 +208,7 @@ class ShardClient:
                 pause, last_reason = RETRY_MIN_SECONDS, ""
                 await self._supervise(endpoint)
             except ServiceError as error:
-                # Once a reason: a start would otherwise log 50 lines a second.
+                # Log each reason once: a start would otherwise log 50 lines a second.
                 if error.message != last_reason and self.epoch:
                     _log.warning("shard is away", shard=self.shard, reason=error.message)
                 last_reason = error.message
@@ -242,7 +241,7 @@ class ShardClient:
         updating = asyncio.ensure_future(self._on_welcome(self, welcome))
         watching = asyncio.ensure_future(self._supervise(endpoint))
         try:
-            # Opening may take long (an index to be rebuilt); a shard that hangs in it is noticed.
+            # Opening may take long (to rebuild an index); meanwhile, detect a shard that hangs.
             await asyncio.wait((updating, watching), return_when=asyncio.FIRST_COMPLETED)
             if not updating.done():
                 raise Unavailable("the connection was lost while the shard opened its data")
@@ -254,14 +253,14 @@ class ShardClient:
         return endpoint
 
     def _note_closed(self, reason: str) -> None:
-        """Wake the task of this shard; calls fail from this moment on."""
+        """Wake this shard's task; calls fail from now on."""
         if self.state is ShardState.SERVING:
             _log.warning("shard went away", shard=self.shard, pid=self.pid, reason=reason)
         self._set_state(ShardState.AWAY)
         self._closed.set()
 
     async def _supervise(self, endpoint: Endpoint) -> None:
-        """Return when the connection has ended; end it, and the shard, if the shard hangs."""
+        """Return when the connection has ended; kill the shard, and end it, if the shard hangs."""
         client = self._client
         assert client is not None
         silent_ticks = 0
@@ -286,15 +285,15 @@ class ShardClient:
 
     @staticmethod
     def _ping(client: RpcClient) -> None:
-        """Ask for a sign of life; nobody waits for the answer itself."""
+        """Ask for a sign of life; the response itself is ignored."""
         try:
             ping: asyncio.Future[None] = client.call("ping", None, None)
         except Unavailable:
-            return  # too much in flight: an answer to any of it is a sign of life too
+            return  # too many calls in flight: any of their responses is a sign of life too
         ping.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def _kill(self, endpoint: Endpoint) -> None:
-        """End a process that hangs; only one that we know to be a shard of this data directory."""
+        """Kill a hanging process, but only one known to be a shard of this data directory."""
         if endpoint.pid == 0 or endpoint.pid != self.pid:
             _log.error("shard hangs; restart it", shard=self.shard, pid=self.pid)
             return

@@ -1,19 +1,18 @@
-"""Snapshots: a copy of everything that cannot be made again, as of one moment, made while serving.
+"""Snapshots: a copy of all data that cannot be rebuilt, as of one moment, made while serving.
 
     <snapshots>/<name>/
       shard-0/shard.json, index-1/data.mdb …    written by the shards (`shard.partition.backup`)
       catalog.json, MANIFEST.json               as in a data directory; keys are hashes, no secret
       snapshot.json                             written last: every file with size and checksum
 
-The moment. The horizons of all indexes are taken in one step of the event loop and kept in use, so
-the shards forget nothing behind them; what they copy later is brought back to that state. Every
-write that was acknowledged before is in the copy, on all shards; writes go on meanwhile, changes of
-indexes wait.
+The moment. One step of the event loop takes the horizons of all indexes and keeps them in use, so
+the shards discard nothing newer; what they copy later is rolled back to that state. The copy holds
+every write acknowledged before, on all shards. Writes continue meanwhile, index changes wait.
 
-A snapshot is made under `<name>.partial`, which can be no snapshot's name, and gets its name when
-all of it is on disk. Over HTTP a client gives a name and never a path. A snapshot is a data
-directory without what can be made again: `facetd restore` checks every byte and puts it in place,
-and `POST /_snapshots/{name}/restore` makes new indexes of it while the service runs
+A snapshot is made under `<name>.partial`, which cannot be a snapshot's name, and renamed once all
+of it is on disk. Over HTTP a client gives a name, never a path. A snapshot is a data directory
+without what can be rebuilt: `facetd restore` checks every byte and puts it in place, and
+`POST /_snapshots/{name}/restore` creates new indexes from it while the service runs
 (`Ingest.restore`).
 """
 
@@ -59,7 +58,7 @@ _log = Log("snapshots")
 
 
 class SnapshotError(Exception):
-    """What should be a snapshot is none, or is damaged; the message says what."""
+    """A folder is not a snapshot, or a damaged one; the message says why."""
 
 
 class SnapshotFile(Struct, frozen=True):
@@ -72,7 +71,7 @@ class SnapshotFile(Struct, frozen=True):
 
 
 class SnapshotIndex(Struct, frozen=True):
-    """One index of a snapshot, at the sequence number of the newest write that it has."""
+    """One index of a snapshot, and the sequence number of its newest write."""
 
     number: int
     name: str
@@ -80,7 +79,7 @@ class SnapshotIndex(Struct, frozen=True):
 
 
 class ServiceSnapshot(Struct, frozen=True):
-    """What a complete snapshot has; the content of its last file."""
+    """What a complete snapshot contains; stored in its last file."""
 
     format: int
     name: str
@@ -92,7 +91,7 @@ class ServiceSnapshot(Struct, frozen=True):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all its files."""
+        """Total bytes of its files."""
         return sum(file.bytes for file in self.files)
 
 
@@ -103,7 +102,7 @@ class _SnapshotFile(Struct):
     snapshot: msgspec.Raw
 
 
-# Made once: the first use of a class by two threads together would end the process.
+# Created at import: two threads that use such a class for the first time together would crash.
 _decode_file = msgspec.json.Decoder(_SnapshotFile).decode
 _decode_snapshot = msgspec.json.Decoder(ServiceSnapshot).decode
 
@@ -112,7 +111,7 @@ _decode_snapshot = msgspec.json.Decoder(ServiceSnapshot).decode
 
 
 def check_name(name: object) -> str:
-    """Return a snapshot's name that can be one.
+    """Check and return a snapshot's name.
 
     Raises:
         InvalidRequest: `invalid_snapshot`.
@@ -127,12 +126,12 @@ def check_name(name: object) -> str:
 async def make_snapshot(
     name: str, *, cluster: Cluster, catalog: Catalog, settings: Settings
 ) -> ServiceSnapshot:
-    """Make a snapshot; no index may be made, configured or dropped meanwhile.
+    """Make a snapshot; no index may be created, configured or deleted meanwhile.
 
     Raises:
-        InvalidRequest: `invalid_snapshot`, the name is taken, or there are too many.
-        Unavailable: a shard is away.
-        StorageFull: no room. Nothing of an unfinished snapshot stays.
+        InvalidRequest: `invalid_snapshot`: the name is taken, or there are too many.
+        Unavailable: a shard is down.
+        StorageFull: no room. Nothing remains of an unfinished snapshot.
     """
     folder = settings.snapshot_folder
     partial = folder / (name + _PARTIAL)
@@ -161,7 +160,7 @@ async def make_snapshot(
 
 @contextmanager
 def _failure_told() -> Iterator[None]:
-    """Tell what the system refused, instead of only that something is wrong."""
+    """Report what the system refused, instead of a bare internal error."""
     try:
         yield
     except OSError as error:
@@ -172,7 +171,7 @@ def _failure_told() -> Iterator[None]:
 
 
 def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
-    """Make room for a snapshot: remove what earlier ones left unfinished."""
+    """Prepare the folder of a snapshot; remove what earlier ones left unfinished."""
     data_directory.make_folder(folder)
     if (folder / name).exists():
         raise InvalidRequest(
@@ -194,7 +193,7 @@ def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
 async def _copy_shards(
     partial: Path, indexes: tuple[SnapshotIndex, ...], cluster: Cluster, timeout_ms: int
 ) -> None:
-    """Let all shards copy what they have; returns or raises when none is at it any more."""
+    """Have all shards copy their data; return or raise only once none is still copying."""
     horizons = {index.number: index.seq for index in indexes}
 
     async def copy(shard: int) -> None:
@@ -216,7 +215,7 @@ def _finish(
     num_shards: int,
     settings: Settings,
 ) -> ServiceSnapshot:
-    """Write what is the coordinator's, list all files, and give the snapshot its name."""
+    """Write the coordinator's files, list all files, and give the snapshot its name."""
     fault("snapshot.finish")
     write_atomically(data_directory.catalog_path(partial), catalog, mode=0o600)
     manifest = data_directory.manifest_path(settings.data_dir).read_bytes()
@@ -260,14 +259,14 @@ def plan_restore(
     num_shards: int,
     may_see: Callable[[str], bool] = lambda _: True,
 ) -> list[Restored]:
-    """Return what has to be made to have indexes of a snapshot again.
+    """Return what must be created to restore indexes from a snapshot.
 
     Args:
         folder: of the snapshot.
-        renamed: names that indexes get instead of their own.
-        wanted: names of the indexes in the snapshot; None for all.
+        renamed: new names, by name in the snapshot.
+        wanted: names of indexes in the snapshot; None for all.
         num_shards: of the service.
-        may_see: whether whoever asks may learn that the snapshot has an index of this name.
+        may_see: whether the client may learn that the snapshot has an index of this name.
 
     Raises:
         NotFound: `snapshot_not_found`, or `index_not_found` in it.
@@ -318,7 +317,7 @@ def plan_restore(
 
 
 def list_snapshots(folder: Path) -> list[ServiceSnapshot]:
-    """Return the complete snapshots of a folder, oldest first."""
+    """Return the complete snapshots in a folder, oldest first."""
     found = []
     if folder.is_dir():
         for entry in folder.iterdir():
@@ -331,13 +330,13 @@ def list_snapshots(folder: Path) -> list[ServiceSnapshot]:
 
 
 def remove_snapshot(folder: Path, name: str) -> None:
-    """Remove a snapshot; whole or damaged, it loses its name at once, then its files.
+    """Delete a snapshot, complete or damaged: first its name, then its files.
 
     Raises:
         NotFound: `snapshot_not_found`.
     """
     gone = folder / (name + _PARTIAL)
-    shutil.rmtree(gone, ignore_errors=True)  # what an earlier snapshot of that name left
+    shutil.rmtree(gone, ignore_errors=True)  # leftovers of an earlier snapshot of that name
     try:
         (folder / name).rename(gone)
     except FileNotFoundError:
@@ -355,10 +354,10 @@ def _no_snapshot(name: str) -> NotFound:
 
 
 def read_snapshot(folder: Path) -> ServiceSnapshot:
-    """Return what a snapshot says of itself; its files are not looked at.
+    """Return a snapshot's own description; its files are not checked.
 
     Raises:
-        SnapshotError: it is unfinished, damaged, or of a newer program.
+        SnapshotError: it is unfinished, damaged, or from a newer program.
     """
     path = folder / SNAPSHOT_FILE
     try:
@@ -387,10 +386,10 @@ def read_snapshot(folder: Path) -> ServiceSnapshot:
 
 
 def verify(folder: Path, snapshot: ServiceSnapshot) -> None:
-    """Compare every file with what the snapshot says.
+    """Compare every file with the snapshot's description.
 
     Raises:
-        SnapshotError: one is missing or differs.
+        SnapshotError: a file is missing or differs.
     """
     for file in snapshot.files:
         try:

@@ -1,12 +1,11 @@
-"""How far the service is at its start: asked of the shards, told to whoever knocks.
+"""Startup progress: collected from the shards, reported to clients that arrive early.
 
     shard 0: 3 of 4 indexes, 120,000 of 400,000 items ─┐
     shard 1: 4 of 4 indexes                            ─┴▶ share 0.65, about 12 s more
 
-Most starts are over before anybody asks. What takes its time is indexing stored items again (after
-a kill, or a new format) and opening very many indexes. The share is that of work done, not of time:
-items where any have to be indexed, else indexes. How long yet follows from what it has
-taken so far.
+Most starts finish before any client asks. Slow ones re-index stored items (after a kill, or for a
+new format) or open very many indexes. The share is of work done, not of time: items if any have to
+be re-indexed, else indexes. The time left is extrapolated from the time so far.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ASK_SECONDS: Final = 0.25
 ASK_TIMEOUT_MS: Final = 1_000
 LOG_SECONDS: Final = 5.0
 SHARE_MIN: Final = 0.02
-"""Below, how long it takes yet is anybody's guess."""
+"""Below this share, the time left cannot be estimated."""
 
 _log = Log("cluster")
 
@@ -36,7 +35,7 @@ class Starting:
     """The start of one service.
 
     Args:
-        shards: that have to serve.
+        shards: all of which have to serve.
     """
 
     def __init__(self, shards: Sequence[ShardClient]) -> None:
@@ -45,7 +44,7 @@ class Starting:
         self._heard: dict[int, OpeningStatistics] = {}
 
     async def watch(self, is_over: asyncio.Event) -> None:
-        """Ask the shards how far they are, until all serve."""
+        """Poll the shards' progress until all serve."""
         clock = asyncio.get_running_loop().time
         next_log = clock() + LOG_SECONDS
         while not is_over.is_set():
@@ -63,11 +62,11 @@ class Starting:
         try:
             answer = await shard.call_opening("opening", None, OpeningStatistics, ASK_TIMEOUT_MS)
         except ServiceError:
-            return  # not there yet, or busy; what was heard last still holds
+            return  # not up yet, or busy; its last report still holds
         self.note(shard.shard, answer)
 
     def note(self, shard: int, heard: OpeningStatistics) -> None:
-        """Note what a shard says."""
+        """Record a shard's report."""
         self._heard[shard] = heard
 
     def shown(self) -> dict[str, Any]:
@@ -78,7 +77,7 @@ class Starting:
         num_indexes = sum(one.num_indexes for one in heard)
         num_open = sum(one.num_open for one in heard)
         done, total = (num_built, num_records) if num_records else (num_open, num_indexes)
-        # A shard that has not said anything yet has everything before it.
+        # A shard that has not reported yet has all its work ahead.
         share = done / total * len(self._heard) / len(self._shards) if total else 0.0
         seconds = time.monotonic() - self._started
         return {

@@ -1,4 +1,4 @@
-"""Changes of a configuration document: merging, and what differs (pure).
+"""Changes to a configuration document: merge patches and differences (pure).
 
 document {"aggregations": {"tags": {}, "year": {}}, "typo": 0}
 patch    {"aggregations": {"year": null, "genre": {}}}           JSON Merge Patch, RFC 7396
@@ -13,11 +13,11 @@ from typing import Any
 
 
 def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with a merge patch applied; neither is changed.
+    """Return the document with a merge patch applied; neither argument is modified.
 
     Args:
-        document: as it is.
-        patch: objects are merged member by member, null removes, everything else replaces.
+        document: the current one.
+        patch: objects are merged member by member, null removes, anything else replaces.
     """
     result = dict(document)
     for name, value in patch.items():
@@ -32,9 +32,9 @@ def merged(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what differs, by path: `{"path", "before", "after"}`, null for what is not there.
+    """Return the differences by path: `{"path", "before", "after"}`, null where absent.
 
-    Objects on both sides are compared member by member, everything else as a whole.
+    Two objects are compared member by member, anything else as a whole.
     """
     return list(_changes(before, after, ""))
 
@@ -52,9 +52,9 @@ def _changes(
 
 
 def removals(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return a warning for each setting that a replaced configuration had and the new one has not.
+    """Return a warning for each setting that the old configuration had and the new one lacks.
 
-    Whoever posts one setting may well mean to change that one only.
+    A client that posts a single setting may well mean to change only that one.
     """
     return [
         f"{name} was configured before and is not any more: this document replaces the whole "

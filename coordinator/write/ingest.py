@@ -1,20 +1,19 @@
 """WRITE PATH: validate → place → send → acknowledge.
 
-    body ──scan──▶ items, or errors ──divide──▶ a part for each shard ──group──▶ shards ──▶ answer
-    json_scan      nothing was sent yet         division               write_queue
+    body ──scan──▶ items, or errors ──divide──▶ a part per shard ──group──▶ shards ──▶ response
+    json_scan      nothing sent yet             partitioning       write_queue
+ A write is checked completely before any of it is sent: a request rejected with a 4xx has changed
+nothing. After that, only operating errors (a dead shard, a full disk) can make it fail. The
+response then says that the outcome is unknown; sending the request again is safe, because items are
+written by id. If items have no id, the response says which of them were stored (`PartlyStored`).
 
-Every write is checked whole before anything of it is sent: a request that is refused with a 4xx has
-changed nothing. After that it can only fail for operating reasons (a shard died, a disk is full),
-and then the answer says that the outcome is unknown: sending it again is safe, because items are
-written by id. Where items have none, the answer says which were stored (`PartlyStored`).
+A bulk load of any size is read, scanned and spooled first, then written in groups. A group is
+atomic on each shard; the load as a whole is not (as in other engines): if a shard dies halfway,
+the groups written before remain.
 
-A bulk is read, scanned and spooled first, whatever its size, and then written in groups; a group
-is atomic on each shard, the whole is not (nor is it in other engines): if a shard dies in its
-middle, the groups before stay.
-
-A configuration is prepared on all shards behind the running one, then made durable in the catalog,
-then switched to on all shards. Writes of the index wait meanwhile. A crash before the catalog's
-rename leaves the old configuration everywhere, one after it the new one everywhere.
+A new configuration is prepared on all shards while the old one keeps serving, then made durable in
+the catalog, then activated on all shards. Writes to the index wait meanwhile. A crash before the
+catalog is renamed leaves the old configuration everywhere; a crash after it, the new one.
 """
 
 from __future__ import annotations
@@ -72,11 +71,11 @@ from coordinator.write.write_queue import (
 )
 
 SCAN_BYTES: Final = 1024 * 1024
-"""How much of a bulk body is gathered before it is scanned, and the size from which a batch is
-scanned in a thread: 2 ms of work, against 50 µs for the switch."""
+"""How much of a bulk body to gather before scanning it, and the size from which a batch is scanned
+in a thread: 2 ms of work, against 50 µs for the thread switch."""
 
 BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
-"""Groups at the shards, and one being read from the spool."""
+"""Groups in flight at the shards, plus one being read from the spool."""
 
 T = TypeVar("T")
 
@@ -85,16 +84,16 @@ _log = Log("ingest")
 
 @dataclass(slots=True)
 class WriteResult:
-    """What a write did.
+    """The outcome of a write.
 
     Attributes:
-        created: items that are new.
-        updated: items that replaced one.
-        deleted: items that are gone.
-        rejected: items that were refused.
-        errors: why, one object for each refused item, up to the limit `errors_reported_max`.
-        seq: the write's number; a search whose `meta.seq` is at least this one sees it.
-        has_text_id: whether the one deleted item had a text of digits as its id.
+        created: number of new items.
+        updated: number of items that replaced an older one.
+        deleted: number of items deleted.
+        rejected: number of items rejected.
+        errors: the reasons, one object per rejected item, up to the limit `errors_reported_max`.
+        seq: sequence number of the write; a search whose `meta.seq` is at least this sees it.
+        has_text_id: whether the single deleted item had a text of digits as its id.
     """
 
     created: int = 0
@@ -106,7 +105,7 @@ class WriteResult:
     has_text_id: bool = False
 
     def add(self, applied: Applied) -> None:
-        """Count what became of a batch."""
+        """Count the outcomes of a batch."""
         counts = np.bincount(applied.outcomes, minlength=len(Outcome))
         self.created += int(counts[Outcome.CREATED])
         self.updated += int(counts[Outcome.UPDATED])
@@ -115,13 +114,13 @@ class WriteResult:
 
 
 class ConfigurationPlan(NamedTuple):
-    """What a change of a configuration does, or would do."""
+    """What changing a configuration does, or would do."""
 
     document: dict[str, Any]
-    """The whole configuration, as it is stored."""
+    """The complete configuration, as stored."""
     warnings: list[str]
     changes: list[dict[str, Any]]
-    """By path; see `coordinator.write.configuration_change`."""
+    """Differences by path; see `coordinator.write.configuration_change`."""
 
 
 class Ingest:
@@ -130,10 +129,10 @@ class Ingest:
     Args:
         cluster: the shards.
         catalog: the indexes.
-        settings: sizes and times.
+        settings: sizes and timeouts.
 
     Attributes:
-        loads: bulk loads that run now, oldest first.
+        loads: running bulk loads, oldest first.
     """
 
     def __init__(self, cluster: Cluster, catalog: Catalog, settings: Settings) -> None:
@@ -152,14 +151,14 @@ class Ingest:
     # --- items
 
     async def put_items(self, index: Index, body: bytes, deadline: Deadline) -> WriteResult:
-        """Add the items of a JSON array (or a single one), or replace those whose id exists.
+        """Add the items of a JSON array (or a single item); items with an existing id replace it.
 
-        All are written, or none.
+        All or nothing.
 
         Raises:
-            InvalidRequest: the body is no array of good items; `details["errors"]` names each bad
-                one by its position.
-            PayloadTooLarge: there are too many.
+            InvalidRequest: the body is not an array of valid items; `details["errors"]` lists each
+                invalid item by position.
+            PayloadTooLarge: too many items.
         """
         first = body.lstrip(b" \t\r\n")[:1]
         if first == b"{":
@@ -193,7 +192,7 @@ class Ingest:
             )
         result = WriteResult(seq=self._cluster.horizon(index.number))
         for scanned in stretches:
-            if scanned.num_items:  # one of the two, for the second feed had nothing new
+            if scanned.num_items:  # only one of the two: `finish` may find nothing more
                 result.add(await self._write_items(index, _items(scanned), deadline))
         return result
 
@@ -209,16 +208,16 @@ class Ingest:
         """Replace an item.
 
         Args:
-            index: where it is.
+            index: the index that holds it.
             item_id: canonical id from the path.
-            body: the whole new item as JSON; its id, if it has one, must be the same.
-            deadline: by which the write must be confirmed.
-            version: xxh64 of the stored bytes that must be there (If-Match).
+            body: the complete new item as JSON; if it has an id, that must be the same.
+            deadline: for the confirmation of the write.
+            version: xxh64 that the stored bytes must have (If-Match).
 
         Raises:
             NotFound: `item_not_found`.
-            Conflict: the stored item is another version.
-            InvalidRequest: the item is not valid, or its id is another one (`id_mismatch`).
+            Conflict: the stored item has another version.
+            InvalidRequest: the item is invalid, or has another id (`id_mismatch`).
         """
         payload, has_own_id = self._checked(index, item_id, body)
         operation = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
@@ -227,7 +226,7 @@ class Ingest:
     async def put_item(
         self, index: Index, item_id: bytes, body: bytes, deadline: Deadline
     ) -> WriteResult:
-        """Add an item under an id, or replace the one that has it; errors as `replace_item`."""
+        """Add an item under an id, or replace the item that has it; errors as in `replace_item`."""
         payload, has_own_id = self._checked(index, item_id, body)
         operation = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, None)
@@ -241,25 +240,25 @@ class Ingest:
         *,
         version: bytes | None = None,
     ) -> WriteResult:
-        """Replace some fields of an item; like `replace_item` otherwise."""
+        """Replace some fields of an item; otherwise as `replace_item`."""
         payload, _ = self._checked(index, item_id, body)
         return await self._write_item(index, Operation.MERGE, item_id, payload, deadline, version)
 
     async def delete_item(
         self, index: Index, item_id: bytes, deadline: Deadline, *, version: bytes | None = None
     ) -> WriteResult:
-        """Remove an item.
+        """Delete an item.
 
         Raises:
             NotFound: `item_not_found`.
-            Conflict: the stored item is another version.
+            Conflict: the stored item has another version.
         """
         return await self._write_item(index, Operation.DELETE, item_id, item_id, deadline, version)
 
     async def delete_items(
         self, index: Index, item_ids: Sequence[bytes], deadline: Deadline
     ) -> WriteResult:
-        """Remove items by canonical id; ids that are not there change nothing."""
+        """Delete items by canonical id; ids that do not exist are ignored."""
         return await self.write_operations(
             index, [(Operation.DELETE, item_id, item_id) for item_id in item_ids], deadline
         )
@@ -270,7 +269,7 @@ class Ingest:
         operations: Sequence[tuple[Operation, bytes, bytes]],
         deadline: Deadline,
     ) -> WriteResult:
-        """Carry out operations (kind, canonical id, checked payload) in one group."""
+        """Apply operations (kind, canonical id, checked payload) in one group."""
         result = WriteResult(seq=self._cluster.horizon(index.number))
         if operations:
             parts = divide_operations(operations, self._cluster.num_shards)
@@ -282,7 +281,7 @@ class Ingest:
     async def change_selected(
         self, index: Index, changes: Sequence[Selected], deadline: Deadline
     ) -> Applied:
-        """Change items that were selected, those that are still as they were, in one group."""
+        """Change selected items in one group; skip those that changed since they were selected."""
         num_bytes = sum(len(change.payload) for change in changes)
         batch = WriteBatch(len(changes), num_bytes, parts=divide_selected(changes))
         return await self._queue(index).write(batch, deadline)
@@ -299,24 +298,24 @@ class Ingest:
     ) -> WriteResult:
         """Load a body of any size: a JSON array, or newline-delimited JSON.
 
-        Nothing is written before all of it was read.
+        Nothing is written until the whole body has been read.
 
         Args:
-            index: where to.
-            chunks: the body, decompressed; an exception from it means that the body is cut off.
-            skips_bad: write the good items although there are bad ones.
-            request_id: by which `loads` tells of it.
+            index: the target.
+            chunks: the body, decompressed; an exception from it means that the body is truncated.
+            skips_bad: write the valid items even if others are invalid.
+            request_id: identifies the load in `loads`.
 
         Returns:
-            Counts, and the errors of the bad ones.
+            Counts, and the errors of the invalid items.
 
         Raises:
-            InvalidRequest: there are bad items; nothing was written.
+            InvalidRequest: some items are invalid; nothing was written.
             StorageFull: no room for the body; nothing was written.
-            Unavailable: a shard went away, or the service stops; `details` say how many items were
-                written before.
+            Unavailable: a shard went down, or the service is stopping; `details` say how many items
+                had been written.
         """
-        self._queue(index)  # the index is still there
+        self._queue(index)  # fails early if the index is gone
         spool = await asyncio.to_thread(Spool, self._spool_folder)
         progress = LoadProgress(index.name, request_id)
         self.loads.append(progress)
@@ -326,7 +325,7 @@ class Ingest:
             errors = await self._read_unless_ending(reading)
             if not skips_bad:
                 errors.raise_if_any()
-            # The rest happens whether or not the client still waits for it.
+            # From here on the load continues even if the client disconnects.
             writing = self._start(self._write_spool(index, spool, progress))
             writing.add_done_callback(lambda _: self.loads.remove(progress))
             is_handed_over = True
@@ -339,11 +338,11 @@ class Ingest:
         return result
 
     def end_loads(self) -> None:
-        """Let loads write no further groups: the service stops, and they answer what was stored."""
+        """Stop loads before their next group (at shutdown); they report what they stored."""
         self._ending.set()
 
     def check_not_ending(self) -> None:
-        """Refuse the next group of a long change if the service stops.
+        """Reject the next group of a long-running change if the service is stopping.
 
         Raises:
             Unavailable: code stopping.
@@ -356,7 +355,7 @@ class Ingest:
             )
 
     async def _read_unless_ending(self, reading: Coroutine[Any, Any, T]) -> T:
-        """Read a body, or give up when loads are to end."""
+        """Read a body, unless loads are told to end first."""
         task = asyncio.ensure_future(reading)
         ending = asyncio.ensure_future(self._ending.wait())
         try:
@@ -378,7 +377,7 @@ class Ingest:
     async def _spool_body(
         self, index: Index, chunks: AsyncIterator[bytes], spool: Spool, progress: LoadProgress
     ) -> _Errors:
-        """Read, scan and spool a body; the next bytes are received while a thread scans."""
+        """Read, scan and spool a body; the next bytes arrive while a thread scans."""
         scanner = ItemScanner(index.configuration.facets, self._limits)
         errors = _Errors(self._limits.errors_reported_max, "line", lambda: bool(scanner.is_array))
 
@@ -410,9 +409,9 @@ class Ingest:
         return errors
 
     async def _write_spool(self, index: Index, spool: Spool, progress: LoadProgress) -> WriteResult:
-        """Write what was spooled, group after group."""
+        """Write the spooled items, group by group."""
         settings, num_shards = self._settings, self._cluster.num_shards
-        # A configuration change may hold writes for long; a bulk waits for it.
+        # A configuration change may hold writes for long; a bulk load waits for it.
         patience_ms = settings.configure_timeout_ms
         result = WriteResult(seq=self._cluster.horizon(index.number))
         under_way: deque[asyncio.Task[Applied]] = deque()
@@ -466,23 +465,23 @@ class Ingest:
         *,
         is_patch: bool = False,
     ) -> tuple[Index, ConfigurationPlan]:
-        """Create an index, or change the configuration of a running one: on all shards or none.
+        """Create an index, or change the configuration of an existing one: on all shards or none.
 
         Args:
             name: of the index (checked by the caller).
             document: as posted.
-            deadline: how long to wait; the change goes on in the background after it.
-            is_patch: whether the document is merged into the one in force (null removes), as that
-                is when no other change is under way.
+            deadline: how long to wait; past it, the change continues in the background.
+            is_patch: whether to merge the document into the current configuration (null removes);
+                it is merged once no other change is in progress.
 
         Returns:
-            The index as it is now, and what was changed.
+            The index as it is now, and what changed.
 
         Raises:
-            InvalidRequest: `invalid_configuration`, names each wrong path.
-            Unavailable: a shard is away; nothing was changed.
+            InvalidRequest: `invalid_configuration`; names each wrong path.
+            Unavailable: a shard is down; nothing was changed.
         """
-        self.preview(name, document, is_patch=is_patch)  # what is wrong need not wait its turn
+        self.preview(name, document, is_patch=is_patch)  # invalid documents fail without queueing
         configured: tuple[Index, ConfigurationPlan] = await self._wait_for(
             self._configure(name, document, is_patch), deadline
         )
@@ -491,7 +490,7 @@ class Ingest:
     def preview(
         self, name: str, document: dict[str, Any], *, is_patch: bool = False
     ) -> ConfigurationPlan:
-        """Return what `configure` would do now; raises what it would."""
+        """Return what `configure` would do now; raises the errors that it would."""
         if name in self._catalog.aliases:
             raise InvalidRequest(
                 f"{name!r} is an alias of {self._catalog.aliases[name]!r}; configure that index",
@@ -507,17 +506,17 @@ class Ingest:
         return ConfigurationPlan(after, warnings, changes(before, after))
 
     async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
-        """Remove an index and its data.
+        """Delete an index and its data.
 
         Raises:
-            NotFound: there is none.
+            NotFound: it does not exist.
         """
         await self._wait_for(self._delete_index(name), deadline)
 
     async def _configure(
         self, name: str, document: dict[str, Any], is_patch: bool
     ) -> tuple[Index, ConfigurationPlan]:
-        """Prepare, commit, switch."""
+        """Prepare, commit, activate."""
         async with self._configuring:
             plan = self.preview(name, document, is_patch=is_patch)
             current = self._catalog.indexes.get(name)
@@ -539,19 +538,19 @@ class Ingest:
             return self._catalog.indexes[name], plan
 
     async def _prepare(self, entry: IndexEntry) -> None:
-        """Let all shards build a new revision behind the running one."""
+        """Have all shards build a new revision while the old one keeps serving."""
         timeout_ms = self._settings.configure_timeout_ms
         params = PrepareConfiguration(entry)
         calls: list[asyncio.Future[None]] = []
         try:
             for shard in self._cluster.shards:
-                # One by one: what was called before a failure must be waited for.
+                # Not a comprehension: after a failure, the calls already made must be awaited.
                 calls.append(shard.call("prepare", params, None, timeout_ms))  # noqa: PERF401
             for call in calls:
                 await call
         except ServiceError:
             await asyncio.gather(*calls, return_exceptions=True)
-            await self._cluster.push_catalog()  # it does not name the revision: thrown away
+            await self._cluster.push_catalog()  # names no such revision, so shards discard it
             raise
 
     async def _delete_index(self, name: str) -> None:
@@ -574,27 +573,28 @@ class Ingest:
             _log.info("deleted", index=index.name, number=index.number)
 
     async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
-        """Make new indexes of what a snapshot has: all of them on all shards, or nothing.
+        """Create indexes from a snapshot: all of them on all shards, or none.
 
-        The catalog names them together, when every shard has made them, and keeps their source
-        until it is known that every shard still has them: one that was killed in between, and has
-        thrown away what nothing named yet, makes them again of the source instead of empty.
+        The catalog adds them together, once every shard has built them, and keeps their source
+        until every shard is known to still have them. A shard that is killed in between discards
+        indexes that the catalog did not name yet; it then rebuilds them from the source instead of
+        starting them empty.
 
         Args:
-            wanted: with names that are checked.
-            deadline: how long to wait; the work goes on behind it.
+            wanted: with valid names.
+            deadline: how long to wait; past it, the work continues in the background.
 
         Raises:
             Conflict: `index_exists`.
             InvalidRequest: `too_many_indexes`.
-            Unavailable: a shard is away.
+            Unavailable: a shard is down.
             StorageFull: no room.
-            InternalError: `snapshot_damaged`. In any case nothing was changed.
+            InternalError: `snapshot_damaged`. In any case, nothing was changed.
         """
         await self._wait_for(self._restore(wanted), deadline)
 
     async def _restore(self, wanted: Sequence[Restored]) -> None:
-        """Prepare, commit, switch, and let the source go."""
+        """Prepare, commit, activate, release the source."""
         async with self._configuring:
             catalog = self._catalog
             for one in wanted:
@@ -623,7 +623,7 @@ class Ingest:
             try:
                 await catalog.change(with_all, is_active=False)
             except ServiceError:
-                await self._cluster.push_catalog()  # it does not name them: thrown away
+                await self._cluster.push_catalog()  # does not name them, so shards discard them
                 raise
             fault("restore.named")
             for index, one in zip(stored, wanted, strict=True):
@@ -635,15 +635,15 @@ class Ingest:
             await self._let_sources_go()
 
     async def _let_sources_go(self) -> None:
-        """Forget what restored indexes were made of, if all shards have them.
+        """Drop the sources of restored indexes, once all shards have the indexes.
 
-        All shards serve, and nobody changes indexes: so each has taken the catalog as it is.
+        All shards serve and no index is being changed, so each has applied the current catalog.
         """
         if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
             await self._catalog.change(CatalogState.without_sources, is_active=False)
 
     def _look_for_sources(self) -> None:
-        """Let sources go that are still there when the last shard has come back."""
+        """Drop remaining sources once the last shard is back."""
         if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
             self._start(self._let_sources_go_later())
 
@@ -652,7 +652,7 @@ class Ingest:
             await self._let_sources_go()
 
     def _check_number(self, num_new: int) -> None:
-        """Refuse more indexes than there may be."""
+        """Reject new indexes past the limit."""
         if len(self._catalog.indexes) + num_new > self._limits.indexes_max:
             raise InvalidRequest(
                 f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
@@ -662,7 +662,7 @@ class Ingest:
     async def while_unchanged(
         self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline
     ) -> T:
-        """Do something during which no index is made, configured or dropped; writes go on."""
+        """Run `work` while no index is created, configured or deleted; writes continue."""
 
         async def run() -> T:
             async with self._configuring:
@@ -674,11 +674,11 @@ class Ingest:
     # --- parts
 
     def num_waiting(self) -> int:
-        """Return how many batches wait, over all indexes."""
+        """Return the number of waiting batches, over all indexes."""
         return sum(queue.num_waiting for queue in self._queues.values())
 
     def _queue(self, index: Index) -> WriteQueue:
-        """Return the queue of an index that is still there."""
+        """Return the queue of an index, which must still exist."""
         current = self._catalog.indexes.get(index.name)
         if current is None or current.number != index.number:
             raise _no_index(index.name)
@@ -700,7 +700,7 @@ class Ingest:
         return [scanner.feed(body), scanner.finish()]
 
     def _checked(self, index: Index, item_id: bytes, body: bytes) -> tuple[bytes, bool]:
-        """Check the item of a single operation; returns it with its id, and whether it had it."""
+        """Check the item of a single operation; return it with its id, and whether it had one."""
         found = scan_item(body, index.configuration.facets, self._limits)
         if isinstance(found, ItemError):
             raise InvalidRequest(found.message, code=found.code)
@@ -726,7 +726,7 @@ class Ingest:
         deadline: Deadline,
         version: bytes | None,
     ) -> WriteResult:
-        """Carry out one operation and tell what became of it."""
+        """Apply one operation and report its outcome."""
         versions = None if version is None else {0: version}
         parts = divide_operations(
             [(operation, item_id, payload)], self._cluster.num_shards, versions
@@ -763,21 +763,21 @@ class Ingest:
         return await self._queue(index).write(_batch(items, parts), deadline)
 
     def _start(self, coroutine: Any) -> asyncio.Task[Any]:
-        """Run something that goes on when its request has gone."""
+        """Start a task that continues after its request has ended."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._finish)
         return task
 
     def _finish(self, task: asyncio.Task[Any]) -> None:
-        """Let a task go; look at its failure, whoever else does."""
+        """Release a finished task; retrieve its exception in case nothing else does."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, ServiceError):
             _log.error("write failed", cause=error)
 
     async def _wait_for(self, coroutine: Any, deadline: Deadline | None) -> Any:
-        """Wait for something that goes on behind the deadline."""
+        """Wait for a task that continues in the background past the deadline."""
         task = self._start(coroutine)
         try:
             seconds = None if deadline is None else deadline.remaining_seconds
@@ -796,7 +796,7 @@ _ITEMS_FORM: Final = (
 
 
 async def _finished(task: asyncio.Task[Applied]) -> Applied | ServiceError:
-    """Return what a write came to."""
+    """Return the outcome of a write: its result or its error."""
     try:
         return await task
     except ServiceError as error:
@@ -804,7 +804,7 @@ async def _finished(task: asyncio.Task[Applied]) -> Applied | ServiceError:
 
 
 class _BulkReport:
-    """What was stored of a load that failed, by the positions of its (good) items."""
+    """What was stored of a failed load, by the positions of its (valid) items."""
 
     def __init__(self) -> None:
         self._num_begun = 0
@@ -815,13 +815,13 @@ class _BulkReport:
         self._unknown: Ranges = []
 
     def begin(self, num_items: int, *, has_anonymous: bool) -> None:
-        """Note that the next items are on their way."""
+        """Record that the next items are in flight."""
         self._begun.append((self._num_begun, num_items))
         self._num_begun += num_items
         self._has_anonymous |= has_anonymous
 
     def end(self, outcome: Applied | ServiceError) -> Applied:
-        """Note what became of the oldest items on their way; raises if they failed."""
+        """Record the outcome of the oldest items in flight; raise their error if they failed."""
         first, num_items = self._begun.popleft()
         if isinstance(outcome, Applied):
             self._num_stored += num_items
@@ -830,12 +830,12 @@ class _BulkReport:
             self._num_stored += outcome.details["stored"]
             for known, of_batch in ((self._not_stored, "not_stored"), (self._unknown, "unknown")):
                 known += [[first + a, first + b] for a, b in outcome.details[of_batch]]
-        else:  # of items with ids, some may be stored: to send them again is safe
+        else:  # of items with ids, some may be stored: resending them is safe
             self._not_stored.append([first, first + num_items - 1])
         raise outcome
 
     def partly_stored(self) -> PartlyStored | None:
-        """Return the error of a load that must not be sent again as a whole; None if it may."""
+        """Return the error of a load that must not be resent as a whole; None if it may be."""
         if not self._has_anonymous or not (self._num_stored or self._unknown):
             return None
         error = partly_stored(self._num_stored, self._not_stored, self._unknown)
@@ -844,7 +844,7 @@ class _BulkReport:
 
 
 class _Errors:
-    """The bad items of a body: all are counted, the first ones listed."""
+    """The invalid items of a body: all are counted, the first ones listed."""
 
     def __init__(self, num_max: int, unit: str, is_array: Any = None) -> None:
         self.num = 0
@@ -854,7 +854,7 @@ class _Errors:
         self._is_array = is_array
 
     def add(self, scanned: ScannedItems) -> None:
-        """Take the errors of a stretch."""
+        """Add the errors of a chunk."""
         self.num += len(scanned.errors)
         unit = "index" if self._is_array is not None and self._is_array() else self._unit
         for error in scanned.errors[: self._num_max - len(self.listed)]:
@@ -864,7 +864,7 @@ class _Errors:
             self.listed.append(listed)
 
     def raise_if_any(self) -> None:
-        """Refuse the body."""
+        """Reject the body if it has invalid items."""
         if not self.listed:
             return
         first = self.listed[0]
@@ -879,9 +879,9 @@ class _Errors:
 
 
 def with_id(item: bytes, item_id: bytes) -> bytes:
-    """Put an id in front of the fields of an item (valid JSON) that has none.
+    """Insert an id as the first field of an item (valid JSON) that has none.
 
-    Digits become a number, anything else a text.
+    Digits become a number, anything else a string.
     """
     inside = item.strip(b" \t\r\n")[1:]
     separator = b"" if inside.lstrip(b" \t\r\n") == b"}" else b","
@@ -889,12 +889,12 @@ def with_id(item: bytes, item_id: bytes) -> bytes:
 
 
 def _items(scanned: ScannedItems) -> Items:
-    """Return what was scanned as it is written."""
+    """Convert scanned items to the form that is written."""
     return Items(scanned.payload, scanned.starts, scanned.ends, scanned.id_hashes, scanned.has_id)
 
 
 def _batch(items: Items, parts: Any) -> WriteBatch:
-    """Make a batch of items that may have been divided already."""
+    """Make a batch of items that may be partitioned already."""
     num_bytes = int((items.ends - items.starts).sum())
     if parts is None:
         return WriteBatch(len(items.starts), num_bytes, items=items)
@@ -902,5 +902,5 @@ def _batch(items: Items, parts: Any) -> WriteBatch:
 
 
 def _no_index(name: str) -> NotFound:
-    """Return the error for an index that is gone."""
+    """Return the error for an index that no longer exists."""
     return NotFound(f"there is no index {name!r} any more", code="index_not_found")

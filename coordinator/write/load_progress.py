@@ -1,9 +1,9 @@
-"""How far the bulk loads are that run now, for `GET /_loads`.
+"""Progress of the running bulk loads, for `GET /_loads`.
 
     receiving   bytes arrive, items are checked and spooled; nothing is stored yet
-    storing     all of it was good: group after group becomes durable
+    storing     every item was checked; group after group becomes durable
 
-Numbers only grow. Threads write some of them; each is one store of one integer.
+The numbers only grow. Threads write some of them; each write is a single integer store.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 
 class LoadProgress:
-    """One load.
+    """One bulk load.
 
     Attributes:
-        request_id: of the request that sends it; a client may choose it (`X-Request-Id`).
-        index: where to.
+        request_id: of the request that sends it; the client may choose it (`X-Request-Id`).
+        index: the target.
         bytes_received: of the body, decompressed.
-        items_read: that were good.
-        items_rejected: that were not.
-        items_stored: that are durable and searchable.
-        is_storing: whether all of the body was read.
+        items_read: valid items so far.
+        items_rejected: invalid items so far.
+        items_stored: items durable and searchable so far.
+        is_storing: whether the whole body has been read.
     """
 
     __slots__ = (

@@ -1,14 +1,14 @@
-"""Spool: the items of a bulk body on disk, between being read and being written.
+"""Spool: the items of a bulk load on disk, after they are read and before they are written.
 
-A bulk changes nothing unless all of it was read and found good, and a body may be larger than
-memory: so its items wait in two files without a name (the system takes them back when the process
-ends, however it ends).
+A bulk load changes nothing until its whole body has been read and validated, and the body may be
+larger than memory. So its items wait in two unnamed files, which the system frees when the process
+ends, however it ends.
 
-    payload   bytes of the body that hold items, one stretch after the other
-    rows      per item four int64: start in payload, end, hash of the id, whether it has one
+    payload   the bytes of the body that hold items, chunk after chunk
+    rows      four int64 per item: start in payload, end, hash of the id, whether it has one
 
-Costs: the bytes pass the page cache once in each direction (about 0.4 µs for an item of 500 bytes);
-nothing is synced, for nothing of it has to survive. Memory: what is being read or written.
+Costs: the bytes pass the page cache once in each direction (about 0.4 µs for an item of 500 bytes).
+Nothing is synced, since none of it has to survive. Memory: the chunk being read or written.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NO_ROOM: Final = "no room for this body; nothing was written"
 
 
 class Spool:
-    """The items of one bulk.
+    """The spooled items of one bulk load.
 
     Args:
-        folder: in the data directory, so that its disk, not another one, must have the room.
+        folder: in the data directory, so that its disk and no other provides the space.
 
     Attributes:
         num_items: appended so far.
@@ -47,22 +47,22 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         with full_disk_told(_NO_ROOM):
             folder.mkdir(mode=0o700, exist_ok=True)
-            # Open as long as the spool is.
+            # Both files stay open for the spool's lifetime.
             self._payload = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
             self._rows = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self.num_items = 0
         self.num_bytes = 0
 
     def close(self) -> None:
-        """Give the room back."""
+        """Free the disk space."""
         self._payload.close()
         self._rows.close()
 
     def append(self, scanned: ScannedItems) -> None:
-        """Add the good items of a stretch of the body.
+        """Append the valid items of a chunk of the body.
 
         Raises:
-            StorageFull: the disk has no room.
+            StorageFull: the disk is full.
         """
         if scanned.num_items == 0:
             return
@@ -80,11 +80,11 @@ class Spool:
         self.num_bytes += last - first
 
     def stretches(self, num_bytes: int, num_items: int) -> Iterator[Items]:
-        """Read the items back in their order.
+        """Read the items back in order, in chunks.
 
         Args:
-            num_bytes: of a stretch, at most (an item that is larger comes alone).
-            num_items: of a stretch, at most.
+            num_bytes: upper bound of a chunk (a larger item forms a chunk alone).
+            num_items: upper bound of a chunk.
         """
         position = 0
         while position < self.num_items:
@@ -104,7 +104,7 @@ class Spool:
             position += len(rows)
 
     def _read_rows(self, first: int, num: int) -> NDArray[np.int64]:
-        """Read rows from `first` on, as many as there are up to `num`."""
+        """Read up to `num` rows, starting at `first`."""
         num = min(num, self.num_items - first)
         rows = np.empty((num, _ROW_INTEGERS), np.int64)
         read_all(self._rows.fileno(), rows.reshape(-1).data.cast("B"), first * _ROW_BYTES)

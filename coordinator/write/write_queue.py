@@ -1,23 +1,23 @@
-"""Group commit: the writes of one index, joined into groups, a few groups under way at a time.
+"""Group commit: the writes of one index, joined into groups; a few groups are in flight at a time.
 
-    requests ──▶ queue ──▶ group 41  ─▶ shard 0: answered    shard 1: committing
+    requests ──▶ queue ──▶ group 41  ─▶ shard 0: confirmed   shard 1: committing
                            group 42  ─▶ shard 0: committing  shard 1: waiting in its queue
-                 (next)    group 43     joined from whatever comes until a shard has nothing to do
+                 (next)    group 43     gathers whatever arrives until a shard it needs is idle
 
-A commit costs about the same for one operation and for a hundred. So the next group gathers as long
-as all shards that it needs have something to do; what is large (a bulk) goes ahead, so that no
-shard waits for its way. (Beginning the next group at once made groups of 3 operations a shard of 16
-writers, this way they are of 5: 2,800 instead of 2,300 items a second among a million, p99 10.6
-instead of 11.8 ms; with one writer nothing changes. 2 shards, 2 cores, 2026-11-21.) Each group has
-one sequence number; groups reach every shard in the order of their numbers.
+A commit of a hundred operations costs about as much as a commit of one. So the next group keeps
+gathering while all shards that it needs are busy. Large batches (a bulk load) go ahead earlier, so
+that no shard idles for a round trip. (With 16 writers into a million items, starting the next group
+at once made groups of 3 operations per shard; this way they have 5: 2,800 instead of 2,300 items a
+second, p99 10.6 instead of 11.8 ms. With one writer nothing changes. 2 shards, 2 cores,
+2026-11-21.) Each group has one sequence number; every shard receives groups in that order.
 
-A group is *settled* when every shard that got a part of it has answered or failed. Groups are
-settled in order: then the horizon moves, and only then the requests are answered, so whoever was
-answered sees the write. A shard that failed has either refused (then it did not apply its part), or
-its connection ended: then whether it applied the part is decided by the time it is connected again,
-and the requests with operations there are answered `shard_unavailable`: outcome unknown, safe to
-send again. Not so where items have no ids: then the shard is asked, as soon as it is back, whether
-its log has the group, and the answer says what was stored.
+A group is *settled* when every shard with a part of it has responded or failed. Groups settle in
+order: first the horizon advances, only then are the requests answered, so a client whose write is
+confirmed can read it. A shard fails in one of two ways. Either it refused the group, and has not
+applied its part. Or its connection ended; whether it applied the part is then settled by the time
+it reconnects. The requests with operations there fail with `shard_unavailable`: outcome unknown,
+safe to resend. Batches with items without ids are not safe to resend; for these we ask the shard,
+once it is back, whether its log has the group, and the response says what was stored.
 """
 
 from __future__ import annotations
@@ -55,32 +55,32 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.write.partitioning import Part, Parts, divide, places_of
 
 Ranges = list[list[int]]
-"""First and last position of each."""
+"""First and last position of each range."""
 
 ASK_AGAIN_SECONDS: Final = 0.05
-"""After which a shard that is away is asked again what became of a write."""
+"""Delay before asking an unavailable shard again for the outcome of a write."""
 GROUPS_UNDER_WAY_MAX: Final = 3
 LARGE_GROUPS_UNDER_WAY_MAX: Final = 2
 LARGE_BYTES: Final = 256 << 10
 LARGE_OPERATIONS: Final = 256
-"""From so much on the waiting batches do not gather any longer."""
+"""From this size on, the waiting batches stop gathering."""
 
 _log = Log("ingest")
 
 
 class Applied(NamedTuple):
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     outcomes: NDArray[np.uint8]
     """`Outcome` per operation."""
     seq: int
     text_ids: frozenset[int] = frozenset()
-    """Operations that deleted an item whose id, all digits, was stored as a text."""
+    """Operations that deleted an item whose all-digit id was stored as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Items that are still to be divided over the shards."""
+    """Items not yet partitioned among the shards."""
 
     payload: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -89,27 +89,27 @@ class Items:
     has_id: NDArray[np.bool_]
 
     def divide(self, num_shards: int, seq: int = 0, first_position: int = 0) -> Parts:
-        """Divide; seq and position matter only where an item has no id."""
+        """Partition the items; seq and position matter only for items without an id."""
         places = places_of(seq, first_position, len(self.starts))
         shards = shards_of(self.id_hashes, self.has_id, places, num_shards)
         return divide(self.payload, self.starts, self.ends, shards, num_shards)
 
 
 class WriteBatch:
-    """The operations of one request (or of a stretch of a bulk), to be written in one group.
+    """The operations of one request (or of a chunk of a bulk load), to be written in one group.
 
     Args:
-        num_operations: how many there are.
+        num_operations: number of operations.
         num_bytes: of all payloads.
         parts: by shard.
-        items: instead of parts: items without ids among them, whose shard depends on the place that
-            they get, so that they are divided when their group is made.
+        items: instead of parts, if some items have no id. Their shard depends on their insertion
+            number, so they are partitioned when their group is made.
 
     Attributes:
-        future: what became of them.
+        future: the outcome.
         request_ids: of the request.
-        is_anonymous: by operation whether its item has no id, so that it must not be sent twice;
-            None if all have one.
+        is_anonymous: by operation: whether its item has no id and so must not be sent twice; None
+            if all items have ids.
     """
 
     __slots__ = (
@@ -157,15 +157,15 @@ class _WriteGroup:
 
 
 class WriteQueue:
-    """The writes of one index.
+    """The write queue of one index.
 
     Args:
         cluster: the shards.
         index: number of the index.
-        group_bytes: of payload that one shard gets in a group, about.
-        group_operations: greatest number of operations of a group.
-        waiting_max: greatest number of batches that wait.
-        timeout_ms: within which a shard must have answered a group.
+        group_bytes: approximate payload per shard and group.
+        group_operations: most operations in a group.
+        waiting_max: most waiting batches.
+        timeout_ms: for a shard's response to a group.
     """
 
     def __init__(
@@ -195,20 +195,20 @@ class WriteQueue:
 
     @property
     def num_waiting(self) -> int:
-        """Batches that no group has taken yet."""
+        """Batches not yet in a group."""
         return len(self._waiting)
 
     async def write(self, batch: WriteBatch, deadline: Deadline) -> Applied:
         """Write a batch.
 
         Returns:
-            When it is on disk on every shard concerned, and visible.
+            Its outcome, once it is durable on every shard involved, and visible.
 
         Raises:
-            Unavailable: `overloaded` or `starting`, nothing was written; `shard_unavailable`, the
-                outcome is unknown where the message does not say otherwise.
-            DeadlineExceeded: if nothing was written so far, nothing will be.
-            PartlyStored: items without ids were stored, or may be: they must not be sent again.
+            Unavailable: `overloaded` or `starting`: nothing was written; `shard_unavailable`: the
+                outcome is unknown unless the message says otherwise.
+            DeadlineExceeded: if nothing has been written so far, nothing will be.
+            PartlyStored: items without ids were stored, or may be; they must not be sent again.
         """
         if len(self._waiting) >= self._waiting_max:
             raise Unavailable(
@@ -222,14 +222,14 @@ class WriteQueue:
         try:
             return await batch.future
         except asyncio.CancelledError:
-            # Whoever waited has gone. A group that has the batch goes on, for the others' sake.
+            # The client is gone. If the batch is in a group, that group still completes.
             self._withdraw(batch)
             raise
         finally:
             timer.cancel()
 
     def _expire(self, batch: WriteBatch) -> None:
-        """Answer a batch whose deadline has passed; a group that has it goes on."""
+        """Fail a batch whose deadline has passed; a group that contains it still completes."""
         if self._withdraw(batch):
             _fail(
                 batch, DeadlineExceeded("the write waited until its deadline; nothing was written")
@@ -246,7 +246,7 @@ class WriteQueue:
             )
 
     async def hold(self) -> None:
-        """Start no further group, and return when none is under way; `release` must follow."""
+        """Start no more groups; return once none is in flight. Must be followed by `release`."""
         self._num_holds += 1
         try:
             while self._under_way or self._is_dividing:
@@ -257,17 +257,17 @@ class WriteQueue:
             raise
 
     def release(self) -> None:
-        """Go on."""
+        """Resume after `hold`."""
         self._num_holds -= 1
         self._schedule_pump()
 
     def fail_waiting(self, error: ServiceError) -> None:
-        """Answer everything that waits with an error (the index was deleted)."""
+        """Fail all waiting batches (the index was deleted)."""
         while self._waiting:
             _fail(self._waiting.popleft(), error)
 
     def _withdraw(self, batch: WriteBatch) -> bool:
-        """Take a batch out of the queue; False if a group has it already."""
+        """Remove a batch from the queue; False if it is in a group already."""
         try:
             self._waiting.remove(batch)
         except ValueError:
@@ -277,13 +277,13 @@ class WriteQueue:
     # --- groups
 
     def _schedule_pump(self) -> None:
-        """Make groups after this loop iteration, so that what comes in it is joined."""
+        """Form groups after this loop iteration, to join all batches that arrive in it."""
         if not self._is_pump_scheduled:
             self._is_pump_scheduled = True
             self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Make and send groups as far as may be under way."""
+        """Form and send as many groups as may be in flight."""
         self._is_pump_scheduled = False
         while self._waiting and not self._num_holds and not self._is_dividing and self._may_begin():
             try:
@@ -295,7 +295,7 @@ class WriteQueue:
             if not batches:
                 continue
             group = _WriteGroup(seq, batches)
-            REQUEST_IDS.set(_request_ids(batches))  # of this callback, and of what it begins
+            REQUEST_IDS.set(_request_ids(batches))  # for this callback and the tasks it starts
             if any(batch.items is not None for batch in group.batches):
                 self._is_dividing = True
                 task = self._loop.create_task(asyncio.to_thread(self._divide, group))
@@ -304,7 +304,7 @@ class WriteQueue:
             self._send(group)
 
     def _may_begin(self) -> bool:
-        """Return whether the next group is to be begun now, rather than gather more batches."""
+        """Return whether to start the next group now, rather than gather more batches."""
         if len(self._under_way) >= GROUPS_UNDER_WAY_MAX:
             return False
         busy = {shard for group in self._under_way for shard in group.unanswered}
@@ -335,7 +335,7 @@ class WriteQueue:
         return batches
 
     def _refuse_unreachable(self, batches: list[WriteBatch]) -> list[WriteBatch]:
-        """Fail the batches that need a shard that is away, before anything of them is written."""
+        """Fail the batches that need an unavailable shard, before any of them is written."""
         failed = self._cluster.failed_shards()
         if not failed:
             return batches
@@ -353,11 +353,11 @@ class WriteQueue:
         return reachable
 
     def _needed_shards(self, batch: WriteBatch) -> Collection[int]:
-        """Return the shards that a batch needs: any, as long as it is not divided."""
+        """Return the shards that a batch needs; before it is partitioned, that may be any."""
         return batch.parts if batch.items is None else range(self._cluster.num_shards)
 
     def _divide(self, group: _WriteGroup) -> None:
-        """Divide what waited for its place (in a thread)."""
+        """Partition the items that were waiting for their insertion numbers (in a thread)."""
         first_position = 0
         for batch in group.batches:
             if batch.items is not None:
@@ -368,7 +368,7 @@ class WriteQueue:
             first_position += batch.num_operations
 
     def _send_divided(self, group: _WriteGroup, task: asyncio.Task[None]) -> None:
-        """Send a group whose items have been divided."""
+        """Send a group whose items have been partitioned."""
         self._is_dividing = False
         error = task.exception()
         if error is not None:
@@ -402,13 +402,13 @@ class WriteQueue:
                 self._take_answer(group, shard, None, error)
             else:
                 call.add_done_callback(partial(self._take_future, group, shard))
-        if not touched:  # only empty batches
+        if not touched:  # all batches are empty
             self._settle()
 
     def _request(
         self, group: _WriteGroup, shard: int, horizon: int
     ) -> tuple[ApplyRequest, list[bytes | memoryview]]:
-        """Join the parts of one shard; a large payload comes apart from the request."""
+        """Join the parts of one shard; a large payload is sent as an attachment."""
         payloads: list[bytes | memoryview] = []
         lengths: list[NDArray[np.uint32]] = []
         operations: list[NDArray[np.uint8]] = []
@@ -444,12 +444,12 @@ class WriteQueue:
         )
         return request, payloads if is_large else []
 
-    # --- answers
+    # --- responses
 
     def _take_future(
         self, group: _WriteGroup, shard: int, future: asyncio.Future[ApplyResponse]
     ) -> None:
-        """Take a shard's answer."""
+        """Handle a shard's response."""
         if future.cancelled():
             self._take_answer(group, shard, None, Unavailable("the service stops"))
             return
@@ -469,7 +469,7 @@ class WriteQueue:
         answer: ApplyResponse | None,
         error: ServiceError | None,
     ) -> None:
-        """Note what a shard did with its part; settle what can be."""
+        """Record a shard's outcomes for its part; settle the groups that are complete."""
         if answer is not None:
             outcomes = np.frombuffer(answer.outcomes, np.uint8)
             num_expected = sum(
@@ -497,7 +497,7 @@ class WriteQueue:
         self._settle()
 
     def _settle(self) -> None:
-        """Settle the groups at the head of the line that all shards have answered."""
+        """Settle the groups at the head of the queue that all shards have responded to."""
         while self._under_way and not self._under_way[0].unanswered:
             group = self._under_way.popleft()
             if group.errors and len(group.errors) == group.num_shards:
@@ -527,20 +527,20 @@ class WriteQueue:
     async def _find_out(
         self, batch: WriteBatch, seq: int, doubtful: Mapping[int, _Doubtful], error: ServiceError
     ) -> None:
-        """Answer a failed batch of items without ids with what was stored of it.
+        """Resolve a failed batch of items without ids: find out what was stored of it.
 
         Args:
             batch: the batch.
             seq: of its group.
-            doubtful: by shard that did not confirm its part.
-            error: what to answer if sending all of it again makes no duplicates.
+            doubtful: parts that a shard did not confirm, by shard.
+            error: to raise if resending the whole batch creates no duplicates.
         """
         assert batch.is_anonymous is not None
         is_stored = np.ones(batch.num_operations, np.bool_)
         for shard, part in doubtful.items():
             answer = await self._outcomes(batch, shard, seq)
             if answer is None:
-                return  # the deadline has passed: it was answered
+                return  # past the deadline: the batch has failed already
             if not answer.is_known:
                 is_stored[part.positions] = False
                 _fail(batch, _partly_stored(is_stored, part.positions))
@@ -560,7 +560,7 @@ class WriteQueue:
             _fail(batch, error)
 
     async def _outcomes(self, batch: WriteBatch, shard: int, seq: int) -> OutcomesResponse | None:
-        """Ask a shard, until it is back, what became of a group; None at the batch's deadline."""
+        """Ask a shard for a group's outcomes until it responds; None past the batch's deadline."""
         request = OutcomesRequest(self._index, seq)
         while not batch.future.done():
             try:
@@ -573,12 +573,12 @@ class WriteQueue:
 
 
 class _Doubtful(NamedTuple):
-    """The part of a batch that a shard did not confirm."""
+    """A part of a batch that its shard did not confirm."""
 
     positions: NDArray[np.int64]
-    """In the batch."""
+    """Positions in the batch."""
     first: int
-    """Ordinal of its first operation among those that the shard got of the group."""
+    """Ordinal of its first operation among those of the group on that shard."""
 
 
 def _doubtful_parts(group: _WriteGroup, batch: WriteBatch) -> dict[int, _Doubtful]:
@@ -597,7 +597,7 @@ def _partly_stored(is_stored: NDArray[np.bool_], unknown: NDArray[np.int64]) -> 
 
     Args:
         is_stored: by position.
-        unknown: positions of which nobody knows.
+        unknown: positions whose outcome is unknown.
     """
     is_unknown = np.zeros_like(is_stored)
     is_unknown[unknown] = True
@@ -617,14 +617,14 @@ def partly_stored(num_stored: int, not_stored: Ranges, unknown: Ranges) -> Partl
 
 
 def ranges(mask: NDArray[np.bool_], offset: int = 0) -> Ranges:
-    """Return the runs of a mask as first and last position, counted from an offset."""
+    """Return the runs of a mask as (first, last) positions, plus an offset."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
     firsts, ends = edges[::2] + offset, edges[1::2] + offset
     return [[int(first), int(end) - 1] for first, end in zip(firsts, ends, strict=True)]
 
 
 def _request_ids(batches: list[WriteBatch]) -> tuple[str, ...]:
-    """Return the ids of the first requests of a group, each once (a bulk has many batches)."""
+    """Return the ids of a group's first requests, deduplicated (a load has many batches)."""
     if len(batches) == 1:
         return batches[0].request_ids
     ids: dict[str, None] = {}
@@ -636,14 +636,14 @@ def _request_ids(batches: list[WriteBatch]) -> tuple[str, ...]:
 
 
 def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:
-    """Return the places of the operations of a part: seq << 32 | position in the group."""
+    """Return the insertion numbers of a part's operations: seq << 32 | position in the group."""
     first = np.uint64((seq << 32) + first_position)
     places: NDArray[np.uint64] = part.positions.astype(np.uint64) + first
     return places
 
 
 def _fail(batch: WriteBatch, error: ServiceError) -> None:
-    """Answer a batch with an error (a copy: each waiter adds its own traceback)."""
+    """Fail a batch with a copy of an error (each waiter adds its own traceback)."""
     if not batch.future.done():
         batch.future.set_exception(
             type(error)(error.message, code=error.code, param=error.param, details=error.details)
