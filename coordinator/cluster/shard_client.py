@@ -260,7 +260,7 @@ class ShardClient:
         self._closed.set()
 
     async def _supervise(self, endpoint: Endpoint) -> None:
-        """Return when the connection has ended; kill the shard, and end it, if the shard hangs."""
+        """Return when the connection has ended; if the shard hangs, kill it and disconnect."""
         client = self._client
         assert client is not None
         silent_ticks = 0

@@ -1,4 +1,4 @@
-"""The coordinator process: puts the parts together, runs them, takes them apart in order.
+"""The coordinator process: creates the components, runs them, stops them in order.
 
 settings ─▶ Catalog ─▶ Cluster ─▶ Ingest ─┐
                           └─────▶ Search ─┴─▶ Services ─▶ HttpApp
@@ -40,7 +40,7 @@ from coordinator.settings import Settings
 from coordinator.write.ingest import Ingest
 
 PORT_WAIT_SECONDS: Final = 5.0
-"""How long a start waits for a port that a former process is about to give back."""
+"""How long a start waits for a port that a previous process is about to release."""
 
 PORT_TRY_SECONDS: Final = 0.02
 
@@ -54,13 +54,13 @@ def run(
     parent_pipe: int | None = None,
     bell: int | None = None,
 ) -> int:
-    """Run the coordinator until a signal comes.
+    """Run the coordinator until a signal arrives.
 
     Args:
         settings: of the service.
-        lock: descriptor that holds the lock of the data directory, if the supervisor has taken it.
-        parent_pipe: reading end of the supervisor's pipe, if there is one.
-        bell: writing end of the pipe of the supervisor's doorman, if he has the port.
+        lock: descriptor that holds the lock of the data directory, if the supervisor took it.
+        parent_pipe: read end of the supervisor's pipe, if there is a supervisor.
+        bell: write end of the pipe to the supervisor's doorman, if it holds the port.
 
     Returns:
         The exit status.
@@ -98,7 +98,7 @@ async def _run(
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    # What goes to a thread is bulk work (scanning, dividing, files).
+    # Threads run bulk work only (scanning, partitioning, files).
     loop.set_default_executor(ThreadPoolExecutor(None, "worker", run_in_background))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -109,7 +109,7 @@ async def _run(
             ring(bell)
         port = await _listen(app, settings)
         address = url(settings.host, port)
-        # What lives as long as the process need not be looked at by every collection.
+        # Objects that live as long as the process need not be visited by every collection.
         gc.collect()
         gc.freeze()
         _log.info("listening", url=address)
@@ -127,7 +127,7 @@ async def _run(
 
 
 def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Services:
-    """Make everything that a request may need."""
+    """Create everything that a request may need."""
     return Services(
         settings=settings,
         routes=ROUTES,
@@ -144,7 +144,7 @@ def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Ser
 
 
 async def _listen(app: HttpApp, settings: Settings) -> int:
-    """Begin to listen; a port that is just being given back is waited for."""
+    """Start to listen; wait if the port is about to be released."""
     give_up_at = asyncio.get_running_loop().time() + PORT_WAIT_SECONDS
     while True:
         try:
@@ -159,7 +159,7 @@ async def _listen(app: HttpApp, settings: Settings) -> int:
 
 
 async def _announce(cluster: Cluster, settings: Settings, port: int) -> None:
-    """Say once that the service is complete, and leave word for the command line."""
+    """Publish the endpoint for the command line; log once the service is complete."""
     endpoint = Endpoint(settings.host, port, os.getpid())
     try:
         data_directory.write_coordinator_endpoint(settings.data_dir, endpoint)
@@ -170,7 +170,7 @@ async def _announce(cluster: Cluster, settings: Settings, port: int) -> None:
 
 
 def url(host: str, port: int) -> str:
-    """Return the address as a browser on this machine may use it."""
+    """Return the address for a browser on this machine."""
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

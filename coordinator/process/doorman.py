@@ -1,11 +1,11 @@
-"""The doorman: answers the port from the first moment until the coordinator takes it over.
+"""The doorman: responds on the port from the first moment, until the coordinator takes it over.
 
     supervisor ── listens ── 503 starting ──┐
     coordinator ── imports, opens ── rings ─┴▶ the doorman stops listening ── coordinator listens
 
-Whatever is asked, the answer is 503 `starting` in the usual error envelope, or a page that loads
-itself again, for browsers. The coordinator rings by one byte through a pipe as soon as it could
-listen; it tries until the port is free, which takes some milliseconds.
+Every request gets a 503 `starting` in the usual error envelope or, for browsers, a page that
+reloads itself. The coordinator rings by writing one byte to a pipe as soon as it could listen, then
+retries until the port is free, which takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _PAGE: Final = """<!doctype html>
 
 
 class Doorman:
-    """Listens on the service's address while nobody else does.
+    """Listens on the service's address until the coordinator does.
 
     Attributes:
-        doing: what the start is at, as the end of a sentence.
+        doing: what the start is doing, as the end of a sentence.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Doorman:
         self._bell, self.bell_end = os.pipe()
 
     async def begin(self, host: str, port: int) -> None:
-        """Begin to listen; where that is not possible, the coordinator will say why."""
+        """Start to listen; if that fails, the coordinator will report why."""
         if port == 0:
             return
         with contextlib.suppress(OSError):
@@ -54,7 +54,7 @@ class Doorman:
         asyncio.get_running_loop().add_reader(self._bell, self.end)
 
     def end(self) -> None:
-        """Stop listening; what was asked already is answered."""
+        """Stop listening; requests already received still get their response."""
         if self._bell < 0:
             return
         asyncio.get_running_loop().remove_reader(self._bell)
@@ -66,7 +66,7 @@ class Doorman:
         self._bell = self.bell_end = -1
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request, whatever it is."""
+        """Respond to one request, whatever it is."""
         try:
             async with asyncio.timeout(READ_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -78,7 +78,7 @@ class Doorman:
             writer.close()
 
     def response(self, head: bytes) -> bytes:
-        """Return the answer to a request.
+        """Return the response to a request.
 
         Args:
             head: request line and headers.
@@ -112,7 +112,7 @@ class Doorman:
 
 
 def ring(bell_end: int) -> None:
-    """Tell the doorman that the coordinator could listen; he may have gone long ago."""
+    """Tell the doorman that the coordinator can listen; the doorman may be gone already."""
     with contextlib.suppress(OSError):
         os.write(bell_end, b"!")
     with contextlib.suppress(OSError):

@@ -1,21 +1,21 @@
-"""Work on a data directory that no service uses, and on backups.
+"""Offline work on a data directory, and on backups.
 
-    facetd check      every stored item, every counter, every segment against the items
-    facetd rebuild    the same, after everything derived was made anew
-    facetd reshard    the same items on another number of shards
-    facetd restore    a backup (`coordinator.cluster.snapshots`) becomes a data directory
-    facetd backup     moves a snapshot that the service has made to where it is wanted
+    facetd check      verifies every stored item, every counter, every segment against the items
+    facetd rebuild    the same, after rebuilding all derived data
+    facetd reshard    the same items on a different number of shards
+    facetd restore    turns a backup (`coordinator.cluster.snapshots`) into a data directory
+    facetd backup     moves a snapshot that the service has made to its destination
 
-A restore fills a folder beside the data directory, compares every byte with the checksums, syncs
-all of it, and then renames: a kill at any moment leaves no data directory, or a whole one. A
-reshard does the same beside the old data and exchanges the two folders in one step of the file
-system: a kill at any moment leaves the old data or the new ones in force, and what is left over is
-removed by the next run.
+A restore fills a folder next to the data directory, compares every byte with the checksums, syncs
+everything, then renames: a kill at any moment leaves either no data directory or a complete one. A
+reshard likewise works next to the old data, then exchanges the two folders in one step of the file
+system: a kill at any moment leaves either the old data or the new data in force, and the next run
+removes the leftovers.
 
-Each takes the lock of the directory first, so it refuses while a service runs, and a service
-refuses while it runs. What needs LMDB is done by a program of the shard package in a process of its
-own; it inherits the descriptor of the lock, so that the directory stays owned until both have
-ended, also if this one is killed.
+Each command takes the lock of the directory first, so it refuses to run while a service does, and
+vice versa. Work that needs LMDB runs in a program of the shard package, in a process of its own. It
+inherits the descriptor of the lock, so the directory stays owned until both processes have ended,
+even if this one is killed.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from coordinator.cluster.snapshots import (
 )
 
 SHARD_FILE: Final = "shard.json"
-"""What a shard's folder has as soon as the shard has made anything."""
+"""Exists in a shard's folder once the shard has created anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedData:
-    """A data directory that is ours for the moment.
+    """A data directory that this process owns for now.
 
     Attributes:
         folder: its absolute path, links resolved.
-        manifest: what it was made for.
+        manifest: says how many shards it is for, and its format.
         lock: descriptor that holds the lock.
     """
 
@@ -66,7 +66,7 @@ class OwnedData:
     lock: int
 
     def run(self, module: str, *arguments: str, locks: tuple[int, ...] = ()) -> int:
-        """Run a program of the shard package, which holds our locks too; returns its status."""
+        """Run a program of the shard package, which inherits our locks; return its exit status."""
         sys.stdout.flush()
         let_processes_find_us()
         command = python_command(module, *arguments)
@@ -78,7 +78,7 @@ def owned(data: Path) -> Iterator[OwnedData]:
     """Own a data directory for the body of a `with` statement.
 
     Raises:
-        DataDirectoryError: it has no data, a service uses it, or a newer program made it.
+        DataDirectoryError: it has no data, is in use by a service, or a newer program made it.
     """
     data = data.resolve()
     manifest = data_directory.read_manifest(data)
@@ -93,18 +93,18 @@ def owned(data: Path) -> Iterator[OwnedData]:
 
 
 def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) -> int:
-    """Check all of a data directory and report on stdout.
+    """Check a whole data directory and report on stdout.
 
     Args:
         data: the directory.
-        rebuilds: first remove everything derived and build it anew from the items.
-        drops_damaged: before that, remove the items that cannot be read.
+        rebuilds: first delete all derived data and rebuild it from the items.
+        drops_damaged: before that, delete the items that cannot be read.
 
     Returns:
         The exit status: 0 if all is well.
 
     Raises:
-        DataDirectoryError: it cannot be checked: in use, no data, or the catalog is damaged.
+        DataDirectoryError: it cannot be checked: in use, no data, or a damaged catalog.
     """
     with owned(data) as ours:
         problems = _check_layout(ours)
@@ -119,7 +119,7 @@ def check(data: Path, *, rebuilds: bool = False, drops_damaged: bool = False) ->
 
 
 def _check_layout(ours: OwnedData) -> list[str]:
-    """Return what is missing beside the indexes themselves."""
+    """Return what is missing apart from the indexes themselves."""
     catalog = Catalog.open(ours.folder, ours.manifest.shards)
     if not catalog.indexes:
         return []
@@ -137,18 +137,18 @@ def _check_layout(ours: OwnedData) -> list[str]:
 
 
 def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
-    """Divide data over another number of shards.
+    """Spread the data over a different number of shards.
 
     Args:
         data: the directory.
-        num_shards: how many shards it shall have.
-        output: where the new directory shall be; None: in the old one's place.
+        num_shards: the new number of shards.
+        output: the new directory; None: replace the old one.
 
     Returns:
         The exit status.
 
     Raises:
-        DataDirectoryError: it is in use, damaged, or cannot be replaced; it is as it was.
+        DataDirectoryError: it is in use, damaged, or cannot be replaced; it is unchanged.
     """
     with owned(data) as ours:
         target = ours.folder if output is None else output.absolute()
@@ -177,10 +177,10 @@ def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
                 is_switched = True
                 sync_folder(target.parent)
                 fault("reshard.switched")
-            # What is there now is the old data, or what was not finished, or (renamed) nothing.
+            # By now this is the old data, unfinished data, or (after a rename) nothing.
             shutil.rmtree(work, ignore_errors=True)
         except BaseException:
-            if not is_switched:  # else the old data go when the request is known to be on disk
+            if not is_switched:  # else the old data stays until the exchange is known to be on disk
                 shutil.rmtree(work, ignore_errors=True)
             raise
         finally:
@@ -189,7 +189,7 @@ def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
 
 
 def _reshard_into(work: Path, ours: OwnedData, num_shards: int, lock: int) -> int:
-    """Make a complete data directory of the new number of shards; returns the exit status."""
+    """Make a complete data directory with the new number of shards; return the exit status."""
     catalog = Catalog.open(ours.folder, ours.manifest.shards)
     arguments = ("--source", str(ours.folder), "--target", str(work), "--shards", str(num_shards))
     status = ours.run("shard.maintenance.reshard", *arguments, locks=(lock,))
@@ -197,7 +197,7 @@ def _reshard_into(work: Path, ours: OwnedData, num_shards: int, lock: int) -> in
         return 1
     snapshots = data_directory.snapshots_folder(ours.folder)
     if snapshots.is_dir():
-        # Further names of the same files: the old ones go with the old folder.
+        # Hard links: the old names go away with the old folder.
         kept = data_directory.snapshots_folder(work)
         shutil.copytree(snapshots, kept, copy_function=_link)
         for folder in (kept, *(path for path in kept.rglob("*") if path.is_dir())):
@@ -210,7 +210,7 @@ def _reshard_into(work: Path, ours: OwnedData, num_shards: int, lock: int) -> in
 
 
 def _link(source: str, target: str) -> None:
-    """Give a file a further name, or copy it to another disk."""
+    """Hard-link a file, or copy it if it is on another disk."""
     try:
         os.link(source, target)
     except OSError:
@@ -218,7 +218,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _check_exchange(folder: Path, work: Path) -> None:
-    """Find out before the work whether two folders can be exchanged here.
+    """Check, before the work starts, that two folders can be exchanged here.
 
     Raises:
         DataDirectoryError: they cannot.
@@ -243,10 +243,10 @@ _RENAME_EXCHANGE: Final = 2
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Request two folders in one step.
+    """Exchange two folders in one step.
 
     Raises:
-        DataDirectoryError: the system cannot do that there.
+        DataDirectoryError: the system cannot do that here.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -266,10 +266,10 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def check_vacant(folder: Path) -> None:
-    """Refuse a folder in which there is anything.
+    """Check that a folder is empty or does not exist.
 
     Raises:
-        DataDirectoryError: it is not empty, or no folder.
+        DataDirectoryError: it is not empty, or not a folder.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise DataDirectoryError(f"{folder} exists and is no folder; name another one")
@@ -278,7 +278,7 @@ def check_vacant(folder: Path) -> None:
 
 
 def move_snapshot(source: Path, target: Path) -> ServiceSnapshot:
-    """Move a snapshot to another place, which may be on another disk.
+    """Move a snapshot to another place, possibly on another disk.
 
     Raises:
         DataDirectoryError: the target is not empty.
@@ -310,14 +310,14 @@ def write_archive(source: Path, output: BinaryIO) -> ServiceSnapshot:
 
 
 def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
-    """Make a data directory of a backup.
+    """Turn a backup into a data directory.
 
     Args:
         source: folder of the backup, or a tar stream of it.
-        data: must be empty, or not there.
+        data: must be empty or absent.
 
     Raises:
-        SnapshotError: the backup is unfinished, damaged, or of another program.
+        SnapshotError: the backup is unfinished, damaged, or of another program version.
         DataDirectoryError: the directory is not empty, or cannot be replaced.
     """
     data = data.absolute()
@@ -331,7 +331,7 @@ def restore(source: Path | BinaryIO, data: Path) -> ServiceSnapshot:
 
 
 def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnapshot:
-    """Fill a folder beside a target, check and sync it, and give it the target's name."""
+    """Fill a folder next to the target, verify and sync it, then rename it to the target."""
     work = target.with_name(f"{target.name}.restoring")
     data_directory.create(work)
     lock = data_directory.acquire_lock(work, wait_seconds=0)
@@ -360,7 +360,7 @@ def _fill(target: Path, fill: Callable[[Path], ServiceSnapshot]) -> ServiceSnaps
 
 
 def _clear(work: Path) -> None:
-    """Remove what a former try has left; our lock stays."""
+    """Remove the leftovers of an earlier attempt; our lock stays."""
     for entry in work.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -385,7 +385,7 @@ def _copy(source: Path, work: Path, *, with_list: bool) -> ServiceSnapshot:
 
 
 def _unpack(archive: BinaryIO, work: Path) -> ServiceSnapshot:
-    """Unpack a tar stream; what is not a plain file of a backup is refused by its name."""
+    """Unpack a tar stream; reject anything but the plain files of a backup."""
     try:
         with tarfile.open(fileobj=archive, mode="r|") as members:
             members.extractall(work, filter="data")

@@ -4,18 +4,18 @@
                   └─ fork server ─┬─ shard 0
                                   └─ shard 1 …
 
-- A process that ends is started again: at once, and after longer and longer pauses if it ends soon
-  after its start. A killed shard serves again within 2 s: it is forked
+- A process that ends is restarted: at once, or after increasing pauses if it keeps ending soon
+  after its start. A killed shard serves again within 2 s, because it is forked
   (`shard.process.fork_server`).
-- A process that ends with `EXIT_CANNOT_START` will not start as things are (a wrong setting, data
-  of another format): everything is stopped and the status is 1.
-- SIGTERM and SIGINT stop the coordinator first (it takes no new requests and finishes what runs),
-  then the shards; status 0.
-- Children end when this process does, however it does: a parent-death signal and a pipe
-  (`common.process.lifeline`). The lock of the data directory is taken here and handed to the
+- A process that ends with `EXIT_CANNOT_START` cannot start as things are (a wrong setting, data in
+  another format): everything stops, with status 1.
+- SIGTERM and SIGINT stop the coordinator first (it accepts no new requests and finishes the running
+  ones), then the shards; status 0.
+- Children end when this process does, however it ends: a parent-death signal and a pipe see to that
+  (`common.process.lifeline`). This process takes the lock of the data directory and hands it to the
   coordinator, so it is held until both have ended.
 
-This process imports neither numba nor anything else that is large.
+This process imports neither numba nor any other large package.
 """
 
 from __future__ import annotations
@@ -45,33 +45,34 @@ from coordinator.settings import Settings
 
 BACK_OFF_SECONDS: Final = (0.0, 0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 STABLE_SECONDS: Final = 2.0
-"""A process that has lived so long has started well: what ended it was no fault of its start."""
+"""A process that has lived this long started well: whatever ended it, its start was not to
+blame."""
 
 START_SECONDS: Final = 10.0
-"""A process that ends by itself before, and not by a signal, has not been able to start."""
+"""A process that exits on its own before this, not by a signal, failed to start."""
 
 FAILED_STARTS_MAX: Final = 5
-"""When every process has failed to start so often, one after the other, none ever will."""
+"""Once every process has failed to start this many times in a row, none ever will."""
 
 SHARD_STOP_SECONDS: Final = 3.0
-"""From SIGTERM to SIGKILL, for shards; nothing is lost by killing them."""
+"""From SIGTERM to SIGKILL, for shards; killing them loses nothing."""
 
 DESCRIPTORS_WANTED: Final = 65_536
 
 LEAN: Final = {
-    # No linear algebra is done here: its thread pool would only take memory, and forbid forking.
+    # No linear algebra here: its thread pool would only take memory, and make forking unsafe.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
-    # Each further arena of malloc keeps what one thread has freed from the others.
+    # Each additional malloc arena keeps memory that one thread freed from the others.
     "MALLOC_ARENA_MAX": "2",
 }
-"""Environment of all processes, unless it is set already."""
+"""Environment of all processes, unless set already."""
 
 _log = Log("supervisor")
 
 
 class Process(Protocol):
-    """A running process, however it was made."""
+    """A running process, however it was created."""
 
     pid: int
 
@@ -80,7 +81,7 @@ class Process(Protocol):
         ...
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal, if it still runs."""
+        """Send a signal, if it is still running."""
         ...
 
 
@@ -88,12 +89,12 @@ class Child:
     """One process that is kept running.
 
     Args:
-        name: for log lines: "shard 0".
+        name: for log lines, such as "shard 0".
         make: starts the process.
 
     Attributes:
-        process: the running process, None while there is none.
-        num_failed_starts: how often in a row it could not start.
+        process: the running process, if any.
+        num_failed_starts: consecutive failed starts.
     """
 
     def __init__(self, name: str, make: Callable[[], Process]) -> None:
@@ -116,7 +117,7 @@ class Child:
         return self.process is not None and self.process.poll() is None
 
     def reap(self) -> int | None:
-        """Return the status if the process has ended since the last time, else None."""
+        """Return the status if the process has ended since the last call, else None."""
         if self.process is None:
             return None
         status = self.process.poll()
@@ -135,17 +136,17 @@ class Child:
         return pause
 
     def _age(self) -> float:
-        """Return for how long the process has run, or would have by now."""
+        """Return the seconds since the process was started."""
         return asyncio.get_running_loop().time() - self._started_at
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, if there is somebody to get it."""
+        """Send a signal to the process, if it is running."""
         if self.process is not None and self.is_running:
             self.process.send_signal(number)
 
 
 class ForkedProcess:
-    """A process that the fork server made, or is going to make."""
+    """A process that the fork server has created or is about to create."""
 
     def __init__(self) -> None:
         self.pid = 0  # not made yet
@@ -156,18 +157,18 @@ class ForkedProcess:
         return self.status
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal, if it has been made and still runs."""
+        """Send a signal, if it has been created and is still running."""
         if self.pid and self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 class ForkServer:
-    """Our end of `shard.process.fork_server`: makes processes that are there at once.
+    """Our end of `shard.process.fork_server`, which creates processes that start at once.
 
     Args:
-        inherited: descriptors that it, and so every process, gets.
-        wake: called when something was heard.
+        inherited: descriptors that it inherits, and so does every process.
+        wake: called when a message has arrived.
     """
 
     def __init__(self, inherited: tuple[int, ...], wake: Callable[[], None]) -> None:
@@ -178,7 +179,7 @@ class ForkServer:
         self._made: list[ForkedProcess] = []
 
     def make(self, arguments: list[str]) -> ForkedProcess:
-        """Let a process be made; a fork server is started if there is none."""
+        """Request a new process; start a fork server if there is none."""
         if self._process is None or self._process.poll() is not None:
             self._start()
         process = ForkedProcess()
@@ -188,12 +189,12 @@ class ForkServer:
             assert self._connection is not None
             self._connection.send(json.dumps(message).encode())
         except OSError:
-            process.status = -int(signal.SIGKILL)  # with the fork server, a moment ago
+            process.status = -int(signal.SIGKILL)  # the fork server has just died
             self._wake()
         return process
 
     def look(self) -> None:
-        """Notice the end of the fork server: all that it made ended with it."""
+        """Notice that the fork server has ended: all its processes ended with it."""
         if self._process is not None and self._process.poll() is not None:
             status = self._process.poll() or -int(signal.SIGKILL)
             _log.warning("ended", what="fork server", status=status)
@@ -203,7 +204,7 @@ class ForkServer:
                     process.status = status
 
     def close(self) -> None:
-        """Let the fork server go."""
+        """Drop the connection to the fork server."""
         if self._connection is not None:
             asyncio.get_running_loop().remove_reader(self._connection)
             self._connection.close()
@@ -211,13 +212,13 @@ class ForkServer:
         self._process = None
 
     def kill(self) -> None:
-        """End the fork server and everything that it made or has still to make."""
+        """Kill the fork server with all its processes, including those not created yet."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def _start(self) -> None:
-        """Start the fork server; what it is asked meanwhile waits in the connection."""
+        """Start the fork server; requests sent before it is up wait in the connection."""
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection.setblocking(False)
         self._made = []
@@ -233,7 +234,7 @@ class ForkServer:
         asyncio.get_running_loop().add_reader(self._connection, self._read)
 
     def _read(self) -> None:
-        """Take what the fork server says."""
+        """Handle the fork server's messages."""
         assert self._connection is not None
         while True:
             try:
@@ -242,7 +243,7 @@ class ForkServer:
                 break
             except OSError:
                 packet = b""
-            if not packet:  # its end; `look` will find it dead
+            if not packet:  # end of stream; `look` will find the fork server dead
                 asyncio.get_running_loop().remove_reader(self._connection)
                 break
             message = json.loads(packet)
@@ -256,9 +257,9 @@ class ForkServer:
 
 
 def popen(command: list[str], inherited: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """Start a process that leads its own group, so that Ctrl-C reaches only the supervisor.
+    """Start a process as leader of its own group, so that Ctrl-C reaches only the supervisor.
 
-    It stays in our session: priorities count within one (`common.process.priority`).
+    It stays in our session: priorities apply per session (`common.process.priority`).
     """
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
 
@@ -268,8 +269,8 @@ class Supervisor:
 
     Args:
         settings: of the service.
-        with_service: called when the processes were started; may use the service (the demo does).
-            The service stops when it raises.
+        with_service: called once the processes are started; may use the service (the demo does).
+            If it raises, the service stops.
     """
 
     def __init__(
@@ -286,11 +287,11 @@ class Supervisor:
         self._status = 0
 
     def run(self) -> int:
-        """Run until a signal comes; returns the exit status."""
+        """Run until a signal arrives; return the exit status."""
         return asyncio.run(self._run())
 
     async def _run(self) -> int:
-        """Take the directory, start everything, watch, stop."""
+        """Lock the directory, start everything, watch, stop."""
         settings = self._settings
         try:
             data_directory.create(settings.data_dir)
@@ -308,7 +309,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_on, number)
-        # Inherited by the children: they log to a terminal from its background.
+        # Children inherit this: they log to a terminal from its background.
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         loop.add_signal_handler(signal.SIGCHLD, self._wake.set)
         let_processes_find_us()
@@ -317,7 +318,7 @@ class Supervisor:
         if not await self._prepare_kernels():
             doorman.end()
             return self._status
-        pipe, pipe_end = os.pipe()  # the end stays open, and here, for as long as we live
+        pipe, pipe_end = os.pipe()  # we keep the write end open for as long as we live
         fork_server = self._fork_server = ForkServer((pipe,), self._wake.set)
         self._children = [
             *(
@@ -348,17 +349,17 @@ class Supervisor:
         return self._status
 
     def _start_coordinator(self, pipe: int, lock: int) -> subprocess.Popen[bytes]:
-        """Start the coordinator; the first one takes the port over from the doorman."""
+        """Start the coordinator; the first one takes over the port from the doorman."""
         assert self._doorman is not None
         bell = self._doorman.bell_end
         inherited = (pipe, lock) if bell < 0 else (pipe, lock, bell)
         return popen(coordinator_command(pipe, lock, bell), inherited)
 
     async def _prepare_kernels(self) -> bool:
-        """Make sure that there are kernels to run; False if it must not go on.
+        """Make sure that there are kernels to run; return False if the start must not go on.
 
-        An installed package has them. A checkout whose kernels changed compiles these first, in a
-        process of its own: this one is to stay small, and able to stop.
+        An installed package has them. A checkout with changed kernels compiles these first, in a
+        separate process: this one must stay small, and able to stop.
         """
         try:
             wanted = extension.chosen()
@@ -385,7 +386,7 @@ class Supervisor:
         return True
 
     def _refuse(self, error: KernelsMissing) -> bool:
-        """Say why nothing can run; the status is 1."""
+        """Report why nothing can run; the status is 1."""
         print(error, file=sys.stderr)
         self._status = 1
         return False
@@ -406,7 +407,7 @@ class Supervisor:
             await waiting
 
     async def _use(self) -> None:
-        """Run what uses the service; if it fails, so does all."""
+        """Run `with_service`; if it fails, stop the service."""
         assert self._with_service is not None
         try:
             await self._with_service()
@@ -415,7 +416,7 @@ class Supervisor:
             self._give_up()
 
     def _stop_on(self, number: signal.Signals) -> None:
-        """Begin to stop."""
+        """Start to stop."""
         _log.info("stopping", signal=signal.Signals(number).name)
         self._is_stopping = True
         self._wake.set()
@@ -427,7 +428,7 @@ class Supervisor:
         self._wake.set()
 
     def _look_after_children(self) -> None:
-        """Start again what has ended."""
+        """Restart the processes that have ended."""
         if self._is_stopping:
             return
         assert self._fork_server is not None
@@ -437,7 +438,7 @@ class Supervisor:
             if status is None:
                 continue
             if status == EXIT_CANNOT_START:
-                # It has said why.
+                # It has logged the reason.
                 self._give_up()
                 return
             pause = child.back_off()
@@ -463,7 +464,7 @@ class Supervisor:
             child.start()
 
     async def _stop_children(self) -> None:
-        """Stop the coordinator, then the shards, then what makes shards."""
+        """Stop the coordinator, then the shards, then the fork server."""
         for timer in self._restarts.values():
             timer.cancel()
         shards, coordinator = self._children[:-1], self._children[-1:]
@@ -496,7 +497,7 @@ class Supervisor:
 
 
 def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
-    """Return the arguments of a shard process; the rest goes by the environment."""
+    """Return the arguments of a shard process; settings are passed in the environment."""
     return [
         *("--shard-id", str(shard)),
         *("--shards", str(settings.shards)),
@@ -507,7 +508,7 @@ def shard_arguments(settings: Settings, shard: int, pipe: int) -> list[str]:
 
 
 def coordinator_command(pipe: int, lock: int, bell: int = -1) -> list[str]:
-    """Return the arguments of the coordinator process; settings go by the environment."""
+    """Return the arguments of the coordinator process; settings are passed in the environment."""
     return [
         *python_command("coordinator", "coordinator"),
         *("--parent-pipe", str(pipe)),
@@ -517,7 +518,7 @@ def coordinator_command(pipe: int, lock: int, bell: int = -1) -> list[str]:
 
 
 def raise_descriptor_limit() -> None:
-    """Allow as many open files as the system lets us: connections, segments, environments."""
+    """Raise the limit of open files as far as allowed: connections, segments, environments."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
