@@ -1,14 +1,15 @@
-"""The HTTP server: aiohttp's connections and parser, our requests, routes and answers.
+"""The HTTP server: aiohttp's connections and parser; our requests, routes and responses.
 
-    socket ─▶ Connection (aiohttp's RequestHandler) ─▶ Request ─▶ Middleware ─▶ route ─▶ Answer
+    socket ─▶ Connection (aiohttp's RequestHandler) ─▶ Request ─▶ Middleware ─▶ route ─▶ Response
 
-`create_app` puts the parts together; `HttpApp.start` and `stop` are all that the process needs.
-aiohttp's low-level server is used without its Application: routing, middlewares, request and
-response objects of that would take longer than a search (DESIGN.md, section 1).
+`create_app` assembles the server; `HttpApp.start` and `stop` are all that the process needs. We use
+aiohttp's low-level server without its Application, whose routing, middlewares, request and response
+objects would take longer than a search.
 
-What aiohttp refuses itself (a broken request line, headers that are too large) gets the error
-envelope as well. Connections are bounded: at the bound the oldest idle one has to go, or else the
-oldest that is slow to send its body, so thousands of sleepers never keep a user out.
+Requests that aiohttp itself rejects (a malformed request line, oversized headers) get the error
+envelope too. The number of connections is bounded: at the bound the oldest idle one is closed, or
+else the oldest that is slow to send its body, so thousands of idle connections never lock a user
+out.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 LINGER_SECONDS: Final = 2.0
-"""How long the rest of a refused body is read and thrown away, so that the client gets to read the
-answer before the connection ends."""
+"""How long to read and discard the rest of a rejected body, so that the client can read the
+response before the connection closes."""
 ANNOUNCE_SECONDS: Final = 0.5
-"""How long idle connections may stay at a stop: who writes without a pause sends its next request
-meanwhile, and reads in the answer that it was the last."""
+"""How long idle connections stay open at shutdown: a client that writes continuously sends its next
+request in that time, and learns from the response that it was the last."""
 LOAD_ANSWER_SECONDS: Final = 1.0
-"""Before the end of the grace at a stop, in which loads write their last groups and answer."""
+"""Time before the end of the shutdown grace in which loads write their last groups and respond."""
 BACKLOG: Final = 1_024
 READ_BYTES: Final = 256 * 1024
-"""Of a body that are kept in memory before the socket has to wait."""
+"""Bytes of a body kept in memory before reading from the socket pauses."""
 
 _REQUEST_ID: Final = istr("X-Request-Id")
 
@@ -63,23 +64,23 @@ _log = Log("http")
 
 
 class UriTooLong(ServiceError):
-    """The request line is longer than its limit."""
+    """The request line exceeds its limit."""
 
     http_status = 414
     default_code = "uri_too_long"
 
 
 class HeadersTooLarge(ServiceError):
-    """A header line is longer than its limit, or there are too many."""
+    """A header line exceeds its limit, or there are too many headers."""
 
     http_status = 431
     default_code = "headers_too_large"
 
 
 class RequestIds:
-    """Makes request ids: a random text of this process, and a number.
+    """Generates request ids: a random prefix per process, and a counter.
 
-    A client may name its request itself (`X-Request-Id`), to find it again in our logs.
+    A client may choose the id of its request (`X-Request-Id`), to find it in our logs.
     """
 
     def __init__(self) -> None:
@@ -95,16 +96,16 @@ class RequestIds:
 
 
 class _OneTask:
-    """An event loop as the handler of a connection sees it, which makes no task of a lone request.
+    """An event loop that creates no task for a single request, as seen by a connection's handler.
 
-    aiohttp makes one of each and waits for it at once, for the sake of handlers that keep something
-    in the context; ours has the request's id, which is set for each. A task is two turns of the
-    loop, and a twentieth of what `GET /{index}/items/{id}` takes. Where further requests wait
-    behind one, it gets them: so that other connections have their turn in between.
+    aiohttp creates one task per request and awaits it at once, for handlers that keep state in the
+    context; ours keeps the request's id there, which is set for each request. A task costs two
+    turns of the loop, a twentieth of the time of `GET /{index}/items/{id}`. Where pipelined
+    requests are waiting, it does create tasks, so that other connections get their turn in between.
 
     Args:
-        loop: the loop.
-        waiting: requests of the connection that were read and are not answered yet.
+        loop: the event loop.
+        waiting: requests of the connection that are read but not answered yet.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Sized) -> None:
@@ -114,7 +115,7 @@ class _OneTask:
         self.time = loop.time
 
     def create_task(self, request: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """Return what can be awaited for a request that was taken out of those waiting."""
+        """Return an awaitable for a request that was taken from the waiting ones."""
         return self._loop.create_task(request) if self._waiting else request
 
     def __getattr__(self, name: str) -> Any:
@@ -124,13 +125,13 @@ class _OneTask:
 class Connection(RequestHandler):
     """One client connection.
 
-    Answers in the error envelope where aiohttp would send a text. And lets a client close its
-    sending side before it has its answer, as simple clients do; aiohttp would hang up on them.
+    Sends the error envelope where aiohttp would send plain text. Lets a client close its sending
+    side before it has its response, as simple clients do; aiohttp would hang up on them.
 
     Attributes:
         request: the newest request.
-        server: whose connection it is.
-        services: limits and numbers.
+        server: that owns the connection.
+        services: limits and metrics.
     """
 
     __slots__ = ("request", "server", "services")
@@ -145,33 +146,33 @@ class Connection(RequestHandler):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the service takes no further requests: answers tell clients to go."""
+        """Whether the service is shutting down: responses then close their connections."""
         return self.server.is_stopping
 
     async def start(self) -> None:
-        """Answer requests, one after the other, until the connection ends."""
-        if sys.version_info < (3, 12):  # later ones start a task where it is made, in this turn
+        """Answer requests, one after another, until the connection ends."""
+        if sys.version_info < (3, 12):  # later versions run a new task eagerly, in the same turn
             one_task = _OneTask(self._loop, self._messages)
             self._loop = one_task  # type: ignore[assignment]  # as much as is used
         await super().start()
 
     def resume_reading(self, *args: Any, **kwargs: Any) -> None:
-        """Go on with what was paused; a body that came with its head has paused nothing."""
+        """Resume reading if it was paused; a body that arrived with its head has paused nothing."""
         if self._reading_paused:
             super().resume_reading(*args, **kwargs)
 
     @property
     def send_seconds(self) -> float:
-        """How long the client may leave its answer unread before it is taken for dead."""
+        """How long the client may leave a response unread before it is considered dead."""
         return self.services.settings.limits.send_timeout_ms / 1000
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of the last request and its body: the two know each other."""
+        """Release the last request and its body, which refer to each other."""
         super().connection_lost(exc)
         self.request = None
 
     def eof_received(self) -> bool:  # type: ignore[override]  # True keeps the sending side open
-        """Note that the client sends nothing more."""
+        """Handle the end of the client's sending side."""
         if self.is_idle():
             return False
         if self.request is not None:
@@ -189,7 +190,7 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> Any:
-        """Return the answer to a request that never reached the middleware."""
+        """Return the response to a request that never reached the middleware."""
         services = self.services
         error = _refusal(status, exc, services.settings.limits)
         services.metrics.route(UNROUTED).observe(error.http_status, 0.0)
@@ -198,12 +199,12 @@ class Connection(RequestHandler):
         return error_answer(error, request.request_id).close_after()
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """Log what aiohttp could not handle, in our own form."""
+        """Log in our own format what aiohttp could not handle."""
         cause = kwargs.get("exc_info")
         if isinstance(cause, (RequestPayloadError, HttpProcessingError, ConnectionError)):
             _log.debug("client broke off", reason=str(cause))  # its answer, if any, said so
         elif self._force_close and isinstance(cause, asyncio.InvalidStateError):
-            # aiohttp's shutdown gave a request up in the very turn in which it was answered.
+            # aiohttp's shutdown abandoned a request in the same turn in which it was answered.
             _log.debug("closed at shutdown")
         else:
             _log.error("connection failed", cause=cause)
@@ -213,17 +214,17 @@ class Connection(RequestHandler):
         return self._waiter is not None and not self._messages
 
     def is_slow(self) -> bool:
-        """Return whether the client is still sending a body that should have come at once."""
+        """Return whether the client is still sending a body that should have arrived at once."""
         return self.request is not None and self.request.is_receiving
 
 
 def _refusal(status: int, exc: BaseException | None, limits: Limits) -> ServiceError:
-    """Return the error that stands for what aiohttp found.
+    """Return our error for what aiohttp rejected.
 
     Args:
-        status: that aiohttp would answer: 400 for nearly everything.
-        exc: what it found; of a line that is too long, only the limit in it tells whether that was
-            the request line or a header.
+        status: aiohttp's status: 400 for nearly everything.
+        exc: aiohttp's exception. For a line that is too long, only the limit that it names tells
+            the request line from a header.
         limits: in force.
     """
     if isinstance(exc, LineTooLong):
@@ -242,14 +243,14 @@ def _refusal(status: int, exc: BaseException | None, limits: Limits) -> ServiceE
 
 
 class Server(web.Server):
-    """Makes connections, and keeps their number bounded.
+    """Creates connections and bounds their number.
 
     Args:
-        handler: answers an request.
-        services: limits and numbers.
+        handler: answers a request.
+        services: limits and metrics.
 
     Attributes:
-        is_stopping: set when the service begins to stop.
+        is_stopping: set when shutdown begins.
     """
 
     def __init__(
@@ -275,7 +276,7 @@ class Server(web.Server):
         self._request_ids = RequestIds()
 
     def __call__(self) -> Connection:
-        """Make the protocol of a new connection."""
+        """Return the protocol of a new connection."""
         return Connection(self, self._services, loop=self._loop, **self._kwargs)
 
     def _make_exchange(
@@ -292,7 +293,7 @@ class Server(web.Server):
         return request
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        """Take in a connection; at the bound, the longest idle one makes room."""
+        """Register a connection; at the bound, close the one idle the longest."""
         if len(self._connections) >= self._connections_max and not self._make_room():
             transport.write(_FULL)
             transport.close()
@@ -300,10 +301,10 @@ class Server(web.Server):
         super().connection_made(handler, transport)
 
     def _make_room(self) -> bool:
-        """Close an idle connection, or else a slow one; return whether there was any."""
+        """Close an idle connection, or else a slow one; return whether there was one."""
         for may_go in (Connection.is_idle, Connection.is_slow):
             found = next(filter(may_go, self._connections), None)  # type: ignore[arg-type]  # ours
-            if found is not None:  # the oldest
+            if found is not None:  # the oldest: the dict keeps insertion order
                 del self._connections[found]
                 found.force_close()
                 return True
@@ -311,7 +312,7 @@ class Server(web.Server):
 
 
 def _raw_response(error: ServiceError) -> bytes:
-    """Return a whole response for a connection that has not sent a request."""
+    """Return a complete response for a connection that has not sent a request."""
     body = error_body(error, "none")
     return (
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
@@ -331,7 +332,7 @@ class HttpApp:
     """The HTTP side of one coordinator.
 
     Args:
-        services: what the routes work with.
+        services: used by the routes.
     """
 
     def __init__(self, services: Services) -> None:
@@ -341,18 +342,18 @@ class HttpApp:
         self._listeners: list[asyncio.Server] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Begin to listen.
+        """Start to listen.
 
         Args:
             host: address or name.
-            port: 0 takes a free one.
+            port: 0 chooses a free one.
 
         Returns:
             The port.
 
         Raises:
-            UnsafeAddress: everybody on the network could do anything.
-            OSError: the address cannot be listened on.
+            UnsafeAddress: anyone on the network could do anything.
+            OSError: cannot listen on the address.
         """
         check_address(self.services.settings, self.services.catalog)
         loop = asyncio.get_running_loop()
@@ -365,14 +366,14 @@ class HttpApp:
         return bound
 
     async def stop(self, grace_seconds: float) -> None:
-        """Take no new connections, let running requests finish, then close everything.
+        """Accept no new connections, let running requests finish, then close everything.
 
-        From now on every answer says that its connection ends. Connections without a request get a
-        moment, in which their next one is still answered, and told. Loads that would take longer
-        than the grace are ended before it, with an answer that says what was stored.
+        From now on every response announces the end of its connection. Idle connections stay open
+        for a moment, in which their next request is still answered, with that announcement. Loads
+        that would exceed the grace are ended before it, with a response that says what was stored.
 
         Args:
-            grace_seconds: how long running requests get.
+            grace_seconds: for running requests.
         """
         for listener in self._listeners:
             listener.close()
@@ -386,7 +387,7 @@ class HttpApp:
             announced_at = loop.time() + min(ANNOUNCE_SECONDS, grace_seconds / 2)
             while server.connections and loop.time() < announced_at:  # noqa: ASYNC110 - aiohttp's
                 await asyncio.sleep(0.01)
-            server.pre_shutdown()  # connections without a request end now
+            server.pre_shutdown()  # closes idle connections
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace_seconds + 1.0):
                     await server.shutdown(grace_seconds)
@@ -395,5 +396,5 @@ class HttpApp:
 
 
 def create_app(services: Services) -> HttpApp:
-    """Put the HTTP side together."""
+    """Create the HTTP side."""
     return HttpApp(services)

@@ -1,7 +1,7 @@
-"""All error codes that a client can see, with their status and meaning.
+"""All error codes that a client can receive, with status and meaning.
 
 Clients may rely on codes; messages are for people and may change. A test compares this table with
-the source, so a code that is not here does not exist.
+the source, so the table is complete.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class ErrorCode(NamedTuple):
-    """One code."""
+    """One error code."""
 
     code: str
     status: int
@@ -94,6 +94,6 @@ _ROWS: Final = (
 )
 
 PARAMETER_CODE: Final = "invalid_<parameter>"
-"""A parameter of a search whose value is wrong has this code: invalid_page, invalid_filters, …"""
+"""The code of a search parameter with an invalid value: invalid_page, invalid_filters, …"""
 
 ERROR_CODES: Final = {code: ErrorCode(code, status, meaning) for code, status, meaning in _ROWS}

@@ -1,4 +1,4 @@
-"""Metrics: what operators watch, in Prometheus' text format, and the log of slow searches.
+"""Metrics for operators, in Prometheus' text format, and the log of slow searches.
 
     facetd_http_requests_total{route,status}           counter
     facetd_http_request_seconds{route}                 histogram, whole request
@@ -6,7 +6,7 @@
     facetd_slow_queries_total                          counter
     facetd_result_cache_bytes, facetd_result_cache_lookups_total{outcome}
     facetd_requests_in_flight, facetd_body_bytes_in_flight, facetd_connections
-    facetd_allocated_bytes, facetd_python_blocks       where they grow, something is kept
+    facetd_allocated_bytes, facetd_python_blocks       steady growth means a leak
     facetd_writes_waiting, facetd_states_in_use, facetd_start_time_seconds, facetd_build_info
     facetd_shard_up{shard} …_calls_in_flight …_queue_length …_resident_bytes …_corrupt_items
     facetd_shard_allocated_bytes{shard} …_python_blocks
@@ -16,9 +16,9 @@
     facetd_map_used_bytes{index,shard} …_max_bytes …_readers
     process_*                                          of the coordinator
 
-Counting on the hot path is a dict update and a bisection (0.6 µs); prometheus-client's own objects
-take several microseconds for labels and locks, so it only writes the text, from these numbers, when
-somebody asks. What only the shards know is asked then, too.
+Counting on the hot path is a dict update and a bisection (0.6 µs). The objects of prometheus-client
+take several microseconds for labels and locks, so it only formats these numbers as text, when
+metrics are scraped. The shards are asked for their own numbers only then, too.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ PHASES: Final = ("search", "facets", "sort")
 SLOW_QUERIES_KEPT: Final = 100
 REQUEST_BYTES_LOGGED: Final = 2_000
 NOT_COUNTED: Final = frozenset(("GET /_ready", "GET /_health"))
-"""Routes whose answers are no news to people: a 503 while starting is no error."""
+"""Routes left out of the summary: a 503 during startup is not an error."""
 RECENT_KEPT: Final = 4_096
 RECENT_SECONDS: Final = 10.0
-"""What is called "now" in the numbers that people look at."""
+"""The span that the summary calls "now"."""
 
 _log = Log("slow")
 
 
 class Histogram:
-    """Counts of durations by bucket."""
+    """Counts durations by bucket."""
 
     __slots__ = ("counts", "total")
 
@@ -97,7 +97,7 @@ class Histogram:
         self.total += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """Return (upper bound, number of durations up to it), as Prometheus wants it."""
+        """Return (upper bound, number of durations up to it), the form that Prometheus expects."""
         rows = []
         number = 0
         for bound, count in zip((*map(str, SECONDS), "+Inf"), self.counts, strict=True):
@@ -107,7 +107,7 @@ class Histogram:
 
 
 class RouteMetrics:
-    """What is counted of one route."""
+    """Counters of one route."""
 
     __slots__ = ("latency", "statuses")
 
@@ -116,41 +116,41 @@ class RouteMetrics:
         self.latency = Histogram()
 
     def observe(self, status: int, seconds: float) -> None:
-        """Count one answer."""
+        """Count one response."""
         self.statuses[status] = self.statuses.get(status, 0) + 1
         self.latency.observe(seconds)
 
 
 class Waiting(NamedTuple):
-    """What is under way at this moment, as those say who hold it."""
+    """Work in progress at this moment, as reported by its owners."""
 
     calls: Sequence[int]
-    """By shard: sent to it and not answered."""
+    """By shard: calls sent to it without a response yet."""
     writes: int
-    """Batches that no group has taken yet."""
+    """Batches that are not in a group yet."""
     states: int
-    """Of indexes, kept for running requests, exports and cursors."""
+    """States of indexes, kept for running requests, exports and cursors."""
 
 
 class Metrics:
-    """All numbers of this coordinator."""
+    """All metrics of this coordinator."""
 
     def __init__(self) -> None:
         self.routes: dict[str, RouteMetrics] = {}
         self.phases = tuple(Histogram() for _ in PHASES)
         self.requests_in_flight = 0
         self.num_connections: Callable[[], int] = int
-        """Who holds the connections counts them."""
+        """Set by the owner of the connections."""
         self.body_bytes: Callable[[], int] = int
-        """Who holds bodies says how many bytes they have."""
+        """Set by the owner of the bodies: their total bytes."""
         self.recent: deque[tuple[float, float]] = deque(maxlen=RECENT_KEPT)
-        """(when, how long) of the last searches, seconds on `time.perf_counter`."""
+        """(end time, duration) of the latest searches, in seconds on `time.perf_counter`."""
         self.started = time.time()
         self.num_slow = 0
-        """Searches that the log of slow ones has seen."""
+        """Number of slow searches logged."""
 
     def route(self, name: str) -> RouteMetrics:
-        """Return the numbers of a route, made on its first request."""
+        """Return the counters of a route; create them on its first request."""
         found = self.routes.get(name)
         if found is None:
             found = self.routes[name] = RouteMetrics()
@@ -166,7 +166,7 @@ class Metrics:
         sort.observe(timings.sort_us / 1e6)
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers that people look at: totals, and the last seconds."""
+        """Return the figures for people: totals, and those of the last seconds."""
         statuses: dict[int, int] = {}
         for name, route in self.routes.items():
             if name in NOT_COUNTED:
@@ -196,9 +196,9 @@ class Metrics:
         """Return everything in Prometheus' text format.
 
         Args:
-            shards: what each shard said, None for one that is away.
-            index_names: of the indexes by number.
-            waiting: what is under way.
+            shards: statistics of each shard, None for one that is down.
+            index_names: index names by number.
+            waiting: work in progress.
             results: the result cache.
         """
         registry = CollectorRegistry()
@@ -208,7 +208,7 @@ class Metrics:
         return generate_latest(registry)
 
     def _families(self, waiting: Waiting, results: ResultCache) -> Iterator[Metric]:
-        """Yield what the coordinator counts."""
+        """Yield the coordinator's metrics."""
         requests = CounterMetricFamily(
             "facetd_http_requests", "Requests by route and status.", labels=("route", "status")
         )
@@ -275,27 +275,27 @@ class Metrics:
 
 
 def _quantile_ms(ascending: Sequence[float], fraction: float) -> float | None:
-    """Return a quantile of durations in milliseconds; None of nothing."""
+    """Return a quantile of durations in milliseconds; None if there are none."""
     if not ascending:
         return None
     return ascending[min(len(ascending) - 1, int(len(ascending) * fraction))] * 1000
 
 
 class _Snapshot(Collector):
-    """Hands numbers that were taken before to prometheus-client."""
+    """Hands metrics collected earlier to prometheus-client."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = list(families)
 
     def collect(self) -> Iterable[Metric]:
-        """Return the families."""
+        """Return the metrics."""
         return self._families
 
 
 def _shard_families(
     shards: Sequence[ProcessStatistics | None], index_names: Mapping[int, str]
 ) -> Iterator[Metric]:
-    """Yield what the shards count."""
+    """Yield the shards' metrics."""
     up = GaugeMetricFamily("facetd_shard_up", "Whether the shard serves.", labels=("shard",))
     shard_gauges = {
         "queue_length": GaugeMetricFamily(
@@ -353,7 +353,7 @@ def _shard_families(
             caches.add_metric((cache, str(shard)), num_bytes)
         for number, index in process.indexes:
             if number not in index_names:
-                continue  # being made or dropped; its number may be another one's name
+                continue  # being created or deleted; the number may have no name yet
             where = (index_names[number], str(shard))
             values: dict[str, Any] = {
                 name: getattr(index, name) for name in index_families if name != "num_segments"
@@ -369,10 +369,10 @@ def _shard_families(
 
 
 class SlowQueries:
-    """Searches that took longer than the setting says: logged, and the last ones kept.
+    """Logs searches slower than the setting, and keeps the latest.
 
     Args:
-        threshold_ms: 0 switches it off.
+        threshold_ms: 0 disables it.
     """
 
     def __init__(self, threshold_ms: int) -> None:
@@ -380,7 +380,7 @@ class SlowQueries:
         self.latest: deque[dict[str, Any]] = deque(maxlen=SLOW_QUERIES_KEPT)
 
     def is_slow(self, total_us: int) -> bool:
-        """Return whether a search of that many microseconds is worth noting."""
+        """Return whether a search that took this many microseconds is slow."""
         return 0 < self.threshold_us <= total_us
 
     def note(
@@ -391,10 +391,10 @@ class SlowQueries:
         total_us: int,
         result: SearchResult,
     ) -> None:
-        """Note one slow search.
+        """Record one slow search.
 
         Args:
-            index: that was searched.
+            index: the index searched.
             request: its parameters, as sent.
             request_id: of the request.
             total_us: microseconds of the whole request.

@@ -1,12 +1,12 @@
-"""Middleware: what happens to every request before and after its route.
+"""Middleware: the steps of every request before and after its route.
 
     host ─▶ route ─▶ rate ─▶ origin ─▶ key ─▶ index ─▶ body (size, type, time) ─▶ admission ─▶ run
                                                                                                 │
-    numbers ◀── answer, or the error envelope ◀─────────────────────────────────────────────────┘
+    metrics ◀── response, or the error envelope ◀───────────────────────────────────────────────┘
 
-One function instead of a stack of them: a request pays for each layer, and their order is easier to
-see in one place. Bodies are read *before* a request counts as in flight, so slow senders never take
-the room of fast ones.
+One function instead of a stack of layers: every request would pay for each layer, and one place
+makes the order easier to see. Bodies are read *before* a request counts as in flight, so slow
+senders never take the slots of fast ones.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 _log = Log("http")
 
 UNROUTED: Final = "none"
-"""How metrics call requests that found no route."""
+"""Label in the metrics of requests that match no route."""
 SWITCH_TRIES_MAX: Final = 100
 SWITCH_WAIT_SECONDS: Final = 0.05
-"""Between tries of a request whose index is being switched to another configuration. Shards switch
-within milliseconds of each other; one that takes longer is hung or has gone."""
+"""Between attempts of a request whose index is switching configuration. Shards switch within
+milliseconds of each other; one that takes longer hangs or is down."""
 _CORS_HEADERS: Final = (
     b"Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
@@ -64,10 +64,10 @@ RESERVED_NAMES: Final = frozenset(("dashboard", "status"))
 
 
 class Middleware:
-    """Answers requests; one per coordinator.
+    """Answers requests; one instance per coordinator.
 
     Args:
-        services: handed to every route.
+        services: passed to every route.
     """
 
     def __init__(self, services: Services) -> None:
@@ -88,7 +88,7 @@ class Middleware:
         self._logs_requests = services.settings.log_level == "debug"
 
     async def __call__(self, request: Request) -> Response:
-        """Answer one request; nothing but cancellation comes out."""
+        """Answer one request; raises nothing but cancellation."""
         route: Route | None = None
         try:
             segments, request.query_string = request.split_target()
@@ -104,7 +104,7 @@ class Middleware:
                 answer = await self._answer(route, request)
         except ServiceError as error:
             answer = self._refusal(error, request)
-            if isinstance(error, InternalError):  # what happened stands in a shard's log
+            if isinstance(error, InternalError):  # a shard's log has the details
                 _log.error(
                     "request failed",
                     method=request.method,
@@ -114,10 +114,10 @@ class Middleware:
                     **error.details,
                 )
             if isinstance(error, UnsupportedMediaType) or error.http_status in (408, 413, 417):
-                # The body is still on its way; nobody is going to read it.
+                # The body is still arriving, but nothing will read it.
                 answer.close_after()
         except ConnectionError:
-            # Nobody is there to read this one; writing it will find out.
+            # The client is gone; writing this response will find that out.
             answer = self._refusal(internal_error(), request)
         except Exception as error:
             _log.error(
@@ -144,11 +144,11 @@ class Middleware:
         return answer
 
     def _refusal(self, error: ServiceError, request: Request) -> Response:
-        """Return the answer to a request that failed."""
+        """Return the response to a failed request."""
         return error_answer(error, request.request_id, is_algolia=is_algolia(request))
 
     async def _answer(self, route: Route, request: Request) -> Response:
-        """Check what the route asks for, read the body, and run it."""
+        """Check what the route requires, read the body, run the route."""
         if self._rate_limit is not None and route.action is not None:
             self._rate_limit.take(request.caller.key_id or client_of(request.peer_address))
         if route.is_change:
@@ -189,10 +189,10 @@ class Middleware:
             self._budget.give_back(num_taken)
 
     async def _run(self, route: Route, request: Request) -> Response:
-        """Run a route; if its index is switched to another configuration meanwhile, run it anew.
+        """Run a route; run it again if its index switches configuration meanwhile.
 
-        Then everything is: the index is looked up again and the request read as the configuration
-        of that moment has it. Routes that have changed or sent something raise no `Switched`.
+        The index is looked up and the request parsed again, under the configuration of that moment.
+        Routes raise no `Switched` once they have changed or sent anything.
         """
         begun = time.perf_counter()
         for _ in range(SWITCH_TRIES_MAX):
@@ -208,7 +208,7 @@ class Middleware:
         return await route.handler(self._services, request)
 
     def _find_index(self, route: Route, request: Request) -> None:
-        """Look up the index that the path names, and whether the caller may use it."""
+        """Look up the index that the path names; check that the caller may use it."""
         name = request.arguments[0]
         caller = request.caller if route.action is not None else ANYBODY
         if route.needs_index:
@@ -222,10 +222,10 @@ class Middleware:
         if caller is not ANYBODY:
             self._guard.check_index(caller, name)
 
-    # --- methods and origins that only browsers care about
+    # --- OPTIONS and CORS, for browsers
 
     def _options(self, request: Request, segments: list[str]) -> Response:
-        """Say which methods a page has; to a browser also whether its page may use them."""
+        """Return the methods of a page; to a preflight, also whether its origin may use them."""
         if segments == ["*"]:
             allow = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
         else:
@@ -244,7 +244,7 @@ class Middleware:
         return origin is not None and self._guard.allows_origin(origin)
 
     def _cors(self, request: Request) -> bytes:
-        """Return the header lines that let a configured page read the answer."""
+        """Return the header lines that let a page of an allowed origin read the response."""
         if not self._allows(request):
             return b"Vary: Origin\r\n"
         origin = header("Access-Control-Allow-Origin", request.headers[hdrs.ORIGIN])
@@ -252,15 +252,15 @@ class Middleware:
 
 
 def is_algolia(request: Request) -> bool:
-    """Return whether a request is one of Algolia's protocol."""
+    """Return whether a request uses Algolia's protocol."""
     return request.target.startswith("/1/")
 
 
 def algolia_key(request: Request) -> str | None:
-    """Return the API key where Algolia's clients put it: in a header, or in the query string.
+    """Return the API key from where Algolia's clients put it: a header, or the query string.
 
     Raises:
-        InvalidRequest: the query string is no UTF-8.
+        InvalidRequest: the query string is not UTF-8.
     """
     key: str | None = request.headers.get(ALGOLIA_KEY)
     if key is None and "lgolia-" in request.query_string.lower():
@@ -271,18 +271,18 @@ def algolia_key(request: Request) -> str | None:
 
 
 def shown_path(request: Request) -> str:
-    """Return the request's path for a log line: bounded, and without what people searched for."""
+    """Return the request's path for logs: bounded in length, and without the search terms."""
     return request.target.partition("?")[0][:500].encode("utf-8", "replace").decode()
 
 
 def check_content_type(body: Body, request: Request) -> None:
-    """Refuse a body of a type that the route does not take.
+    """Check that the route accepts the body's type.
 
-    A JSON route takes nothing but JSON: a browser sends `text/plain` from any page without asking.
-    A stream without a type is a script's, not a browser's form.
+    A JSON route accepts nothing but JSON: browsers send `text/plain` from any page without a
+    preflight. A stream without a type comes from a script, not from a browser's form.
 
     Raises:
-        UnsupportedMediaType: names the types that are taken.
+        UnsupportedMediaType: names the accepted types.
     """
     media_type, charset = request.content_type
     is_known = (
@@ -299,7 +299,7 @@ def check_content_type(body: Body, request: Request) -> None:
 
 
 def check_index_name(name: str, limits: Limits) -> None:
-    """Refuse what cannot be the name of an index.
+    """Check that a text can be the name of an index.
 
     Raises:
         InvalidRequest: code invalid_index_name.

@@ -1,8 +1,8 @@
-"""The interface described by itself: an OpenAPI 3.1 document, and a page to read it.
+"""The API describes itself: an OpenAPI 3.1 document, and a page for people.
 
-Everything comes from what serves the requests: paths, methods and limits from the route table,
-parameters from the table that the parser works with (`parameter_table`), bounds from `Limits`.
-The page is plain HTML made here, so it needs neither the internet nor a script.
+Everything is derived from what serves the requests: paths and methods from the route table,
+parameters from the table that the parser uses (`coordinator.parameters.table`), bounds from
+`Limits`. The page is plain HTML rendered here, so it needs neither internet access nor scripts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TAGS: Final = {
 }
 
 INLINE_BYTES_MAX: Final = 200
-"""Larger schemas of parameters are described once and referred to."""
+"""Larger parameter schemas are described once and referenced."""
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
@@ -70,7 +70,7 @@ _SNAPSHOT: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{SNAPSHOT_NA
 
 
 def _object(required: str = "", /, **properties: Any) -> dict[str, Any]:
-    """Return the schema of an object in an answer: it may get more members."""
+    """Return the schema of an object in a response; it may gain members later."""
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required.split()
@@ -78,7 +78,7 @@ def _object(required: str = "", /, **properties: Any) -> dict[str, Any]:
 
 
 def _body(required: str = "", /, **properties: Any) -> dict[str, Any]:
-    """Return the schema of a body; members that are not required may be null: "not given"."""
+    """Return the schema of a body; optional members may be null, meaning "not given"."""
     needed = required.split()
     return {
         "type": "object",
@@ -92,21 +92,21 @@ def _body(required: str = "", /, **properties: Any) -> dict[str, Any]:
 
 
 def _open_body(**properties: Any) -> dict[str, Any]:
-    """Return the schema of a body that may have more members (they are kept, with a warning)."""
+    """Return the schema of a body that may have more members (kept, with a warning)."""
     schema = _body("", **properties)
     del schema["additionalProperties"]
     return schema
 
 
 def _schema_of(parameter: Parameter) -> dict[str, Any]:
-    """Return the schema of a parameter; one that takes room stands among the components."""
+    """Return the schema of a parameter, or a reference to the components if it is large."""
     if len(orjson.dumps(parameter.schema)) <= INLINE_BYTES_MAX:
         return parameter.schema
     return _ref(f"parameter.{parameter.name}")
 
 
 def parameters_schema(parameters: Iterable[Parameter], **more: Any) -> dict[str, Any]:
-    """Return the schema of a body that has the given parameters, and more."""
+    """Return the schema of a body with the given parameters and further members."""
     properties: dict[str, Any] = dict(more)
     twice = []
     for parameter in parameters:
@@ -131,7 +131,7 @@ def parameters_schema(parameters: Iterable[Parameter], **more: Any) -> dict[str,
 
 
 def _restricted(**more: Any) -> dict[str, Any]:
-    """Return the schema of a body that chooses items: by ids, or by a restriction."""
+    """Return the schema of a body that selects items: by ids, or by a restriction."""
     required = " ".join(more)
     restrictions = {
         name: _schema_of(parameter)
@@ -457,7 +457,7 @@ def document(routes: Iterable[Route], limits: Limits) -> dict[str, Any]:
 
 
 def _operation(route: Route, limits: Limits) -> dict[str, Any]:
-    """Return the description of one route."""
+    """Return the operation of one route."""
     parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", route.path)]
     body: dict[str, Any] | None = None
     if route.parameters and route.method == "GET":
@@ -514,7 +514,7 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
 
 
 def _operation_id(route: Route) -> str:
-    """Return a name that is unique: handlers may serve several routes."""
+    """Return a unique name: one handler may serve several routes."""
     words = re.findall(r"\w+", route.path)
     return "_".join([route.method.lower(), *(word.strip("_") for word in words)])
 
@@ -536,7 +536,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
 
 
 def _query_parameter(parameter: Parameter) -> dict[str, Any]:
-    """Return how a parameter looks in a query string."""
+    """Return a parameter as it appears in a query string."""
     described: dict[str, Any] = {
         "name": parameter.name,
         "in": "query",
@@ -554,7 +554,7 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _answer(name: str) -> dict[str, Any]:
-    """Return the description of a good answer."""
+    """Return the description of a successful response."""
     media_type = _TEXT_ANSWERS.get(name)
     if media_type is not None:
         return {"description": "Done.", "content": {media_type: {"schema": {"type": "string"}}}}
@@ -562,11 +562,11 @@ def _answer(name: str) -> dict[str, Any]:
 
 
 class InterfaceDocument:
-    """The interface described by itself; each form is made when it is first asked for.
+    """The API's description of itself; each form is rendered on first use.
 
     Args:
         routes: the route table.
-        limits: the limits that the service runs with.
+        limits: in force.
     """
 
     def __init__(self, routes: tuple[Route, ...], limits: Limits) -> None:
@@ -580,7 +580,7 @@ class InterfaceDocument:
 
     @cached_property
     def page(self) -> bytes:
-        """The page that shows the interface to people."""
+        """The documentation page for people."""
         return _page(self._routes, self._limits)
 
 
@@ -657,7 +657,7 @@ def _section(route: Route) -> str:
         f"<section><h3><b>{route.method}</b> {escape(route.path)}</h3>"
         f"<p>{escape(route.summary)} <span class=muted>{need}</span></p>"
     )
-    # GET and POST of one page have the same parameters: listed once.
+    # GET and POST of one page share their parameters: list them once.
     if route.parameters and route.method == "GET":
         html += _table(
             ("Parameter", "Value", ""),
@@ -670,7 +670,7 @@ def _section(route: Route) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table; every cell is text."""
+    """Return a table; cells are plain text."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows

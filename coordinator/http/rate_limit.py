@@ -1,16 +1,16 @@
-"""Rate limit: how many requests a client may send in a second; off unless the setting says so.
+"""Rate limit: how many requests a second a client may send; off unless configured.
 
-A bucket for each client holds up to `burst` tokens and gets `rate` of them back a second; a request
-takes one. A client is an API key, or without one the address it comes from (of IPv6 the /64 that a
-subscriber has). Behind a proxy all addresses are the proxy's: give each client a key, or let the
-proxy limit them.
+A token bucket per client holds up to `burst` tokens and regains `rate` of them a second; a request
+takes one. A client is an API key or, without one, the address it comes from (for IPv6 the /64 of a
+subscriber). Behind a proxy all addresses are the proxy's: give each client a key, or limit them in
+the proxy.
 
     client    tokens  as of        now 12.0, rate 5, burst 10
     3f9a1c20  0.5     11.9         0.5 + 0.1 × 5 = 1.0: taken, 0.0 are left
-    10.0.0.7  0.2     12.0         refused; the next token is there in 0.16 s: Retry-After 1
+    10.0.0.7  0.2     12.0         rejected; the next token is due in 0.16 s: Retry-After 1
 
-A bucket that is full again says no more than none at all, so only the clients of the last
-`burst / rate` seconds matter; beyond `CLIENTS_MAX` the longest unseen one is forgotten.
+A full bucket means the same as no bucket, so only the clients of the last `burst / rate` seconds
+matter; past `CLIENTS_MAX`, the client unseen the longest is dropped.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RateLimit:
 
 
 def client_of(address: str) -> str:
-    """Return what stands for a client without a key.
+    """Return what identifies a client without a key.
 
     Args:
         address: of its socket.

@@ -1,15 +1,15 @@
 """Request: one HTTP request and what is needed to answer it.
 
-aiohttp parses the protocol and has the requests of a connection answered one after the other; it
-makes its request objects through a factory, and this is ours: it holds what a route needs and
-nothing else (aiohttp's own takes 5 µs).
+aiohttp parses the protocol and serializes the requests of a connection. It creates request objects
+through a factory, and this is ours: it holds what a route needs and nothing else (creating
+aiohttp's own takes 5 µs).
 
-The body. A JSON body is read whole, within a deadline and a limit; a bulk body is a stream of
-chunks, each of which must come within the deadline. Either may be compressed (gzip, deflate, br):
-the limit counts the bytes that arrive and those that come out, and no chunk is ever inflated beyond
-what is wanted next, so a small bomb takes no memory. Other requests get their turn after each part.
-`Expect: 100-continue` is answered when a route begins to read, so a client that is refused before
-never sends its body.
+The body. A JSON body is read completely, within a deadline and a limit. A bulk body is a stream of
+chunks, each of which must arrive within the deadline. Both may be compressed (gzip, deflate, br):
+the limit applies to the received and to the decompressed bytes, and no chunk is ever decompressed
+beyond what is needed next, so a small bomb takes no memory. Other requests get their turn after
+each part. `Expect: 100-continue` is answered when a route starts to read, so a client that is
+rejected earlier never sends its body.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from coordinator.http.app import Connection
 
 INFLATED_CHUNK_BYTES: Final = 256 * 1024
-"""How much of a compressed body is inflated at a time."""
+"""How much of a compressed body to decompress at a time."""
 COMPRESSED_PART_BYTES: Final = 16 * 1024
-"""How much of it the decoder gets at a time: what follows a gzip member is copied for each one."""
+"""How much input the decoder gets at a time: each gzip member copies the input that follows it."""
 GZIP_MEMBERS_MAX: Final = 1_000
 GZIP_MEMBER_BYTES_MIN: Final = 256
-"""A gzip body may have so many members, and one more for each so many bytes: a member costs some
-microseconds even if nothing is in it."""
+"""A gzip body may have this many members, plus one per `GZIP_MEMBER_BYTES_MIN` bytes: even an empty
+member costs some microseconds."""
 
 _ENCODINGS: Final = frozenset(("gzip", "x-gzip", "deflate", "br"))
 
@@ -65,24 +65,24 @@ class RequestTimeout(ServiceError):
 
 
 class ExpectationFailed(ServiceError):
-    """The Expect header asks for what the service does not do."""
+    """The Expect header asks for something the service does not support."""
 
     http_status = 417
     default_code = "expectation_failed"
 
 
 class ContentType(NamedTuple):
-    """A Content-Type header, lower case."""
+    """A Content-Type header, in lower case."""
 
     media_type: str
-    """Empty if there is none."""
+    """Empty if absent."""
     charset: str
-    """utf-8 if there is none."""
+    """utf-8 if absent."""
 
 
-@lru_cache(maxsize=64)  # clients send few; who sends many pushes out only these
+@lru_cache(maxsize=64)  # clients send few; a client that sends many evicts only these
 def parse_content_type(header: str) -> ContentType:
-    """Read a Content-Type header."""
+    """Parse a Content-Type header."""
     media_type, *parameters = header.split(";")
     for parameter in parameters:
         name, _, value = parameter.partition("=")
@@ -92,25 +92,25 @@ def parse_content_type(header: str) -> ContentType:
 
 
 class Request:
-    """One request, from its head to the last byte of its answer.
+    """One request, from its head to the last byte of its response.
 
     Attributes:
         method: as sent.
         target: request target as sent (UTF-8 with surrogate escapes).
         headers: case-insensitive.
         protocol: aiohttp's handler of the connection.
-        keep_alive: whether the client wants to go on after this request.
-        is_http_1_0: whether the client is that old.
-        started: when the head was there, seconds on `time.perf_counter`.
-        request_id: names the request in its answer and in the logs.
-        status: of the answer, once that is known; 0 before.
-        arguments: what stands in the path, decoded; set when the route is known, like the rest.
+        keep_alive: whether the client wants to keep the connection open after this request.
+        is_http_1_0: whether the client speaks HTTP/1.0.
+        started: when the head had arrived, in seconds on `time.perf_counter`.
+        request_id: identifies the request in its response and in the logs.
+        status: of the response; 0 until that is known.
+        arguments: decoded arguments in the path; set once the route is known, as are the rest.
         query_string: as sent.
-        caller: who asks.
-        index: that the path names, where the route needs one.
-        waited_ms: what has passed before the request was begun anew (see `Middleware`).
-        body: of a route that takes a JSON document, inflated.
-        is_receiving: whether a JSON body is still on its way.
+        caller: the client, by its API key.
+        index: named by the path, if the route needs one.
+        waited_ms: time passed before the request was run again (see `Middleware`).
+        body: decompressed, for routes that accept a JSON document.
+        is_receiving: whether a JSON body is still arriving.
     """
 
     __slots__ = (
@@ -161,20 +161,20 @@ class Request:
         self.is_receiving = False
         self._payload = payload
 
-    # --- what aiohttp's RequestHandler calls
+    # --- called by aiohttp's RequestHandler
 
     def _finish(self) -> None:
-        """Let go of what a broken body holds: its error knows the frames that it came through."""
+        """Release what a broken body holds: its error refers to the frames it passed through."""
         error = self._payload.exception()
         if error is not None:
             error.__traceback__ = None
 
     def _cancel(self, cause: BaseException) -> None:
-        """Wake up who waits for the body: the connection is lost."""
+        """Wake the reader of the body: the connection is lost."""
         self._payload.set_exception(cause)
 
     def cut_off(self) -> None:
-        """Note that the client sends nothing more: a body that is not complete never will be."""
+        """Handle the end of the client's sending side: an incomplete body will stay so."""
         if not self._payload.is_eof():
             self._payload.set_exception(RequestPayloadError("cut off"))
 
@@ -184,7 +184,7 @@ class Request:
         """Return the decoded segments of the path, and the raw query string.
 
         Raises:
-            InvalidRequest: the path is no UTF-8, or the target is none of ours.
+            InvalidRequest: the path is not UTF-8, or the target has an unsupported form.
         """
         target = self.target
         if not target.startswith("/"):
@@ -199,7 +199,7 @@ class Request:
 
     @property
     def content_type(self) -> ContentType:
-        """What the body is said to be."""
+        """The declared type of the body."""
         return parse_content_type(self.headers.get(hdrs.CONTENT_TYPE, ""))
 
     @property
@@ -209,13 +209,13 @@ class Request:
 
     @property
     def announced_bytes(self) -> int:
-        """Content-Length, or 0 where the length is not announced."""
+        """Content-Length, or 0 if absent."""
         length = self.headers.get(hdrs.CONTENT_LENGTH)
         return int(length) if length is not None and length.isdigit() else 0
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the connection may have a further request after this one."""
+        """Whether the connection may carry another request after this one."""
         return self.keep_alive and not self.protocol.is_stopping
 
     @property
@@ -227,7 +227,7 @@ class Request:
 
     @property
     def micros(self) -> int:
-        """Microseconds since the request was there."""
+        """Microseconds since the head had arrived."""
         return int((time.perf_counter() - self.started) * 1e6)
 
     # --- the body
@@ -236,18 +236,18 @@ class Request:
         """Read the whole body into `body`.
 
         Args:
-            limits: of time, and of bytes before and after inflating.
-            limit_name: of the one on bytes.
-            budget: that all bodies in memory share.
+            limits: on time, and on bytes before and after decompression.
+            limit_name: name of the limit on bytes.
+            budget: shared by all bodies in memory.
 
         Returns:
             How many bytes were taken from the budget; none if this raises.
 
         Raises:
-            PayloadTooLarge: at once if the announced length says so.
+            PayloadTooLarge: raised at once if the announced length exceeds the limit.
             Unavailable: code overloaded; the budget is used up.
-            RequestTimeout: it did not arrive in time.
-            InvalidRequest: it is cut off, wrongly framed or wrongly compressed.
+            RequestTimeout: the body did not arrive in time.
+            InvalidRequest: it is truncated, or its framing or compression is invalid.
             ConnectionError: the client is gone.
         """
         payload = self._payload
@@ -257,7 +257,7 @@ class Request:
         self._begin_body(bytes_max)
         inflate = self._inflater()
         try:
-            # Most bodies came with the head: then there is nothing to wait for.
+            # Most bodies arrive with the head: then there is nothing to wait for.
             chunk = payload.read_nowait()
             if payload.at_eof() and inflate is None:
                 self._check_size(len(chunk), bytes_max)
@@ -280,7 +280,7 @@ class Request:
     async def _read_rest(
         self, first: bytes, inflate: Inflater | None, bytes_max: ByteLimit, budget: ByteBudget
     ) -> int:
-        """Read what has not arrived yet; a slow body holds only what it has sent."""
+        """Read what has not arrived yet; a slow body is charged only for what it has sent."""
         payload = self._payload
         body = bytearray()
         chunk = first
@@ -306,16 +306,16 @@ class Request:
         return num_taken
 
     async def body_chunks(self, limits: Limits, limit_name: str) -> AsyncIterator[bytes]:
-        """Yield the body part by part, inflated.
+        """Yield the decompressed body in parts.
 
         Args:
-            limits: of the time in which each next part must be here, and of all bytes together.
-            limit_name: of the one on bytes.
+            limits: on the time until the next part arrives, and on the total bytes.
+            limit_name: name of the limit on bytes.
 
         Raises:
-            PayloadTooLarge: also in the middle, where the length was not announced.
-            RequestTimeout: nothing came for too long.
-            InvalidRequest: as `read_body`; also when the body is cut off.
+            PayloadTooLarge: possibly midway, if the length was not announced.
+            RequestTimeout: nothing arrived for too long.
+            InvalidRequest: as in `read_body`.
             ConnectionError: the client is gone.
         """
         payload = self._payload
@@ -349,7 +349,7 @@ class Request:
             raise _broken_body() from error
 
     def _begin_body(self, bytes_max: ByteLimit) -> None:
-        """Refuse what is too large by its own words; else tell a waiting client to go on."""
+        """Reject a body that announces itself as too large; else send 100 Continue if expected."""
         self._check_size(self.announced_bytes, bytes_max)
         expectation = self.headers.get(hdrs.EXPECT)
         if expectation is None or self.is_http_1_0:
@@ -361,7 +361,7 @@ class Request:
             transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _inflater(self) -> Inflater | None:
-        """Return the inflater that the content encoding asks for."""
+        """Return the decompressor for the content encoding."""
         encoding = self.headers.get(hdrs.CONTENT_ENCODING, "").strip().lower()
         if encoding in ("", "identity"):
             return None
@@ -372,7 +372,7 @@ class Request:
         return Inflater(encoding)
 
     def _check_size(self, num_bytes: int, bytes_max: ByteLimit) -> None:
-        """Refuse a body that is above its limit."""
+        """Reject a body that exceeds its limit."""
         if num_bytes > bytes_max.value:
             raise PayloadTooLarge(
                 f"the body has more than {bytes_max.limits.shown(bytes_max.name)} bytes "
@@ -381,14 +381,14 @@ class Request:
 
     @property
     def must_drain(self) -> bool:
-        """Whether the client reads more slowly than it is answered."""
+        """Whether the client reads more slowly than we write."""
         return self.protocol._paused
 
     async def drain(self) -> None:
         """Wait until the socket can take more.
 
         Raises:
-            ConnectionResetError: the client is gone, or took nothing for too long.
+            ConnectionResetError: the client is gone, or has read nothing for too long.
         """
         try:
             async with asyncio.timeout(self.protocol.send_seconds):
@@ -401,7 +401,7 @@ class Request:
 
 
 class ByteLimit:
-    """A limit on bytes, and how an error names it."""
+    """A limit on bytes, with its name for error messages."""
 
     __slots__ = ("limits", "name", "value")
 
@@ -412,7 +412,7 @@ class ByteLimit:
 
 
 class ByteBudget:
-    """Memory that the bodies of all requests share.
+    """Memory shared by the bodies of all requests.
 
     Args:
         bytes_max: of all bodies together.
@@ -439,7 +439,7 @@ class ByteBudget:
         self.bytes_used += num_bytes
 
     def give_back(self, num_bytes: int) -> None:
-        """Return a share."""
+        """Release a share."""
         self.bytes_used -= num_bytes
 
 
@@ -447,7 +447,7 @@ def origin_form(target: str) -> str:
     """Return path and query of a target in absolute form (`http://host/path`), as proxies send it.
 
     Raises:
-        InvalidRequest: the target is of another form.
+        InvalidRequest: the target has another form.
     """
     scheme, separator, rest = target.partition("://")
     if separator and scheme.lower() in ("http", "https"):
@@ -465,7 +465,7 @@ def _broken_body() -> InvalidRequest:
 
 
 async def _inflated(chunk: bytes, inflate: Inflater | None) -> AsyncIterator[bytes]:
-    """Yield what a chunk of a body inflates to; other requests have their turn after each part."""
+    """Yield a chunk decompressed, in parts; yield to the event loop after each."""
     if inflate is None:
         yield chunk
         return
@@ -475,9 +475,9 @@ async def _inflated(chunk: bytes, inflate: Inflater | None) -> AsyncIterator[byt
 
 
 class Inflater:
-    """Inflates a stream in bounded parts.
+    """Decompresses a stream in bounded parts.
 
-    `deflate` is zlib in the standard and raw deflate from some clients; the first byte tells.
+    `deflate` means zlib by the standard, but raw deflate for some clients; the first byte tells.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -489,10 +489,10 @@ class Inflater:
         self._num_members = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what a chunk inflates to, in parts of at most `INFLATED_CHUNK_BYTES` (roughly).
+        """Yield a chunk decompressed, in parts of at most (roughly) `INFLATED_CHUNK_BYTES`.
 
         Raises:
-            InvalidRequest: code invalid_encoding; the data are not what the header says, or a gzip
+            InvalidRequest: code invalid_encoding; the data is not what the header says, or a gzip
                 stream has too many members.
         """
         feed = self._feed_brotli if self._is_brotli else self._feed_zlib
@@ -507,10 +507,10 @@ class Inflater:
             ) from None
 
     def finish(self) -> None:
-        """Note the end of the body.
+        """Check that the stream is complete at the end of the body.
 
         Raises:
-            InvalidRequest: the stream is cut off.
+            InvalidRequest: the stream is truncated.
         """
         if self._stream is None:
             return
@@ -528,7 +528,7 @@ class Inflater:
             raise zlib.error("data behind the end")
         part = stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
         yield part
-        # It may say that it takes more though a part of its output is still to come.
+        # The decoder may accept more input while some output is still pending.
         while not stream.is_finished() and (part or not stream.can_accept_more_data()):
             part = stream.process(b"", output_buffer_limit=INFLATED_CHUNK_BYTES)
             yield part
@@ -537,10 +537,10 @@ class Inflater:
         if self._stream is None:
             self._stream = zlib.decompressobj(self._window_bits(chunk[0]))
         is_full = False
-        # A full part may leave output behind though all input was taken.
+        # A full part may leave output pending although all input is consumed.
         while chunk or is_full:
             if self._is_finished:
-                # gzip files may be several streams one after the other.
+                # A gzip file may consist of several streams (members), one after another.
                 if self._encoding == "deflate":
                     raise zlib.error("data behind the end")
                 self._begin_member()
@@ -552,7 +552,7 @@ class Inflater:
             is_full = not stream.eof and len(part) == INFLATED_CHUNK_BYTES
 
     def _begin_member(self) -> None:
-        """Go on with the next member of a gzip stream."""
+        """Start the next member of a gzip stream."""
         self._num_members += 1
         if self._num_members > GZIP_MEMBERS_MAX + self._num_fed // GZIP_MEMBER_BYTES_MIN:
             raise InvalidRequest(
@@ -564,7 +564,7 @@ class Inflater:
         self._is_finished = False
 
     def _window_bits(self, first_byte: int) -> int:
-        """Return zlib's way to say which wrapper is expected: gzip 31, zlib 15, raw -15."""
+        """Return zlib's code for the expected wrapper: gzip 31, zlib 15, raw -15."""
         if self._encoding != "deflate":
             return 31
         return 15 if first_byte & 0x0F == 8 else -15

@@ -2,14 +2,14 @@
 
     Route("GET", "/{index}/items/{id}", get_item, ...)
 
-    root ─ "_health"            literal children first: no index is called like them
+    root ─ "_health"            literal children first: no index can have such a name
          ├ "dashboard" ─ {}
          └ {index} ─ "search"
                    └ "items" ─ "delete"      POST only, so an item may still have the id "delete"
                              └ {id} ─ "update"
 
 A request walks two to four dicts. aiohttp's own resolver matches regular expressions, builds a
-match object and calls one middleware after the other: 10 µs more.
+match object and calls one middleware after another: 10 µs more.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 class Body(Enum):
-    """What a route takes as body, and so which content types."""
+    """The body that a route accepts, with its content types."""
 
     NONE = ()
-    """Ignored if there is one."""
+    """Any body is ignored."""
     JSON = ("application/json",)
-    """One JSON document, read whole before the handler runs."""
+    """One JSON document, read completely before the handler runs."""
     LOOSE_JSON = ("application/json", "text/plain", "application/x-www-form-urlencoded", "")
-    """One JSON document, whatever it is called: Algolia's clients send it as text, which browsers
-    do not ask for first. What changes something is refused by its origin all the same."""
+    """One JSON document, whatever its declared type: Algolia's clients send it as text, for which
+    browsers need no preflight. Changes are still subject to the check of their origin."""
     STREAM = (
         "text/plain",
         "application/json",
@@ -48,7 +48,7 @@ class Body(Enum):
         "application/jsonl",
         "application/octet-stream",
     )
-    """Items, read by the handler part by part."""
+    """Items, read by the handler in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,40 +60,40 @@ class Route:
     handler: Handler
     summary: str
     action: Action | None
-    """What the caller must be allowed; None: nothing."""
+    """The action that the caller's key must allow; None: no key needed."""
     body: Body = Body.NONE
     bytes_limit: str = "json_body_bytes_max"
     """Name of the limit on the body."""
     needs_index: bool = False
     """Whether the first argument names an index that must exist."""
     is_admitted: bool = True
-    """Whether it counts among the requests in flight (health must answer under any load)."""
+    """Whether it counts as in flight (health must respond under any load)."""
     is_change: bool = False
-    """Whether it changes something: then the origin is checked."""
+    """Whether it changes anything, so that the origin is checked."""
     applies_filter: bool = False
-    """Whether the handler narrows its answer by the filter of the caller's key."""
+    """Whether the handler restricts its response by the filter of the caller's key."""
     is_of_all_indexes: bool = False
-    """Whether it shows or touches every index: a key for some of them only is refused."""
+    """Whether it shows or touches every index, so that keys limited to some are rejected."""
     tag: str = ""
     """Section of the documentation."""
     parameters: tuple[Any, ...] = ()
-    """Rows of `requests` that it reads from query string or body, for the documentation."""
+    """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
-    """More for the OpenAPI operation: request body, answers."""
+    """Additions to the OpenAPI operation: request body, responses."""
 
     @property
     def name(self) -> str:
-        """How metrics and logs call the route."""
+        """The route's name in metrics and logs."""
         return f"{self.method} {self.path}"
 
 
 class _Node:
-    """One place in the tree of paths.
+    """One node in the tree of paths.
 
     Attributes:
-        literals: places behind a segment of this text.
-        argument: place behind any segment.
-        arguments: positions of the arguments in the path to here.
+        literals: child by literal segment.
+        argument: child for any other segment.
+        arguments: positions of the arguments in the path to this node.
         routes: by method.
     """
 
@@ -118,7 +118,7 @@ class Router:
             self._add(route)
 
     def _add(self, route: Route) -> None:
-        """Hang a route into the tree."""
+        """Add a route to the tree."""
         node = self._root
         for position, segment in enumerate(route.path[1:].split("/")):
             if segment.startswith("{"):
@@ -137,7 +137,7 @@ class Router:
 
         Raises:
             NotFound: there is no such path.
-            MethodNotAllowed: there is, for other methods (`details["allow"]`).
+            MethodNotAllowed: the path exists for other methods (`details["allow"]`).
         """
         nodes: list[_Node] = []
         _collect(self._root, segments, 0, nodes)
@@ -155,7 +155,7 @@ class Router:
 
 
 def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]) -> None:
-    """Append the places with routes that the rest of a path leads to, literal ones first."""
+    """Append the nodes with routes that the rest of a path leads to, literal ones first."""
     if position == len(segments):
         if node.routes:
             found.append(node)
@@ -164,7 +164,7 @@ def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]
     literal = node.literals.get(segment)
     if literal is not None:
         _collect(literal, segments, position + 1, found)
-    # System paths have no arguments in the first place: `_x` is never an index.
+    # No system path starts with an argument: `_x` is never an index.
     if node.argument is not None and segment and (position or not _is_reserved(segment)):
         _collect(node.argument, segments, position + 1, found)
 

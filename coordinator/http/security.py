@@ -1,22 +1,22 @@
-"""Who may do what: hosts and origins, API keys, and what a key restricts.
+"""Access control: hosts and origins, API keys, and what a key restricts.
 
-Three questions, asked of every request in this order:
+Every request passes three checks, in this order:
 
 1. *Host*. A web page may point a name of its own at 127.0.0.1 (DNS rebinding); its requests carry
-   that name. Without a key, only addresses, `localhost` and configured names are answered.
-2. *Origin*. A browser sends a form or a text from any page without asking first. What changes
-   something is refused if a page of another origin sends it, unless that origin is configured.
-3. *Key*. As soon as there is a key, every request but health and the dashboard's own files needs
-   one: `Authorization: Bearer fk_…` or `X-API-Key: fk_…`. A key has actions, index patterns, maybe
-   an expiry, maybe a filter that is added to every search made with it.
+   that name. Without a key, only addresses, `localhost` and configured names are served.
+2. *Origin*. Browsers send forms and plain text from any page without a preflight. A change sent by
+   a page of another origin is rejected, unless that origin is configured.
+3. *Key*. As soon as any key exists, every request except health and the dashboard's own files needs
+   one: `Authorization: Bearer fk_…` or `X-API-Key: fk_…`. A key has actions, index patterns,
+   optionally an expiry and a filter that is added to every search made with it.
 
-    fk_ 3f9a1c20d4e8 _ 7Jx…43 characters…Q       what the client has: id and secret, seen once
+    fk_ 3f9a1c20d4e8 _ 7Jx…43 characters…Q       the client's token: id and secret, shown once
     keys: {"3f9a1c20d4e8": {"salt", "hash", "actions", "indexes", "expires", "filter", …}}
 
-Whoever has a key can sign tenant tokens with it (`tenant_tokens`), which are accepted like keys.
+The holder of a key can sign tenant tokens with it (`tenant_tokens`), which are accepted like keys.
 
-The catalog holds a keyed BLAKE2 hash with a salt of its own; the secret has 256 random bits, so no
-slow hash is needed. Hashes are compared in constant time, for an unknown id as well.
+The catalog stores a keyed BLAKE2 hash with a salt per key. The secret has 256 random bits, so it
+needs no slow hash. Hashes are compared in constant time, for unknown ids too.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ if TYPE_CHECKING:
 SECTION: Final = "keys"
 """Name of the catalog's section."""
 API_KEY_HEADER: Final = istr("X-API-Key")
-"""An `istr` is looked up six times as fast as a text."""
+"""Looking up an `istr` is six times as fast as looking up a str."""
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
 _EXPIRY_MAX: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
-"""The last second that an ISO date can show."""
+"""The last second that an ISO date can represent."""
 
 TENANTS_REMEMBERED_MAX: Final = 4_096
-"""Tenant tokens whose signature need not be checked again."""
+"""Tenant tokens cached as verified."""
 _TOKEN: Final = re.compile(r"fk_([0-9a-f]{12})_([A-Za-z0-9_-]{20,100})")
 _ANY_TEXT: Final = "\ud800"
-"""Stands for what a star of a pattern covers: no pattern has this character (it is no text), so
-only a star can match it."""
+"""Stands for the text that a `*` in a pattern covers. Being a lone surrogate, it occurs in no
+pattern, so only a `*` can match it."""
 _NO_SALT: Final = b"\0" * SALT_BYTES
 
 
@@ -78,7 +78,7 @@ class Action(StrEnum):
 
 
 class StoredKey(Struct, frozen=True):
-    """One key as the catalog has it."""
+    """One key as stored in the catalog."""
 
     salt: str
     hash: str
@@ -87,16 +87,17 @@ class StoredKey(Struct, frozen=True):
     """Patterns of index names; `*` stands for any text."""
     created: str
     expires: float | None = None
-    """Seconds since 1970 (the one place where the wall clock counts)."""
+    """Seconds since 1970 (the only place where the wall clock matters)."""
     filter: str | None = None
-    """Filter expression that every search with this key is narrowed by."""
+    """Filter expression applied to every search with this key."""
     description: str = ""
     signing: str | None = None
-    """Signs tenant tokens (see `tenant_tokens`); None: a key of an older version, which cannot."""
+    """Signs tenant tokens (see `tenant_tokens`); None: the key is from an older version and
+    cannot."""
 
 
 class Caller(Struct, frozen=True):
-    """Who asks, and what that one may do."""
+    """The client of a request, and what it may do."""
 
     key_id: str | None
     """None: no key is needed here."""
@@ -107,17 +108,17 @@ class Caller(Struct, frozen=True):
     filter: Filter | None = None
 
     def may(self, action: Action) -> bool:
-        """Return whether an action is allowed, on some index at least."""
+        """Return whether an action is allowed (on some index at least)."""
         return action in self.actions
 
     def may_use(self, index: str) -> bool:
-        """Return whether an index is within reach."""
+        """Return whether the caller may use an index."""
         return self.indexes is None or self.indexes.fullmatch(index) is not None
 
     def covers(self, key: StoredKey) -> bool:
-        """Return whether every index that a key reaches is within reach.
+        """Return whether the caller may use every index that a key covers.
 
-        Each of its patterns must lie within one of ours.
+        Each of the key's patterns must lie within one of ours.
         """
         return self.indexes is None or all(
             self.indexes.fullmatch(pattern.replace("*", _ANY_TEXT)) for pattern in key.indexes
@@ -125,17 +126,17 @@ class Caller(Struct, frozen=True):
 
 
 ANYBODY: Final = Caller(None, frozenset(Action), None)
-"""Where no key exists, everybody may do everything: the service then listens on loopback only."""
+"""As long as no key exists, anyone may do anything: the service then listens on loopback only."""
 NOBODY: Final = Caller(None, frozenset(), None)
-"""Who has no key where one is needed: may see health and the dashboard's files."""
+"""A client without a key where one is needed: it may see health and the dashboard's files."""
 
 
 class Guard:
-    """Decides about requests; one per coordinator.
+    """Decides whether requests are allowed; one instance per coordinator.
 
     Args:
         settings: addresses, allowed hosts and origins.
-        catalog: where the keys are.
+        catalog: stores the keys.
     """
 
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
@@ -150,37 +151,37 @@ class Guard:
         self._tenants: dict[str, Caller] = {}
         self._take_keys()
         catalog.on_change(self._take_keys)
-        # A method with a cache of its own: who asks names few hosts, an attacker many.
+        # Cached per instance: legitimate clients name few hosts, an attacker many.
         self._is_known_host = lru_cache(maxsize=256)(self._names_us)
 
     @property
     def needs_key(self) -> bool:
-        """Whether there is any key, so that everybody needs one."""
+        """Whether any key exists, so that every client needs one."""
         return bool(self._callers)
 
     @property
     def has_origins(self) -> bool:
-        """Whether web pages of other origins may use the interface at all (CORS)."""
+        """Whether any web pages of other origins may use the API (CORS)."""
         return bool(self._origins)
 
     def _take_keys(self) -> None:
-        """Follow the catalog."""
+        """Load the keys from the catalog."""
         section = self._catalog.section(SECTION)
         keys = {id_: msgspec.convert(stored, StoredKey) for id_, stored in section.items()}
         self._callers = {id_: (key, _caller(id_, key)) for id_, key in keys.items()}
         self._tenants.clear()
 
-    # --- who asks
+    # --- the caller
 
     def identify(self, headers: CIMultiDictProxy[str], key: str | None = None) -> Caller:
-        """Return who asks.
+        """Identify the caller.
 
         Args:
             headers: of the request.
             key: that the request names in another way.
 
         Raises:
-            Unauthorized: a key was given, and it is wrong or expired.
+            Unauthorized: the request has a key, but it is wrong or expired.
         """
         token = headers.get(API_KEY_HEADER, key)
         if token is None:
@@ -192,12 +193,12 @@ class Guard:
         if token is None:
             return NOBODY if self._callers else ANYBODY
         if not self._callers:
-            # A client that is configured with a key keeps working where none is needed.
+            # A client configured with a key keeps working where none is needed.
             return ANYBODY
         return self._caller_of(token.strip())
 
     def _caller_of(self, token: str) -> Caller:
-        """Return whose token this is."""
+        """Return the caller that a token belongs to."""
         if TOKEN.fullmatch(token):
             return self._tenant(token)
         match = _TOKEN.fullmatch(token)
@@ -213,7 +214,7 @@ class Guard:
         return caller
 
     def _tenant(self, token: str) -> Caller:
-        """Return whose tenant token this is."""
+        """Return the caller that a tenant token belongs to."""
         caller = self._tenants.get(token)
         if caller is None:
             claims = read_token(token, self._signing_key, self._limits)
@@ -240,7 +241,7 @@ class Guard:
         return None if known is None else known[0].signing
 
     def check_action(self, caller: Caller, action: Action) -> None:
-        """Refuse who may not do this.
+        """Check that the caller may perform an action.
 
         Raises:
             Unauthorized: no key was given.
@@ -256,7 +257,7 @@ class Guard:
         raise Forbidden(f"the API key does not allow {action.value}; it allows {allowed}")
 
     def check_index(self, caller: Caller, index: str) -> None:
-        """Refuse an index that is out of the key's reach.
+        """Check that the caller's key covers an index.
 
         Raises:
             Forbidden: the key is for other indexes.
@@ -265,10 +266,10 @@ class Guard:
             raise Forbidden(f"the API key is not for index {index!r}")
 
     def index(self, caller: Caller, name: str) -> Index:
-        """Return the index of a name or alias that the caller may use.
+        """Return the index with a name or alias, if the caller may use it.
 
-        A key reaches an index by each name that its patterns cover. Of other names it does not
-        learn whether they exist.
+        A key may use an index under every name that its patterns cover. It does not learn whether
+        other names exist.
 
         Raises:
             Forbidden: the key is for other indexes.
@@ -283,13 +284,13 @@ class Guard:
             self.check_index(caller, name)
         return index
 
-    # --- where from
+    # --- host and origin
 
     def check_host(self, headers: CIMultiDictProxy[str], *, is_http_1_0: bool) -> None:
-        """Refuse requests that were sent to somebody else's name.
+        """Reject requests addressed to a name that is not ours.
 
         Raises:
-            InvalidRequest: there is no Host header, or several.
+            InvalidRequest: the Host header is missing.
             Forbidden: code host_not_allowed.
         """
         host = headers.get(hdrs.HOST)
@@ -304,7 +305,7 @@ class Guard:
             )
 
     def _names_us(self, host: str) -> bool:
-        """Return whether a Host header is an address, or a name that is ours."""
+        """Return whether a Host header is an address, or one of our names."""
         name = host_name(host)
         if name in self._hosts or name.endswith(".localhost"):
             return True
@@ -315,7 +316,7 @@ class Guard:
         return True
 
     def check_origin(self, headers: CIMultiDictProxy[str]) -> None:
-        """Refuse a change that a web page of another origin sends.
+        """Reject a change sent by a web page of another origin.
 
         Raises:
             Forbidden: code origin_not_allowed.
@@ -334,12 +335,12 @@ class Guard:
         )
 
     def allows_origin(self, origin: str) -> bool:
-        """Return whether pages of an origin are configured as users of the interface."""
+        """Return whether an origin is configured to use the API."""
         return self._any_origin or origin.lower() in self._origins
 
 
 def host_name(host: str) -> str:
-    """Return the name or address of a Host header, without port and brackets, lower case."""
+    """Return the name or address in a Host header, without port and brackets, in lower case."""
     if host.startswith("["):
         address, bracket, _ = host[1:].partition("]")
         return address.lower() if bracket else ""
@@ -353,7 +354,7 @@ def is_same_origin(origin: str, host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address to listen on can only be reached from this machine."""
+    """Return whether an address to listen on can be reached only from this machine."""
     if host.lower() == "localhost":
         return True
     try:
@@ -363,14 +364,14 @@ def is_loopback(host: str) -> bool:
 
 
 class UnsafeAddress(Exception):
-    """The service would be open to the network; ends the start with status 2."""
+    """The service would be open to the network; the start fails."""
 
 
 def check_address(settings: Settings, catalog: Catalog) -> None:
-    """Refuse to start where anybody on the network could do anything.
+    """Refuse to start where anyone on the network could do anything.
 
     Raises:
-        UnsafeAddress: the address is not loopback, there is no key, and nobody said --insecure.
+        UnsafeAddress: the address is not loopback, no key exists, and --insecure is not set.
     """
     if is_loopback(settings.host) or settings.insecure or catalog.section(SECTION):
         return
@@ -385,21 +386,21 @@ def check_address(settings: Settings, catalog: Catalog) -> None:
 
 
 def hash_secret(secret: str, salt: bytes) -> str:
-    """Return the hash of a secret as the catalog keeps it."""
+    """Return the hash of a secret as stored in the catalog."""
     return hashlib.blake2b(
         secret.encode(), salt=salt, person=b"facetd key", digest_size=32
     ).hexdigest()
 
 
 def _caller(id_: str, key: StoredKey) -> Caller:
-    """Return what a key allows, prepared for requests."""
+    """Prepare a key for checking requests."""
     indexes = None if "*" in key.indexes else _patterns(key.indexes)
     condition = parse_filter(key.filter) if key.filter else None
     return Caller(id_, frozenset(key.actions), indexes, key.expires, condition)
 
 
 def _patterns(*groups: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the expression of names that have a pattern in each of the groups."""
+    """Return the regular expression of names that match a pattern of every group."""
     *others, last = ("|".join(map(_expression, group)) for group in groups)
     conditions = "".join(rf"(?=(?:{one})\Z)" for one in others)
     return re.compile(f"{conditions}(?:{last})", re.DOTALL)
@@ -408,8 +409,8 @@ def _patterns(*groups: tuple[str, ...]) -> re.Pattern[str]:
 def _expression(pattern: str) -> str:
     """Return the regular expression of an index pattern.
 
-    Each part between two stars is looked for once, as early as it comes (an atomic group): that is
-    enough, and many stars cannot make a match take long.
+    Each part between two stars is matched once, at its first occurrence (an atomic group). That is
+    sufficient, and many stars cannot cause catastrophic backtracking.
     """
     first, *others = map(re.escape, pattern.split("*"))
     if not others:
@@ -419,20 +420,20 @@ def _expression(pattern: str) -> str:
 
 
 def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey]:
-    """Make a key.
+    """Create a key.
 
     Args:
         document: {"actions": ["search"], "indexes": ["films*"], "expires_at": "2027-01-01",
             "expires_in_seconds": 3600, "filter": "tenant = 7", "description": "…"}; only `actions`
             is required.
-        is_first: whether there is no key yet: then it must allow admin, or nobody could make
-            another one.
+        is_first: whether no key exists yet: the first one must allow admin, or no further key
+            could be created.
 
     Returns:
-        The id, the token (which nobody can see again), and what is stored.
+        The id, the token (never shown again), and the key as stored.
 
     Raises:
-        InvalidRequest: code invalid_key, naming what is wrong.
+        InvalidRequest: code invalid_key; says what is wrong.
     """
     if not isinstance(document, dict):
         raise InvalidRequest("the body must be a JSON object", code="invalid_body")
@@ -479,7 +480,7 @@ def create_key(document: object, *, is_first: bool) -> tuple[str, str, StoredKey
 
 
 def _texts(document: Mapping[str, Any], name: str, default: list[str]) -> list[str]:
-    """Return a list of up to 100 texts."""
+    """Return a list of up to 100 strings."""
     value = document.get(name)
     if value is None:
         return default
@@ -493,7 +494,7 @@ def _texts(document: Mapping[str, Any], name: str, default: list[str]) -> list[s
 
 
 def _expiry(document: Mapping[str, Any]) -> float | None:
-    """Return when the key ends, in seconds since 1970: at the earlier of two moments."""
+    """Return the key's expiry in seconds since 1970: the earlier of the two given."""
     ends = []
     seconds = document.get("expires_in_seconds")
     if seconds is not None:
@@ -507,14 +508,14 @@ def _expiry(document: Mapping[str, Any]) -> float | None:
 
 
 def _moment(moment: object) -> float:
-    """Return an ISO date in seconds since 1970; never one in the past."""
+    """Convert a future ISO date to seconds since 1970."""
     if not isinstance(moment, str):
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z")
     try:
         parsed = datetime.fromisoformat(moment)
         if parsed.tzinfo is None:
             parsed = parsed.replace(tzinfo=UTC)
-        seconds = parsed.astimezone(UTC).timestamp()  # fails where UTC has no such year
+        seconds = parsed.astimezone(UTC).timestamp()  # fails if the year does not exist in UTC
     except (ValueError, OverflowError):
         raise _wrong("expires_at", "must be an ISO date such as 2027-01-31T12:00:00Z") from None
     if seconds <= time.time():
@@ -525,7 +526,7 @@ def _moment(moment: object) -> float:
 
 
 def _shown_moment(seconds: float) -> str:
-    """Return seconds since 1970 as an ISO date; what is beyond the last one is shown as that."""
+    """Return seconds since 1970 as an ISO date, capped at the last one that can be shown."""
     moment = datetime.fromtimestamp(min(seconds, _EXPIRY_MAX), UTC)
     return moment.isoformat(timespec="seconds")
 
@@ -535,7 +536,7 @@ def _wrong(name: str, message: str) -> InvalidRequest:
 
 
 def shown_key(id_: str, key: StoredKey) -> dict[str, Any]:
-    """Return what may be shown of a key: everything but salt and hash."""
+    """Return what may be shown of a key: everything but salt, hash and signing key."""
     return {
         "id": id_,
         "actions": [action.value for action in key.actions],
@@ -556,14 +557,14 @@ def stored_keys(catalog: Catalog) -> dict[str, StoredKey]:
 async def add_key(
     catalog: Catalog, document: object, limits: Limits, caller: Caller = ANYBODY
 ) -> tuple[dict[str, Any], str]:
-    """Make a key durably.
+    """Create a key durably.
 
     Returns:
         What may be shown of it, and the token.
 
     Raises:
-        InvalidRequest: as `create_key`; or there are too many.
-        Forbidden: it would reach an index that the caller does not.
+        InvalidRequest: as `create_key`; or there are too many keys.
+        Forbidden: it would cover an index that the caller may not use.
     """
     made: list[tuple[str, str, StoredKey]] = []
 
@@ -591,8 +592,8 @@ async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
     """Delete a key durably.
 
     Raises:
-        NotFound: there is no such key, or it reaches an index that the caller does not.
-        InvalidRequest: others would be left without one that may administer.
+        NotFound: there is no such key, or it covers an index that the caller may not use.
+        InvalidRequest: no remaining key could administer all indexes.
     """
 
     def change(state: CatalogState) -> CatalogState:
@@ -611,7 +612,7 @@ async def remove_key(catalog: Catalog, id_: str, caller: Caller) -> None:
 
 
 def _administers_all(stored: Mapping[str, Any]) -> bool:
-    """Return whether a key, as the catalog has it, may administer every index."""
+    """Return whether a key, as stored, may administer every index."""
     return (
         Action.ADMIN in stored["actions"]
         and "*" in stored["indexes"]

@@ -1,4 +1,4 @@
-"""Services: everything that a request may need, made once at start and handed to every route."""
+"""Services: everything that a request may need, created at startup and passed to every route."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the routes work with."""
+    """Dependencies of the routes."""
 
     settings: Settings
     routes: tuple[Route, ...]

@@ -1,13 +1,13 @@
-"""Tenant tokens: short-lived keys that whoever has a key signs without asking us.
+"""Tenant tokens: short-lived keys that the holder of an API key signs without calling us.
 
     {"alg": "HS256", "typ": "JWT", "kid": "3f9a1c20d4e8"}        id of the parent key
     {"exp": 1763798506, "filter": "tenant = 42", "indexes": ["films"], "actions": ["search"]}
 
-A JSON Web Token, signed with the SHA-256 (hexadecimal) of the whole parent key, which is all that
-the catalog keeps of it for this. A token allows what both it and its parent allow: actions and
-indexes of both, the filters of both, until the earlier end; it dies with its parent. It never
-allows to configure or administer, so it cannot make itself last longer. A claim that we do not know
-is refused: a misspelt "filter" must not mean everything.
+A JSON Web Token, signed with the SHA-256 (in hexadecimal) of the complete parent key; that hash is
+all that the catalog keeps for this purpose. A token allows what both it and its parent allow: the
+common actions and indexes, both filters, until the earlier expiry; it dies with its parent. It
+never allows configuring or administering, so it cannot extend its own life. Unknown claims are
+rejected: a misspelt "filter" must not grant everything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PATTERN_CHARS_MAX: Final = 64
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a valid token says."""
+    """The content of a valid token."""
 
     parent: str
     expires: float
@@ -43,22 +43,22 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 def signing_key(token: str) -> str:
-    """Return what signs the tenant tokens of a key."""
+    """Return the key that signs the tenant tokens of an API key."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def read_token(token: str, key_of: Callable[[str], str | None], limits: Limits) -> Claims:
-    """Check a token and return what it says.
+    """Verify a token and return its claims.
 
     Args:
         token: as sent.
-        key_of: returns the signing key of a parent key's id; None where there is none.
-        limits: of a token's time and its filter.
+        key_of: returns the signing key by the id of the parent key; None if there is none.
+        limits: of a token's lifetime and its filter.
 
     Raises:
-        Unauthorized: it is not valid; the message says why.
+        Unauthorized: it is invalid; the message says why.
     """
-    import jwt  # not needed until somebody has such a token
+    import jwt  # loaded only when a client sends a token
 
     try:
         parent = jwt.get_unverified_header(token).get("kid")
@@ -86,7 +86,7 @@ def read_token(token: str, key_of: Callable[[str], str | None], limits: Limits) 
 
 
 def _checked(parent: str, claims: Mapping[str, Any], limits: Limits) -> Claims:
-    """Read the claims of a token whose signature is right."""
+    """Check the claims of a token with a valid signature."""
     for name in claims:
         if name not in CLAIMS:
             raise _wrong(f"has an unknown claim {name[:40]!r}; known are {', '.join(CLAIMS)}")
@@ -132,7 +132,7 @@ def _wrong(message: str) -> Unauthorized:
 
 
 def both(one: Filter | None, other: Filter | None) -> Filter | None:
-    """Return the filter that passes what both pass."""
+    """Return the conjunction of two filters; None is no filter."""
     if one is None or other is None:
         return other if one is None else one
     return And((one, other))
