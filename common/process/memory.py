@@ -121,10 +121,27 @@ class Trimmer:
         return True
 
 
+def resident_bytes() -> int:
+    """Return the resident memory of this process; 0 where the system does not tell."""
+    return _pages().resident * _PAGE_BYTES
+
+
 def _anonymous_bytes() -> int:
-    """Return the memory that is no file's; 0 where the system does not tell."""
+    """Return the resident memory that no file backs; 0 where the system does not tell."""
+    pages = _pages()
+    return (pages.resident - pages.shared) * _PAGE_BYTES
+
+
+class _Pages(NamedTuple):
+    """Pages of this process: all that are resident, and those of them that a file backs."""
+
+    resident: int
+    shared: int
+
+
+def _pages() -> _Pages:
     try:
         fields = _STATM.read_bytes().split()
-    except OSError:
-        return 0
-    return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
+    except OSError:  # not Linux, or /proc is hidden
+        return _Pages(0, 0)
+    return _Pages(int(fields[1]), int(fields[2]))

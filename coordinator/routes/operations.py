@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from common.deadline import Deadline
 from common.errors import Conflict, Forbidden, InvalidRequest, Unavailable
+from common.process.memory import resident_bytes
 from coordinator.cluster import snapshots
 from coordinator.cluster.catalog import program_version
 from coordinator.http import openapi
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
-_PAGE_BYTES: Final = resource.getpagesize()
 
 
 async def status(services: Services, request: Request) -> Response:
@@ -134,11 +132,6 @@ async def statistics(services: Services, request: Request) -> Response:
             "slow_queries": list(reversed(services.slow_queries.latest)),
         }
     )
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 # --- snapshots

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from common.errors import Switched
 from common.process.faults import fault
-from common.process.memory import allocated
+from common.process.memory import allocated, resident_bytes
 from common.process.priority import run_in_background
 from common.protocol.connection import Handler
 from common.protocol.messages import (
@@ -58,8 +58,6 @@ from shard.segment.snapshot import Snapshot
 from shard.storage.environment import refusal_told
 
 T = TypeVar("T")
-
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Handlers:
@@ -210,7 +208,7 @@ class Handlers:
         in_use = allocated()
         return ProcessStatistics(
             pid=os.getpid(),
-            resident_bytes=_resident_bytes(),
+            resident_bytes=resident_bytes(),
             queue_length=self._queue_length(),
             num_corrupt=sum(
                 one.partition.documents.num_corrupt for one in self._indexes.all_open()
@@ -246,8 +244,3 @@ class Handlers:
                     request.horizons.get(number),
                 )
             await asyncio.to_thread(self._indexes.write_manifest, folder)
-
-
-def _resident_bytes() -> int:
-    """Return the resident size of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

@@ -95,3 +95,11 @@ def test_memory_that_went_back_by_itself_counts_as_growth_later(
     trimmer = Trimmer()
     assert not trimmer.keep()
     assert trimmer.keep()
+
+
+def test_sizes_are_zero_where_the_system_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert memory.resident_bytes() > MIB
+    monkeypatch.setattr(memory, "_STATM", tmp_path / "absent")
+    assert memory.resident_bytes() == 0
