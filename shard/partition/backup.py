@@ -4,13 +4,13 @@
     <snapshot>/data.mdb ── copy, checksum ──▶ index-9/data.mdb ── configuration ── build ──▶ serves
 
 Derived data are not copied: opening the copy builds them, and the configuration is in LMDB. LMDB
-copies the state of one moment on one shard; shards are brought to the *same* moment by taking back
-the groups behind the horizon, which the log of groups can do (the coordinator keeps the horizon in
-use while the copy is made, so no group behind it was folded and none of its victims removed).
+copies the state of one moment on one shard. To bring all shards to the *same* moment, each undoes
+the groups after the horizon from the log of groups. (The coordinator keeps the horizon in use
+meanwhile, so no group after it was compacted and no record that it deleted was purged.)
 
-The way back makes a new index, under a number of its own, of the copy that a snapshot has; nobody
-can name it before the catalog does, and what is left of a half-made one is removed at the next
-start, like that of any other.
+A restore makes a new index, under a number of its own, from the copy in a snapshot. It is
+unreachable until the catalog names it, and the next start removes what a crash left of a half-made
+one, as of any other index.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from shard.storage.group_log import read_groups, read_state, write_state
 
 COPY_BYTES = 1 << 20
 GROWTH_FACTOR = 2
-"""Room that an index takes which is put back: its items, and what is derived of them."""
+"""Disk space of a restored index, by the size of its items: these, and what is derived."""
 
 
 def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
@@ -69,7 +69,7 @@ def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
 
 
 def roll_back(txn: Transaction, horizon: int) -> None:
-    """Take back every group behind a horizon.
+    """Undo every group after a horizon.
 
     Raises:
         InvalidRequest: some of them are no longer in the log.
@@ -91,11 +91,11 @@ def roll_back(txn: Transaction, horizon: int) -> None:
     write_state(txn, replace(state, seq_max=seq_max))
 
 
-# --- the way back
+# --- restore
 
 
 def put_back(folder: Path, entry: IndexEntry, shard: int, settings: ShardSettings) -> Partition:
-    """Make an index of the truth that a snapshot has of another one, and build what is derived.
+    """Make an index from another one's truth in a snapshot, and build what is derived.
 
     Args:
         folder: of the index; must not exist.

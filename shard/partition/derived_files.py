@@ -1,9 +1,9 @@
-"""The derived files of one index: written, named by the manifest, opened, put aside, removed.
+"""The derived files of one index: written, named by the manifest, opened, set aside, removed.
 
 Life of a file: written under a temporary name → synced → renamed → named by the manifest → no
 longer named → removed. Whatever a crash leaves behind is a file that no manifest names, and the
 next open removes it. A file that fails its checksum is renamed to `<name>.damaged` (the last ones
-are kept for whoever wants to know why) and built again from the documents.
+are kept for diagnosis) and rebuilt from the documents.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from shard.storage.manifest import (
 )
 
 PIECES_MAX = 8
-"""A dictionary in more pieces is written anew as one."""
+"""A dictionary in more pieces is rewritten as one."""
 
 DAMAGED_MAX = 4
 """Damaged files that are kept."""
@@ -60,12 +60,12 @@ class Loaded:
 class DerivedFiles:
     """The derived files in the folder of one index.
 
-    Several threads may write files (the merger, and a rebuild behind the running index); whoever
-    commits holds `commit_lock` while he finds out what to commit.
+    Several threads may write files (the merger, and a rebuild in the background). A thread that
+    commits holds `commit_lock` from the moment it decides what to commit.
 
     Attributes:
         folder: of the index.
-        commit_lock: held by whoever commits.
+        commit_lock: held during a commit.
         reserved: names of files that no manifest names yet, but one will: they are not removed.
     """
 
@@ -82,7 +82,7 @@ class DerivedFiles:
         """Return the manifest; None if it is missing or unreadable (then all is built again).
 
         Raises:
-            OSError: it cannot be read, and not be put aside either.
+            OSError: it can neither be read nor set aside.
         """
         path = self.folder / MANIFEST_FILE
         try:
@@ -96,9 +96,9 @@ class DerivedFiles:
         return None
 
     def load(self, manifest: IndexManifest | None) -> Loaded:
-        """Open the files that a manifest names; put damaged ones aside.
+        """Open the files that a manifest names; set damaged ones aside.
 
-        A dictionary gets a new epoch: the documents behind the last manifest are indexed again and
+        A dictionary gets a new epoch: the documents after the last manifest are indexed again and
         may number new values in another order than the process that ended.
         """
         self._next_file = self._first_free_number(manifest)
@@ -121,7 +121,7 @@ class DerivedFiles:
         return loaded
 
     def remove_leftovers(self) -> None:
-        """Remove what a crash left half written, and old damaged files; while nobody writes."""
+        """Remove half-written files of a crash, and old damaged files; call it before any write."""
         for path in self.folder.glob("*.tmp"):
             path.unlink(missing_ok=True)
         damaged = sorted(self.folder.glob("*.damaged"), key=lambda path: path.stat().st_mtime)
@@ -175,7 +175,7 @@ class DerivedFiles:
         dictionaries: Mapping[str, FacetDictionary],
         damaged: Iterable[int] = (),
     ) -> None:
-        """Write what is new of the dictionaries, then the manifest; remove what it does not name.
+        """Write new dictionary values, then the manifest; remove files that it does not name.
 
         Args:
             entry: number, name and configuration of the index.
@@ -214,7 +214,7 @@ class DerivedFiles:
         self._remove_unnamed(segments)
 
     def discard(self, segments: Iterable[Segment]) -> None:
-        """Remove files that no manifest named; their mappings stay valid until they are let go."""
+        """Remove files that no manifest named; their mappings stay valid until released."""
         for segment in segments:
             if segment.path is not None:
                 segment.path.unlink(missing_ok=True)

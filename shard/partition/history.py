@@ -1,8 +1,8 @@
-"""Which states of an index can be searched: the newest, and older ones that somebody still names.
+"""Which states of an index can be searched: the newest, and older ones that are still in use.
 
-A search carries a horizon: it sees the newest state that is not behind it. Shards apply a group at
-different moments, and cursors go on for minutes, so every state since the oldest horizon in use
-must be to be had. Only a few are *kept*: the newest ones, and those that were asked for lately.
+A search carries a horizon: it sees the newest state whose seq is not greater. Shards apply a group
+at different moments, and cursors live for minutes, so every state since the oldest horizon in use
+must be available. Only a few are *kept*: the newest ones, and those that were requested lately.
 Each has its own tombstones, so keeping all of a busy quarter of an hour would take gigabytes. The
 others are restored from a later one and the log of groups (`Partition.snapshot_at`).
 
@@ -18,9 +18,9 @@ import bisect
 from shard.segment.snapshot import Snapshot
 
 NEWEST_KEPT = 4
-"""A horizon is rarely more than two groups behind."""
+"""A horizon rarely lags by more than two groups."""
 ASKED_KEPT = 4
-"""States that cursors have asked for lately."""
+"""Restored states, for cursors."""
 
 
 class SnapshotHistory:
@@ -56,7 +56,7 @@ class SnapshotHistory:
         return self._horizon
 
     def at(self, horizon: int, revision: int | None = None) -> Snapshot | None:
-        """Return the newest state that is not behind a horizon; None if it is not kept.
+        """Return the newest state up to a horizon; None if it is not kept.
 
         Args:
             horizon: the newest seq to be seen.
@@ -73,17 +73,17 @@ class SnapshotHistory:
         return next((one for one in reversed(found) if one.revision == revision), found[-1])
 
     def seq_at(self, horizon: int) -> int | None:
-        """Return the seq of the newest state that is not behind a horizon; None: before all."""
+        """Return the seq of the newest state up to a horizon; None if all are newer."""
         seqs = self._seqs
         position = bisect.bisect_right(seqs, horizon)
         return seqs[position - 1] if position else None
 
     def after(self, seq: int, revision: int) -> Snapshot:
-        """Return the oldest state that is kept, newer than a seq, and of a configuration."""
+        """Return the oldest kept state of a configuration that is newer than a seq."""
         return next(one for one in self._snapshots if one.seq > seq and one.revision == revision)
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add a state; one of the same seq and revision takes the place of the former."""
+        """Add a state; it replaces one of the same seq and revision."""
         if snapshot.seq > self._seqs[-1]:
             self._seqs.append(snapshot.seq)
         kept = [
@@ -96,12 +96,12 @@ class SnapshotHistory:
         self._drop()
 
     def add_asked(self, snapshot: Snapshot) -> None:
-        """Add an older state that was restored because somebody asked for it."""
+        """Keep an older state that was restored for a request."""
         self._asked = (*self._asked, snapshot.seq)[-ASKED_KEPT:]
         self.add(snapshot)
 
     def advance(self, horizon: int) -> None:
-        """Let go of states that no search can name any more: those behind the one it names."""
+        """Drop the states that no search can name any more: those older than the horizon's."""
         self._horizon = max(self._horizon, horizon)
         position = bisect.bisect_right(self._seqs, self._horizon)
         if position > 1:
@@ -109,18 +109,18 @@ class SnapshotHistory:
         self._drop()
 
     def forget_revisions(self) -> None:
-        """Let go of states of former configurations."""
+        """Drop the states of former configurations."""
         revision = self.newest.revision
         self._snapshots = tuple(one for one in self._snapshots if one.revision == revision)
 
     def release_pages(self) -> None:
-        """Let pages of segment files count as the kernel's until they are read again."""
+        """Unmap the pages of segment files until they are read again."""
         segments = {id(view.segment): view.segment for one in self._snapshots for view in one.views}
         for segment in segments.values():
             segment.release_pages()
 
     def _drop(self) -> None:
-        """Keep the newest states, those that were asked for, and none that is forgotten."""
+        """Keep the newest states and those that were requested lately; drop the others."""
         oldest = self._seqs[0]
         newest = {one.seq for one in self._snapshots[-NEWEST_KEPT:]}
         self._snapshots = tuple(

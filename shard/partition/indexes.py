@@ -3,9 +3,9 @@
     <shard folder>/shard.json        the numbers of the indexes that this shard has made
     <shard folder>/index-<number>/   one partition each
 
-An index is made in this order: folder, then its number in shard.json. It is dropped in the other:
-number out of shard.json, then the folder. So a folder without number is a leftover of a crash and
-is removed; a number without folder is a loss, and the shard refuses to start instead of serving an
+To create an index: make the folder, then enter its number in shard.json. To drop one: remove the
+number from shard.json, then the folder. So a folder without a number is a leftover of a crash and
+is removed. A number without a folder is a loss: the shard refuses to start rather than serve an
 empty index.
 """
 
@@ -98,7 +98,7 @@ class Indexes:
         on_failure: called, on any thread, when the process must end.
 
     Attributes:
-        opening: how far the start is.
+        opening: progress of the start.
         merger: works on them in the background.
         page_budget: how much of their files stays resident.
     """
@@ -181,7 +181,7 @@ class Indexes:
         return manifest
 
     def write_manifest(self, folder: Path) -> None:
-        """Say in a folder which indexes this shard has."""
+        """Write to a folder which indexes this shard has."""
         write_manifest(
             folder / SHARD_FILE,
             ShardManifest(
@@ -242,7 +242,7 @@ class Indexes:
         return await loop.run_in_executor(self._opener, carried(function))
 
     async def close(self) -> None:
-        """Finish what runs, write what is in memory, let go of everything."""
+        """Finish running work, write what is in memory, release everything."""
         for task in self._opening.values():
             task.cancel()
         await self._in_thread(self.merger.stop)
@@ -274,7 +274,7 @@ class Indexes:
             for number in self._known - wanted.keys():
                 try:
                     await self._drop(number)
-                except OSError as error:  # nobody can name it; the next catalog tries again
+                except OSError as error:  # no request can name it; the next catalog retries
                     _log.warning("not dropped yet", index=number, reason=str(error))
             while self._opening:
                 await asyncio.gather(*self._opening.values())
@@ -287,7 +287,7 @@ class Indexes:
             self._has_catalog = True
 
     async def _create(self, entry: IndexEntry) -> None:
-        """Make an index, empty or of what a snapshot has; or leave nothing.
+        """Make an index, empty or from a snapshot; on failure leave nothing.
 
         Raises:
             StorageFull, InternalError: the disk refused it, or the snapshot is damaged.
@@ -317,7 +317,7 @@ class Indexes:
     def _may_be_named(self, number: int) -> bool:
         """Whether shard.json names an index, or may: its next start will look for it then.
 
-        A write of shard.json that failed has changed it, if what failed is the sync behind it.
+        A failed write of shard.json may have changed it: if only the sync after it failed.
         """
         try:
             manifest = read_manifest(self._folder / SHARD_FILE, ShardManifest)
@@ -352,14 +352,14 @@ class Indexes:
         shutil.rmtree(self._path(number), ignore_errors=True)
 
     async def _configure(self, index: OpenIndex, entry: IndexEntry) -> None:
-        """Put a revision in force; throw a prepared one away that is not wanted."""
+        """Put a revision in force; discard a prepared one that is not wanted."""
         entry = entry.without_source()
         prepared, index.prepared = index.prepared, None
         running = index.partition.generation.entry
         if prepared is not None and prepared.entry.revision != entry.revision:
             await self._in_thread(prepared.discard)
             prepared = None
-        # All of it is compared: a revision that was prepared and never came is given again.
+        # Compare the whole entry: the number of a prepared revision that never came is used again.
         if running == entry:
             if prepared is not None:
                 await self._in_thread(prepared.discard)
@@ -375,7 +375,7 @@ class Indexes:
         self.merger.notify(entry.number)
 
     async def prepare(self, entry: IndexEntry) -> None:
-        """Make an index, or build a revision behind the running one; the catalog puts it in force.
+        """Make an index, or build a revision in the background; the catalog puts it in force.
 
         Raises:
             Unavailable: an index is not open yet.
@@ -383,7 +383,7 @@ class Indexes:
         """
         async with self._changes:
             if entry.number not in self._known:
-                if self._has_catalog:  # else it may be on disk in a state that nobody knows yet
+                if self._has_catalog:  # else it may be on disk in an unknown state
                     await self._create(entry)
                 return
             index = self.index(entry.number)
@@ -451,14 +451,14 @@ class Indexes:
         return response
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
-        """Return what became of a write group, when those before are finished."""
+        """Return what became of a write group, once the earlier ones are finished."""
         index = self.index(request.index)
         asked = index.submit(partial(index.writer.outcomes_of, request.seq))
         return await asyncio.wrap_future(asked)
 
 
 def _close(index: OpenIndex) -> None:
-    """Finish the writer, write what is in memory; the next open has nothing to index.
+    """Finish the writer, write what is in memory, so that the next open has nothing to index.
 
     The environment stays open: a slow search may still read from it, and the process ends anyway.
     """

@@ -1,6 +1,6 @@
 """Which segments to merge: a pure function of their sizes.
 
-Segments stand in the order of their records, and only neighbours are merged, so the order stays.
+Segments are ordered by their records, and only neighbours are merged, so the order stays.
 
 A search pays for each segment, a merge pays for each document; so small segments are merged soon
 and large ones seldom. Sizes fall into tiers, each `TIER_FACTOR` times the one below; when a run of
@@ -8,13 +8,13 @@ neighbours that are no larger than a tier holds enough segments of that tier, th
 
     run of tier    small (below 8,192 documents)   large
     writing        3                               10
-    idle           everything that is not much smaller than the largest is merged into one
+    idle           everything is merged into one, unless it is much smaller than the largest
 
-During a bulk load of 500,000 documents in batches of 16,000 each document is so copied once; single
-writes are copied some six times on their way up, at 3 µs a copy. When nothing is written any more
-the rest is merged: one segment is what searches like best. The largest is left alone as long as the
-others together have less than a tenth of it, so a trickle of writes does not copy the whole index
-again and again.
+So a bulk load of 500,000 documents in batches of 16,000 copies each document once; a single write
+is copied some six times on its way up, at 3 µs a copy. Once writes stop, the rest is merged: a
+search is fastest over one segment. The largest is left alone while the others together have less
+than a tenth of its documents, so that a trickle of writes does not copy the whole index again and
+again.
 
 Worked example, newest right, while writing: 400,000 | 900 | 150 | 130 | 140: the last three are of
 one tier, so they become 420; then 900 | 420 is a run of two: nothing to do.
@@ -34,7 +34,7 @@ RUN_LARGE = 10
 IDLE_SHARE = 10
 """Idle: the largest is merged when the others have at least 1/IDLE_SHARE of its documents."""
 DELETED_SHARE = 3
-"""A segment is written anew when more than 1/DELETED_SHARE of it can be dropped."""
+"""A segment is rewritten when more than 1/DELETED_SHARE of it can be dropped."""
 DELETED_DOCS_MIN = 1_000
 SEGMENT_DOCS_MAX = 1 << 31
 """Document ordinals are uint32, and kernels count in int64: far beyond both memory and need."""
@@ -61,7 +61,7 @@ class SegmentSize:
 
 
 def choose_merge(sizes: Sequence[SegmentSize], *, is_idle: bool) -> range | None:
-    """Return the ordinals of neighbours to merge into one, or None if all is well.
+    """Return the ordinals of neighbours to merge into one, or None if nothing should be merged.
 
     Args:
         sizes: segments in order of their records.
@@ -130,7 +130,7 @@ def _fits(sizes: Sequence[SegmentSize], window: range) -> bool:
 
 
 def _choose_rewrite(sizes: Sequence[SegmentSize]) -> range | None:
-    """Return a segment that is worth writing anew for the documents that it would lose."""
+    """Return a segment that is worth rewriting for the documents that this drops."""
     for position, size in enumerate(sizes):
         if (
             not size.is_fixed

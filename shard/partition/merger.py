@@ -1,17 +1,17 @@
-"""Background work on the indexes of a shard: merge segments, write them to files, forget the dead.
+"""Background work on the indexes of a shard: merge segments, write them to files, purge the dead.
 
-One thread for all indexes. It looks at an index when its writer has published something, and again
-when the index has been idle for a while. Each look does one step at a time, the most useful first:
+One thread for all indexes. It visits an index when its writer has published something, and again
+when the index has been idle for a while. Each visit does one step, the most useful first:
 
     1. merge neighbours that `merge_policy` names, as arrays, without the documents that no search
        can name any more; a result that is large enough goes to a file
-    2. write segments in memory to files, when there is enough of them
-    3. note the new files in the manifest (then the old ones go)
-    4. remove dead records from LMDB, some at a time, on the writer's thread
-    5. when the index has come to rest: let go of states of former configurations, and of memory
+    2. write segments in memory to files, once there are enough of them
+    3. name the new files in the manifest (then remove the old ones)
+    4. remove dead records from LMDB, a batch at a time, on the writer's thread
+    5. once the index is idle: release states of former configurations, and memory
 
-Everything here may be killed at any moment, and be tried again later if the disk is full: nothing
-of it is needed for the truth, and a search sees the same before and after.
+Any step may be killed at any moment, and is retried later if the disk is full: the truth depends
+on none of them, and a search sees the same before and after.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ RETRY_SECONDS = 10.0
 """After a full disk."""
 
 NEW_SEGMENTS_MIN = 2
-"""So many more segments than at the last look, while writing, before the next look."""
+"""While writing, visit an index again once it has so many more segments than at the last visit."""
 
 PURGEABLE_MAX = 20_000
-"""Dead records from which they are removed from LMDB between write groups, not only when idle."""
+"""From this many on, dead records are purged between write groups too, not only when idle."""
 
 _log = Log("shard")
 
@@ -59,10 +59,10 @@ class Job:
         writer: its writer.
         submit: runs a function on the writer's thread.
         written_at: monotonic time of the last publication.
-        is_pending: whether there may be something to do.
+        is_pending: whether there may be work.
         retry_at: not before this monotonic time, because the last try failed.
         idle_at: monotonic time at which it will be idle; until then only new segments matter.
-        num_segments: how many there were when nothing was to be done.
+        num_segments: how many there were at the last visit that found no work.
         num_steps: merges and flushes done since the index was opened.
         seconds: that they took together.
     """
@@ -130,7 +130,7 @@ class Merger:
             self._wakes.notify()
 
     def remove(self, number: int) -> None:
-        """Look after an index no more; waits for a step on it that is in progress."""
+        """Stop looking after an index; waits for its step in progress."""
         with self._wakes:
             self._jobs.pop(number, None)
             self._wakes.wait_for(lambda: self._busy != number)
@@ -141,13 +141,13 @@ class Merger:
             job = self._jobs.get(number)
             if job is not None:
                 job.written_at = time.monotonic()
-                # Most groups only make the tail longer: they need not wake the thread.
+                # Most groups only extend the open segment: they need not wake the thread.
                 if not job.is_pending or job.has_new_segments():
                     job.is_pending = True
                     self._wakes.notify()
 
     def statistics(self, number: int) -> MergeStatistics:
-        """Return what there is to say of the merging of an index."""
+        """Return the merge statistics of an index."""
         job = self._jobs.get(number)
         if job is None:
             return MergeStatistics(False, 0, 0)
@@ -175,7 +175,7 @@ class Merger:
                     self._wakes.notify_all()
 
     def _next_job(self) -> Job | None:
-        """Return the index that waits longest, of those with something to do."""
+        """Return the index with work that has waited longest."""
         now = time.monotonic()
         due = [job for job in self._jobs.values() if job.is_due(now)]
         return min(due, key=lambda job: job.written_at, default=None)
@@ -225,7 +225,7 @@ class Merger:
             job.num_segments = num_segments
 
     def _tidy(self, job: Job) -> bool:
-        """Let the tail be merged, then remove dead records; returns whether to come again."""
+        """Close the open segment, then purge dead records; returns whether there is more to do."""
         if job.partition.tail_uid and len(job.partition.history.newest.views) > 1:
             job.submit(job.writer.retire_tail).result()
             return True
@@ -323,7 +323,7 @@ def _merge(
     *,
     is_flush: bool,
 ) -> None:
-    """Merge segments (or copy one) and put the result in their place."""
+    """Merge segments (or copy one) and replace them by the result."""
     generation = partition.generation
     segments = [view.segment for view in parts]
     dropped = [partition.droppable(view) for view in parts]
@@ -341,7 +341,7 @@ def _merge(
         partition.derived.discard([] if merged is None else [merged])
         return
     for segment in segments:
-        segment.caches.clear()  # they refer to the segment, which would keep it from going
+        segment.caches.clear()  # they refer to the segment and would keep it alive
     if merged is None or merged.path is not None:
         partition.commit_derived()
     gone_records = [
@@ -351,7 +351,7 @@ def _merge(
     ]
     if gone_records:
         with partition.lock:
-            # Another configuration that came meanwhile has segments of its own, and has counted.
+            # A configuration that was switched to meanwhile has its own segments and its own count.
             if partition.generation is generation:
                 partition.purgeable.append(np.concatenate(gone_records))
 

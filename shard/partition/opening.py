@@ -1,4 +1,4 @@
-"""How far the indexes of a shard are opened, for who waits for its start."""
+"""Progress of opening the indexes of a shard, for those who wait for its start."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import threading
 
 
 class Opening:
-    """Counts what there is to be done and what is done; any thread may count.
+    """Counts what there is to do and what is done; safe to use from any thread.
 
     Attributes:
         num_indexes: that are there.
         num_open: that serve already.
-        num_records: stored items that no segment covers, and that are indexed again.
-        num_built: of these, so many are.
+        num_records: stored items that no segment covers, to be indexed again.
+        num_built: how many of these are indexed.
     """
 
     def __init__(self) -> None:
@@ -23,16 +23,16 @@ class Opening:
         self.num_built = 0
 
     def expect_records(self, number: int) -> None:
-        """Note that so many more items are to be indexed."""
+        """Add to the items to be indexed."""
         with self._lock:
             self.num_records += number
 
     def add_built(self, number: int) -> None:
-        """Note that so many more of them are."""
+        """Add to the items that are indexed."""
         with self._lock:
             self.num_built += number
 
     def add_open(self) -> None:
-        """Note that one more index serves."""
+        """Count one more index that serves."""
         with self._lock:
             self.num_open += 1

@@ -9,16 +9,16 @@
 
 Threads. Searches read `history` and never wait. The writer thread (one per index) is the only one
 that changes the truth and adds segments; the merger thread replaces segments by their merger. Both
-publish under `lock`, which is held for some microseconds: take the newest snapshot, derive the next
-one, put it into the history (one attribute assignment). Documents are addressed by record between
-threads, because a merge changes every other address.
+publish under `lock`, which is held for a few microseconds: take the newest snapshot, derive the
+next one, put it into the history (one attribute assignment). Documents are addressed by record
+between threads, because a merge changes every other address.
 
 Opening trusts nothing derived: segments are verified, and whatever LMDB has that no intact segment
-covers is indexed: the tail behind the last manifest as well as the gap that a damaged file leaves.
+covers is indexed: the records after the last manifest, and the gap that a damaged file leaves.
 
     LMDB records   0 ........ 400 ........ 900 ........ 1000
     segments       [0 – 400)  (damaged)    [900 – 960)
-    indexed anew              400 – 900                 960 – 1000
+    indexed again             400 – 900                 960 – 1000
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ BATCH_BYTES_MAX = 8 << 20
 """Of items that are indexed together when an index is built again."""
 
 DAMAGED_NAMED_MAX = 20
-"""Records of damaged items that a line of the log names."""
+"""Most records of damaged items that one log line names."""
 
 RECENT_COUNTED_MAX = 1_000
-"""Groups that are looked through to count what a merge could drop: it is asked for often."""
+"""Groups that are scanned to count what a merge could drop: the merger asks often."""
 
 _CONFIGURATION_KEY = b"configuration"
 _decode_entry = msgspec.json.Decoder(IndexEntry).decode  # once: see manifest.py
@@ -73,7 +73,7 @@ _log = Log("shard")
 
 @dataclass(slots=True)
 class Generation:
-    """What one configuration makes of the documents.
+    """What a shard derives from one configuration of an index.
 
     Attributes:
         entry: number, name, revision and configuration as posted.
@@ -99,7 +99,7 @@ class Generation:
         registry: FieldRegistry,
         known: Mapping[str, FacetDictionary] | None = None,
     ) -> Generation:
-        """Parse a configuration; dictionaries that are not known yet begin empty."""
+        """Parse a configuration; dictionaries that are not known yet start empty."""
         configuration = parse_configuration(entry.configuration)[0]
         known = known or {}
         dictionaries = {}
@@ -114,7 +114,7 @@ class Generation:
 
 
 def structure_of(configuration: IndexConfiguration) -> tuple[Any, ...]:
-    """Return what of a configuration shapes segments; the rest acts at query time."""
+    """Return the settings that shape segments; the others act at query time."""
     searchable = configuration.searchable_fields
     return (
         tuple(configuration.facets),
@@ -138,11 +138,11 @@ class StoredBatch:
 class Partition:
     """One index on this shard.
 
-    Made by `create` or `open`; `close` writes what is in memory and lets go of everything.
+    Made by `create` or `open`; `close` closes the LMDB environment.
 
     Attributes:
-        number: of the index, never given to another one.
-        folder: where all of it lies.
+        number: of the index, never reused.
+        folder: of the index.
         settings: of the shard.
         lock: held while `history`, `generation` or `state` change.
         environment: LMDB.
@@ -151,12 +151,12 @@ class Partition:
         generation: the configuration in force and what belongs to it.
         history: searchable states.
         state: counters as of the last commit.
-        unfolded: groups that the log still has, oldest first.
-        tail_uid: the newest segment while the writer may still replace it, or 0.
+        unfolded: groups that are still in the log, not compacted, oldest first.
+        tail_uid: the open segment, which the writer may still replace, or 0.
         purgeable: dead records that no segment has any more.
         damaged: live records that no segment has, because their items cannot be read.
-        num_rebuilds: configurations that are being built: as long as there are any, nothing is
-            purged, for a tombstone says of a record in their segments that it is dead.
+        num_rebuilds: configurations that are being built. While there are any, nothing is purged:
+            their segments need the tombstones to know which of their records are dead.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Partition:
             number: of the index.
             settings: of the shard.
             is_rebuild: believe no derived file, index everything.
-            opening: is told how far it is.
+            opening: counts the progress.
 
         Raises:
             DamagedEnvironment: data.mdb is not what it must at least be, or what all items depend
@@ -281,7 +281,7 @@ class Partition:
     def _fill_gaps(
         self, segments: Sequence[Segment], dead: NDArray[np.uint64], opening: Opening
     ) -> list[Segment]:
-        """Return the segments, and new ones for the records that none of them covers."""
+        """Return the segments, with new ones for the records that none of them covers."""
         filled: list[Segment] = []
         start = 0
         dead_set = BitMap64(dead.tolist())
@@ -337,7 +337,7 @@ class Partition:
     def _find_purgeable(self, views: Sequence[SegmentView], folded: NDArray[np.uint64]) -> None:
         """Note the dead records that segments do not have, but LMDB does.
 
-        What segments still have stays out, also if it was noted before: its tombstone hides it.
+        Records that a segment still has are not purgeable, even if noted before.
         """
         kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
         gone = np.unique(np.concatenate([folded, *self.purgeable]))
@@ -346,12 +346,12 @@ class Partition:
         self.purgeable = [gone] if len(gone) else []
 
     def close(self) -> None:
-        """Let go of the environment. Threads of the writer and merger have ended before."""
+        """Close the environment; the threads of writer and merger must have ended."""
         self.environment.close()
 
     @property
     def file_bytes(self) -> int:
-        """What the files of the newest state have, about."""
+        """Approximate size of the files of the newest state."""
         sizes = (view.segment.size for view in self.history.newest.views)
         return self.environment.file_bytes() + sum(sizes)
 
@@ -362,7 +362,7 @@ class Partition:
     ) -> Iterator[StoredBatch]:
         """Yield the items of [first_record, end_record) that are not dead, in batches.
 
-        A damaged item is left out: nobody knows its id or its fields any more, so it cannot be
+        A damaged item is left out: its id and fields are unknown, so it must not be
         counted by some pages and found by others.
 
         Args:
@@ -430,9 +430,9 @@ class Partition:
             return self._restore_state(horizon)
 
     def _restore_state(self, horizon: int) -> Snapshot:
-        """Make a state that is not kept, from the next one that is and the log of groups.
+        """Restore a state that is not kept from the next one that is and the log of groups.
 
-        The newer segments have all its documents (merges drop only what died behind the oldest
+        The newer segments have all its documents (merges drop only what died up to the oldest
         horizon in use); what later groups added is hidden, what they deleted is shown again.
         """
         seq = self.history.seq_at(horizon)
@@ -473,7 +473,7 @@ class Partition:
             replaced_uid: uid of the newest segment if `added` takes its place: it begins with the
                 same documents.
             deleted: records that the group removed.
-            tail_uid: uid of the newest segment if the writer may still replace it.
+            tail_uid: uid of the open segment, which the writer may still replace.
         """
         with self.lock:
             self.tail_uid = tail_uid
@@ -494,7 +494,7 @@ class Partition:
         doc_maps: Sequence[NDArray[np.int64]],
         merged: Segment | None,
     ) -> bool:
-        """Put a merged segment in the place of its parts; called by the merger.
+        """Replace segments by their merger; called by the merger.
 
         All states get it, so the parts can go: it has every document that a search can still name,
         and what was deleted since the merge began is hidden in it. Nothing is done, and False
@@ -529,7 +529,7 @@ class Partition:
         return groups[: bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq)]
 
     def forget_folded(self, state: State) -> None:
-        """Take over new counters, and forget the groups that they call folded."""
+        """Adopt new counters, and forget the groups that are compacted by now."""
         if state.seq_folded != self.state.seq_folded:
             self.unfolded = [group for group in self.unfolded if group.seq > state.seq_folded]
         self.state = state
@@ -540,7 +540,7 @@ class Partition:
         return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
 
     def count_droppable(self, view: SegmentView) -> int:
-        """Return a lower bound of the documents that `droppable` returns; little work."""
+        """Return a lower bound of how many documents `droppable` returns; cheap."""
         if view.deleted is None:
             return 0
         recent = self.recent_groups()
@@ -584,7 +584,7 @@ class Partition:
         folded: NDArray[np.uint64] | None = None,
         damaged: set[int] | None = None,
     ) -> None:
-        """Let searches use what another configuration makes of the documents.
+        """Switch searches to another generation.
 
         Args:
             generation: the configuration in force from now on.
@@ -613,9 +613,9 @@ def _with_merged(
     merged: Segment | None,
     newest: Snapshot,
 ) -> Snapshot:
-    """Return a state with a merged segment in the place of what lies in its range.
+    """Return a state with a merged segment instead of the segments in its range of records.
 
-    An older state may have other segments there than the parts: a shorter tail, or none of the
+    An older state may have other segments there than the parts: a shorter open one, or none of the
     newest. Then the merged one has documents that the state hides, with facet values that came
     later; so from now on the state knows the values that the newest one knows.
     """
@@ -638,7 +638,7 @@ def _with_merged(
             if view.deleted is not None:
                 ordinals = np.delete(ordinals, view.deleted.to_array())
             is_hidden[ordinals[ordinals >= 0]] = False
-    # Also if all of it is hidden: states before, in which it was alive, are restored from this.
+    # Even if all of it is hidden: earlier states, in which it was alive, are restored from this.
     if merged is not None and position is not None:
         whole = SegmentView(merged)
         hidden = np.flatnonzero(is_hidden)
@@ -647,7 +647,7 @@ def _with_merged(
 
 
 def _revive_records(views: Sequence[SegmentView], records: NDArray[np.uint64]) -> list[SegmentView]:
-    """Return the views with some of their deleted documents again."""
+    """Return the views with some of their deleted documents undeleted."""
     result = []
     for view in views:
         if view.deleted is None:
@@ -694,7 +694,7 @@ def make_batch(items: Sequence[tuple[int, int, bytes]]) -> StoredBatch:
 
 
 def _check_truth(environment: Environment, manifest: IndexManifest | None) -> None:
-    """Compare data.mdb with what the manifest knows it must have.
+    """Check that data.mdb has at least what the manifest says it must have.
 
     Raises:
         DamagedEnvironment: it is older or emptier.
@@ -734,6 +734,6 @@ def read_entry(environment: Environment) -> IndexEntry:
 
 
 def write_entry(environment: Environment, entry: IndexEntry) -> None:
-    """Note the configuration in LMDB, for the day when the manifest is damaged."""
+    """Store the configuration in LMDB too, in case the manifest gets damaged."""
     with environment.write() as txn:
         txn.put(SubDatabase.META, _CONFIGURATION_KEY, encode_value(0, msgspec.json.encode(entry)))

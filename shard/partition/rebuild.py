@@ -1,16 +1,16 @@
-"""Another configuration over the same documents, built behind the running one.
+"""Another configuration over the same documents, built in the background.
 
     prepare   running generation ───────────── serves, is written to
               Rebuild.run: LMDB → segments (files that no manifest names)
-    catalog   Rebuild.finish, on the writer's thread: what was written since, then the switch
+    catalog   Rebuild.finish, on the writer's thread: writes since then, then the switch
 
-If only what acts at query time has changed (weights, language, synonyms, sizes), nothing is built:
-the new generation shares dictionaries and segments with the running one. Unless a dictionary is
-full of values that no item has any more: numbers are never given back, so only building anew lets
-go of them.
+If only settings that act at query time have changed (weights, language, synonyms, sizes), nothing
+is built: the new generation shares dictionaries and segments with the running one. The exception is
+a dictionary full of values that no item has any more: numbers are never reused, so only a rebuild
+releases them.
 
-Before the switch nothing durable names the new files, so a crash, or a catalog that does not name
-the revision, leaves the index as it was. The switch is the manifest that names them.
+Until the switch nothing durable names the new files, so a crash, or a catalog that does not name
+the revision, leaves the index as it was. Writing the manifest that names them is the switch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.group_log import read_groups, read_tombstones
 
 DEAD_VALUES_MIN = 65_536
-"""Of a facet, from which it may be worth to build an index again."""
+"""Dead values of a facet from which rebuilding an index may be worth it."""
 
 _log = Log("shard")
 
@@ -52,7 +52,7 @@ class Rebuild:
             self._generation.configuration
         ) and not _has_many_dead_values(partition.history.newest)
         if not self._is_shared:
-            # New numbers for all: a value that no item has any more is left behind.
+            # New numbers for all values: those that no item has any more are dropped.
             self._generation = Generation.make(entry, running.registry)
         self._segments: list[Segment] = []
         self._damaged: set[int] = set()
@@ -62,7 +62,7 @@ class Rebuild:
             partition.num_rebuilds += 1
 
     def run(self) -> None:
-        """Build what the revision needs of the documents that are there now; any thread.
+        """Build what the revision needs from the present documents; any thread.
 
         Raises:
             OSError: no room, or the device failed; `discard` what was written.
@@ -88,12 +88,12 @@ class Rebuild:
         self._next_record = end
 
     def _folded(self) -> BitMap64:
-        """Return the records that no state shows any more, also not after the next start."""
+        """Return the records that no state shows any more, not even after the next start."""
         with self._partition.environment.read() as txn:
             return BitMap64(read_tombstones(txn).tolist())
 
     def finish(self) -> None:
-        """Catch up with what was written since, and switch; on the writer's thread."""
+        """Index what was written since, and switch; on the writer's thread."""
         try:
             self._switch()
         finally:
@@ -109,7 +109,7 @@ class Rebuild:
             with partition.environment.read() as txn:
                 folded = read_tombstones(txn)
                 groups = read_groups(txn)
-            # Of some of the dead, an older state can still be made: these are only hidden.
+            # An older state with some of the dead can still be restored: these are only hidden.
             dead = np.concatenate([folded, *(group.deleted for group in groups)])
             views = delete_records([SegmentView(segment) for segment in self._segments], dead)
             damaged = self._damaged.difference(dead.tolist())
@@ -117,7 +117,7 @@ class Rebuild:
             partition.tell_damaged(damaged)
 
     def discard(self) -> None:
-        """Remove what was written; the revision does not come."""
+        """Remove what was written: the revision will not come."""
         self._end()
         self._partition.derived.discard(self._segments)
 
@@ -129,7 +129,7 @@ class Rebuild:
 
 
 def _has_many_dead_values(snapshot: Snapshot) -> bool:
-    """Return whether most values of some facet, and not just a few, are no item's any more."""
+    """Return whether most values of some facet, and not just a few, are dead."""
     for path, num_values in snapshot.dictionary_lengths.items():
         if num_values > DEAD_VALUES_MIN:
             num_alive = facet_counter(snapshot, path).totals.num_present

@@ -1,8 +1,8 @@
-"""What a group of write operations comes to: outcomes, new documents, records that die. Pure.
+"""The effect of a group of write operations: outcomes, new documents, deleted records. Pure.
 
-Operations are applied in order, each on what the earlier ones left. An id that is written twice in
-one group ends as one document: the last one, at the place of the first. The plan knows nothing of
-LMDB or segments; it asks two functions what is stored.
+Operations are applied in order, each to the result of the earlier ones. An id that is written twice
+in one group ends as one document: the last one, at the place of the first. The plan knows nothing
+of LMDB or segments; two functions tell it what is stored.
 
     stored      operations                        plan
     5 (rec 7)   PUT 5, PUT 9, DELETE 5, PUT 9'    deleted [7], documents [9'], outcomes
@@ -112,9 +112,9 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def merge_items(stored: bytes, changes: bytes) -> bytes:
-    """Return the stored item with the members of `changes` put over it, one level deep.
+    """Return the stored item with its members replaced by those of `changes`, one level deep.
 
-    Values are not parsed: what was not changed stays as it was sent, digit for digit. The id keeps
+    Values are not parsed: unchanged ones stay as they were sent, digit for digit. The id keeps
     its stored form.
     """
     members = _decode_members(stored)
@@ -215,14 +215,14 @@ class _Planner:
         return Outcome.DELETED
 
     def _has_text_id(self, current: _Current) -> bool:
-        """Return whether an item's id is stored as a text; of a damaged one nobody knows."""
+        """Return whether an item's id is stored as a text; False for a damaged item."""
         try:
             return shown_id_of(self._content(current))[:1] == b'"'
         except InternalError:
             return False
 
     def _keeping_id(self, content: bytes, id: bytes, current: _Current) -> bytes:
-        """Return an item with the stored form of its id; a damaged one has none any more."""
+        """Return an item with the stored form of its id, unless the stored one is damaged."""
         try:
             return with_stored_id(content, id, self._content(current))
         except InternalError:
@@ -266,8 +266,8 @@ def plan_writes(
         ids: the id of each.
         stored: the live documents of those ids of the operations that exist.
         read: returns the stored bytes of a record; raises `item_corrupt` for a damaged one.
-        limits: of items that are merged of two.
-        is_live: returns whether a record is that of an item.
+        limits: of merged items.
+        is_live: returns whether a record is live.
 
     Cost: 3 µs an operation, and for MERGE and preconditions a read.
     """

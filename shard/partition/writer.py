@@ -1,23 +1,23 @@
-"""WRITE PATH of a shard: a group of operations becomes durable, then visible, then answered.
+"""WRITE PATH of a shard: a group of operations becomes durable, then visible, then acknowledged.
 
     ApplyRequest ─ plan ─┬─ encode → LMDB commit (sync)  ─┐
                          └─ extract → build segment      ─┴─ publish → answer
 
-A group of a few hundred kilobytes at most is done by the writer thread, which goes before merges; a
-larger one by the bulk thread, of the lowest priority, for which the writer thread waits. Of many
-additions both halves run at once (a committer thread waits for the disk); a few are computed in
-0.2 ms, less than two threads lose to each other by taking turns with the interpreter.
-The group is visible only after both halves are done, and answered after it is visible; so what is
-answered is on disk, found and counted.
+The writer thread, which takes precedence over merges, applies a group of up to a few hundred
+kilobytes. It hands a larger one to the bulk thread of the lowest priority and waits. With many
+additions both halves run in parallel (a committer thread waits for the disk). A few additions take
+0.2 ms of CPU, less than two threads lose by contending for the interpreter lock.
+The group becomes visible only after both halves are done, and is acknowledged after that; so every
+acknowledged write is on disk, searchable and counted.
 
-Small groups join the *tail*: the newest segment, as long as it has few documents, is built again
-with the new ones, from their retained bytes. A thousand single writes so make thirty segments to
-merge, not a thousand. (The longer the tail, the more is built again with each group, the fewer
-segments there are to merge; with groups of some items, both together cost least about here.)
+Small groups extend the *open segment*: while the newest segment has few documents, it is rebuilt
+with the new ones, from their retained bytes. So a thousand single writes leave thirty segments to
+merge, not a thousand. (A larger open segment costs more with each group and leaves fewer segments
+to merge; for groups of a few items the sum is smallest about here.)
 
 If the process dies: before the commit nothing has happened; after it, the next open finds the
-records in LMDB and indexes them. If the group is sent again, its seq is in the log, and the answer
-is given from there.
+records in LMDB and indexes them. If the group is sent again, its seq is in the log, and the
+response comes from there.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ from shard.storage.group_log import (
 
 TAIL_DOCS_MAX = 32
 TAIL_BYTES_MAX = 256 << 10
-"""Of the newest segment while small groups still join it: building it again takes 0.25 ms."""
+"""Bound of the open segment: rebuilding it takes 0.25 ms."""
 PLAN_SINGLY_MAX = 64
-"""Groups up to this many operations are planned one by one, larger ones of plain items at once."""
+"""Operations of a group that are planned one by one; larger groups of plain items are arrays."""
 IN_TURN_DOCS_MAX = 64
-"""So many additions are indexed and then committed, more of them are at the same time."""
+"""Additions that are indexed, then committed; more are indexed and committed in parallel."""
 PURGE_RECORDS_MAX = 1_000
 """Records removed for good in one commit: other groups wait for it."""
 GROWTH_FACTOR = 2
-"""Room that a group of n bytes may take on disk: its items, and segments of them."""
+"""Disk space that a group may take, per byte of it: its items, and their segments."""
 
 _log = Log("shard")
 
@@ -100,7 +100,7 @@ class Additions:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a group comes to."""
+    """What a group stores and removes."""
 
     outcomes: bytes
     additions: Additions
@@ -113,7 +113,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Bytes of the documents in the newest, tiny segment."""
+    """Bytes of the documents in the open segment."""
 
     uid: int
     additions: Additions
@@ -177,7 +177,7 @@ class Writer:
     def _in_turn(
         self, seq: int, planned: Planned
     ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
-        """Build, then commit: for a small group threads that hand over cost more than they save."""
+        """Build, then commit: for a small group a second thread costs more than it saves."""
         try:
             built = self._build(planned)
         except Exception as error:
@@ -406,7 +406,7 @@ class Writer:
         self._on_failure(error)
 
     def _foldable(self, *, is_final: bool = False) -> list[Group]:
-        """Return the groups to be folded now: all that may be, once it is worth it."""
+        """Return the groups to compact now: all that may be, once it is worth it."""
         partition = self._partition
         groups = partition.final_groups()
         num_deleted = sum(len(group.deleted) for group in groups)
@@ -416,7 +416,7 @@ class Writer:
         return groups if is_worth_it or is_final else []
 
     def _train(self, additions: Additions) -> None:
-        """Learn a compression dictionary from the first items that are enough of them."""
+        """Train a compression dictionary as soon as a group has enough items."""
         documents = self._partition.documents
         if not documents.wants_training or additions.count < TRAINING_ITEMS_MIN:
             return
@@ -426,7 +426,7 @@ class Writer:
         documents.train([payload[start:end].tobytes() for start, end in spans])
 
     def _undo(self, committed: tuple[State, Group]) -> None:
-        """Take back a group that could not be indexed: it stays in the log, without effect."""
+        """Undo a group that could not be indexed: it stays in the log, without effect."""
         partition = self._partition
         state, group = committed
         records = np.arange(
@@ -443,7 +443,7 @@ class Writer:
     # --- make it visible
 
     def _build(self, planned: Planned) -> tuple[Segment | None, Tail | None]:
-        """Build the segment of a group, together with the tail if both are small."""
+        """Build the segment of a group, together with the open segment if both are small."""
         partition = self._partition
         builder = partition.generation.builder
         additions = planned.additions
@@ -491,7 +491,7 @@ class Writer:
     # --- between groups
 
     def retire_tail(self) -> None:
-        """Let the merger have the newest segment; the next group begins a new one."""
+        """Close the open segment, so that it can be merged; the next group opens a new one."""
         self._tail = None
         with self._partition.lock:
             self._partition.tail_uid = 0
@@ -514,7 +514,7 @@ class Writer:
         return bool(partition.purgeable)
 
     def fold(self, purged: NDArray[np.uint64] | None = None) -> None:
-        """Fold what may be folded, and remove some dead records for good.
+        """Compact the log as far as possible, and remove some dead records for good.
 
         Raises:
             StorageFull: the map is full; nothing was changed.
@@ -545,5 +545,5 @@ def _fits_tail(tail: Additions, additions: Additions) -> bool:
 
 
 def has_room(partition: Partition, num_bytes: int) -> bool:
-    """Whether the disk can take so many bytes and still has the reserve."""
+    """Whether so many bytes fit on the disk without touching the reserve."""
     return partition.settings.leave_room(partition.folder, num_bytes)
