@@ -16,8 +16,8 @@ from pathlib import Path
 from common import data_directory
 from common.data_directory import Endpoint
 from common.protocol.messages import IndexEntry
-from coordinator.cluster.cluster import snapshots
-from shard.partition.partition import partition
+from coordinator.cluster import snapshots
+from shard.partition import partition
 from common.shard_settings import ShardSettings
 from shard.storage import manifest
 
