@@ -46,6 +46,7 @@ from shard.segment.snapshot import Snapshot
 from shard.storage.codecs import number_key
 from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
 
+_ADDING = (Operation.PUT, Operation.UPSERT, Operation.PUT_KEEPING_ID)
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=40)
 
 
@@ -1002,19 +1003,24 @@ class PartitionMachine(RuleBasedStateMachine):
         expected = []
         for operation, id, value in steps:
             key = str(id)
-            item: dict[str, Any] = {"id": id, f"v{value % 3}": value}
+            item: dict[str, Any] = {"id": key if value % 2 else id, f"v{value % 3}": value}
             operations.append((operation, key if operation == Operation.DELETE else item))
-            if key not in self.model and operation != Operation.PUT:
+            stored = self.model.get(key)
+            if stored is None and operation not in _ADDING:
                 expected.append(Outcome.NOT_FOUND)
             elif operation == Operation.DELETE:
                 del self.model[key]
                 expected.append(Outcome.DELETED)
-            else:
-                is_new = key not in self.model
-                expected.append(Outcome.CREATED if is_new else Outcome.UPDATED)
-                if operation == Operation.MERGE:
-                    item = {**self.model[key], **item}
+            elif stored is None:
                 self.model[key] = item
+                expected.append(Outcome.CREATED)
+            else:
+                if operation not in (Operation.PUT, Operation.REPLACE):
+                    item = {**item, "id": stored["id"]}
+                if operation in (Operation.MERGE, Operation.UPSERT):
+                    item = {**stored, **item}
+                self.model[key] = item
+                expected.append(Outcome.UPDATED)
         assert self.shard.apply(*operations) == expected
         self._note()
 
