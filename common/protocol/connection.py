@@ -1,35 +1,35 @@
 """RPC connections: many calls in flight on one TCP stream, each with a deadline.
 
-Questions answered here: who may talk to a shard; which answer belongs to which call; what happens
-to a call when time runs out, the peer dies, or one of both sends nonsense.
+Questions answered here: who may talk to a shard; which response belongs to which call; what happens
+to a call when time runs out, the peer dies, or either side sends nonsense.
 
-    RpcClient.call ── msgid 1 ──▶                      ┌── handler returns at once: answered at once
-                   ── msgid 2 ──▶  one TCP connection ─┤
-                   ◀── msgid 2 ──  answers in any order└── handler returns a future: answered later
+    RpcClient.call ── msgid 1 ──▶                        ┌── handler returns a result: sent at once
+                   ── msgid 2 ──▶  one TCP connection ───┤
+                   ◀── msgid 2 ──  responses in any order└── handler returns a future: sent later
 
 - Handshake. The server sends a challenge (a nonce); the client answers with `hello` (protocol
   version, shard, number of shards) and a proof that it knows the secret of the data directory; the
-  server's welcome has a proof of its own. The secret itself never crosses the wire: a port that a
-  shard has just given back may have been taken by anybody, who would otherwise learn it, or could
-  play the shard. Until `hello` was accepted, nothing else is, and frames are limited to
+  server's welcome has a proof of its own. The secret itself never crosses the wire: another program
+  may have taken the port that a shard has just released, and would otherwise learn the secret, or
+  could impersonate the shard. Until `hello` is accepted, nothing else is, and frames are limited to
   `MAX_HELLO_BYTES`.
-- A call that is not answered by its deadline fails with `DeadlineExceeded`. Reading calls are just
-  forgotten (a late answer is dropped by its msgid), by the server too: every call says how long its
-  caller waits, one that comes too late is not begun, and handlers ask `common.deadline.check_call`
-  on the way. A write has no such end. After a late *write* the connection is closed: what
-  was sent behind it must not be applied behind a write whose outcome nobody waits for any more.
-- A frame over the limit, an undecodable frame or an answer to a call that was never made closes the
-  connection. When a connection ends, for any reason, every call in flight fails at once with
+- A call without a response at its deadline fails with `DeadlineExceeded`. Both sides simply forget
+  a read: the client drops a late response by its msgid; the server knows how long the caller waits,
+  does not start a read that comes too late, and handlers poll `common.deadline.check_call`. A write
+  always runs to its end. After a late *write* the client closes the connection: later calls must
+  not be applied after a write whose outcome is unknown.
+- A frame over the limit, an undecodable frame or a response to a call that was never made closes
+  the connection. When a connection ends, for any reason, every call in flight fails at once with
   `Unavailable`; whether a write among them was applied is unknown.
-- A closed connection is never used again. Reconnecting is the owner's work (a new `RpcClient`), so
-  an answer can never reach a call of another epoch.
+- A closed connection is never reused. Its owner reconnects (with a new `RpcClient`), so a response
+  can never reach a call of another connection.
 
-Costs: no task, no lock and no timer per call. A call is a future in a dictionary; one timer stands
-at the earliest deadline; each call is one write, which joining those of a turn would not make
-cheaper (half the system calls, 0.99 of the processor time). A round
-trip over loopback with one call in flight takes about 5 µs more than that of bare uvloop protocols
-that echo (58 µs on the 2-core virtual machine where this was written: waking the other process is
-nearly all of it); with many in flight, a call costs 8 µs in all.
+Costs: no task, no lock and no timer per call. A call is a future in a dictionary; one timer is set
+to the earliest deadline; each call is one write. (Joining the writes of one loop turn halves the
+system calls and takes 0.99 of the CPU time.) A round trip over loopback with one call in flight
+takes about 5 µs more than that of bare uvloop echo protocols (58 µs on the 2-core virtual machine
+where this was written: waking the other process is nearly all of it); with many in flight, a call
+costs 8 µs in all.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ DEFAULT_TIMEOUT_MS = 5_000
 NONCE_BYTES = 16
 
 HANDSHAKE_SECONDS = 5.0
-"""Within which whoever connects must have said an acceptable `hello`."""
+"""Within which a new connection must send an acceptable `hello`."""
 
 STRANGERS_MAX = 256
-"""Connections that have not said it yet; at the bound the oldest has to go. A coordinator has one,
-and says hello as soon as it is connected."""
+"""Connections that have not sent it yet; at the bound the oldest is closed. A coordinator has one,
+and sends `hello` as soon as it is connected."""
 
 PAUSE_SECONDS = 0.5
-"""A timer that rings so late means that this process, not the peer, has been asleep."""
+"""A timer that fires so late means that this process, not the peer, was suspended."""
 
 PAUSE_GRACE_SECONDS = 0.1
-"""To read, after such a pause, what the peers had answered."""
+"""To read, after such a pause, the responses that have arrived."""
 
 T = TypeVar("T")
 
@@ -113,14 +113,14 @@ _log = Log("rpc")
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What answers one method.
+    """The handler of one method.
 
     Attributes:
         params_type: the struct that the params are decoded into; None for methods without.
         function: takes the params (always one argument, None for methods without) and returns the
-            result, or a coroutine or future of it. What returns directly is answered without a
-            task: the cheapest way for work of less than a millisecond. Raise `ServiceError` to
-            answer with an error.
+            result, or a coroutine or future of it. A direct result is sent without a task: the
+            cheapest way for work of less than a millisecond. Raise `ServiceError` to respond with
+            an error.
         attach: returns the params with the attachment that came with them; None for methods that
             take none.
     """
@@ -132,13 +132,13 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Tells our coordinator from anybody else.
+    """Authenticates the coordinator.
 
     Attributes:
         secret: what both sides read from the data directory.
         shard: ordinal of this shard.
-        num_shards: number of shards that this shard's data were divided for.
-        make_welcome: makes the answer to an accepted `hello`.
+        num_shards: number of shards over which the data were divided.
+        make_welcome: makes the response to an accepted `hello`.
     """
 
     secret: str
@@ -147,7 +147,7 @@ class Authenticator:
     make_welcome: Callable[[], Welcome]
 
     def check(self, hello: Hello, nonce: bytes) -> None:
-        """Raise `ServiceError` if a `hello` is not the right answer to a challenge."""
+        """Raise `ServiceError` if a `hello` is not the right response to a challenge."""
         client_nonce, _, proof = hello.secret.partition(":")
         expected = _client_proof(self.secret, nonce, client_nonce, hello)
         if not hmac.compare_digest(proof.encode(), expected.encode()):
@@ -163,7 +163,7 @@ class Authenticator:
             )
 
     def welcome(self, hello: Hello, nonce: bytes) -> Welcome:
-        """Return the answer to a `hello` that was checked, with our proof."""
+        """Return the response to a `hello` that was checked, with our proof."""
         client_nonce = hello.secret.partition(":")[0]
         proof = _server_proof(self.secret, nonce, client_nonce)
         return msgspec.structs.replace(self.make_welcome(), proof=proof)
@@ -189,14 +189,14 @@ def _server_proof(secret: str, nonce: bytes, client_nonce: str) -> str:
 
 
 class RpcServer:
-    """Accepts connections and answers their calls.
+    """Accepts connections and serves their calls.
 
-    A new connection that was accepted ends all older ones: there is one coordinator, and what it
-    opened before is what it has given up. It is welcomed when the calls of the older ones are
-    finished, so what the welcome says about writes (`seq_max`) is the last word.
+    A newly accepted connection ends all older ones: there is one coordinator, and it has given up
+    its former connections. It is welcomed once their calls are finished, so the `seq_max` of the
+    welcome is final.
 
-    Connections without an accepted `hello` are bounded in number and time, so that nobody who does
-    not know the secret can take the process's descriptors.
+    Connections without an accepted `hello` are bounded in number and time, so that a stranger
+    without the secret cannot exhaust the process's file descriptors.
 
     Args:
         handlers: by method name, without `hello`.
@@ -232,7 +232,7 @@ class RpcServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self, grace_seconds: float = 0.0) -> None:
-        """Accept nothing new, let calls in flight finish for a while, close all connections."""
+        """Stop accepting, let calls in flight finish for a while, close all connections."""
         if self._server is not None:
             self._server.close()
         try:
@@ -251,7 +251,7 @@ class RpcServer:
             await idle
 
     def finish_call(self) -> None:
-        """Count one answered call."""
+        """Count one finished call."""
         self.num_in_flight -= 1
         if self.num_in_flight == 0 and self._idle:
             waiting, self._idle = self._idle, []
@@ -260,18 +260,18 @@ class RpcServer:
                     idle.set_result(None)
 
     def take_in(self, connection: ServerConnection) -> None:
-        """Take in a connection of which nobody knows yet whose it is."""
+        """Add a connection that is not authenticated yet."""
         while len(self._strangers) >= STRANGERS_MAX:
             next(iter(self._strangers)).abort("too many connections without hello")
         loop = asyncio.get_running_loop()
-        # In a context of its own: the timer is for no request.
+        # In a context of its own: the timer belongs to no request.
         self._strangers[connection] = loop.call_later(
             HANDSHAKE_SECONDS, connection.abort, "no hello in time", context=Context()
         )
         self.connections.add(connection)
 
     def acknowledge(self, connection: ServerConnection) -> None:
-        """Note that a connection has said an acceptable `hello`."""
+        """Note that a connection has sent an acceptable `hello`."""
         timer = self._strangers.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -289,16 +289,16 @@ class RpcServer:
 
 
 class _Transit:
-    """How long calls were under way: in the network, and in a socket that nobody read.
+    """How long calls were in transit: in the network, and in a socket before it was read.
 
-    The clocks of two processes may differ by any amount, which is the same for all calls. So what a
-    call took is what it took beyond the fastest of late.
+    The clocks of two processes may differ by any amount, but by the same for all calls. So the
+    delay of a call is measured against the fastest recent one.
     """
 
     __slots__ = ("_begun_ms", "_former", "_least")
 
     WINDOW_MS = 60_000
-    """Two clocks that run apart do not do so by much in two of these."""
+    """Clocks drift little within two of these."""
 
     def __init__(self) -> None:
         self._begun_ms = 0.0
@@ -327,18 +327,18 @@ class ServerConnection(asyncio.Protocol):
         self._is_greeting = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Challenge whoever it is."""
+        """Send the challenge."""
         self._transport = cast(asyncio.Transport, transport)
         self._server.take_in(self)
         self._write(encode_challenge(self._nonce))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let calls in flight finish (a write is complete or absent); nobody hears the answer."""
+        """Let calls in flight finish (a write is complete or absent); the response goes nowhere."""
         self._transport = None
         self._server.let_go(self)
 
     def pause_writing(self) -> None:
-        """Read no further calls from a peer that does not take its answers."""
+        """Stop reading calls from a peer that does not read its responses."""
         if self._transport is not None:
             self._transport.pause_reading()
 
@@ -360,7 +360,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Answer every call that is complete."""
+        """Serve every call that has arrived completely."""
         try:
             for body, attachment in self._reader.feed(data):
                 if self.is_known:
@@ -411,13 +411,13 @@ class ServerConnection(asyncio.Protocol):
         self._write(encode_response(msgid, None, welcome))
 
     def _refuse(self, msgid: int, error: ServiceError) -> None:
-        """Answer with the reason and close."""
+        """Send the reason and close."""
         _log.warning("hello refused", reason=error.message)
         self._write(encode_response(msgid, encode_error(error), None))
         self.close()
 
     def _dispatch(self, body: memoryview, attachment: memoryview | None) -> None:
-        """Call the handler of one request; answer now or when its future is done.
+        """Call the handler of one request; respond now or when its future is done.
 
         What is logged meanwhile names the HTTP requests that the call is for: a task that is made
         here, and a callback that is added, have them in their context.
@@ -468,7 +468,7 @@ class ServerConnection(asyncio.Protocol):
     def _answer_later(
         self, msgid: int, method: str, started: float, future: asyncio.Future[Any]
     ) -> None:
-        """Answer with the outcome of an asynchronous handler."""
+        """Send the outcome of an asynchronous handler."""
         self._server.finish_call()
         if started:
             self._note_slow(method, started)
@@ -497,11 +497,11 @@ class ServerConnection(asyncio.Protocol):
             self._write(pieces)
 
     def _answer_error(self, msgid: int, error: BaseException, method: str = "") -> None:
-        """Send an error; log what the caller is not told.
+        """Send an error; log its cause, which the caller does not get.
 
-        That is the cause of an internal error, and a bug: whatever is no `ServiceError`. A bug gets
-        a name of its own, which stands in this log and in the caller's: a group of writes may fail
-        more requests than its call has ids of.
+        That is the cause of an internal error, or of a bug (any exception that is not a
+        `ServiceError`). A bug gets an id of its own in this log and in the caller's: a write group
+        may fail more requests than its call has ids for.
         """
         if not isinstance(error, ServiceError):
             incident = secrets.token_hex(4)
@@ -526,7 +526,7 @@ class ServerConnection(asyncio.Protocol):
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """A call that waits for its answer."""
+    """A call that waits for its response."""
 
     future: asyncio.Future[Any]
     decode: Callable[[Any], Any] | None
@@ -592,7 +592,7 @@ class RpcClient(asyncio.Protocol):
         """Open a connection and shake hands.
 
         Raises:
-            Unavailable: nobody answers there, or not in time.
+            Unavailable: no peer responds there, or not in time.
             ServiceError: the peer refused the handshake.
         """
         loop = asyncio.get_running_loop()
@@ -612,11 +612,11 @@ class RpcClient(asyncio.Protocol):
         """Shake hands; must be the first call of a connection.
 
         Args:
-            hello: with the secret itself, which stays here.
+            hello: with the secret itself, which is not sent.
             timeout_ms: for all of it.
 
         Raises:
-            Unavailable: no challenge or no answer came.
+            Unavailable: no challenge or no response came.
             ServiceError: the peer refused.
             Unauthorized: the peer does not know the secret.
         """
@@ -655,7 +655,7 @@ class RpcClient(asyncio.Protocol):
             method: name of the method.
             params: its struct, or None.
             result_type: struct of the result, or None for methods without one.
-            timeout_ms: how long to wait for the answer; the server gives a reading call up by then.
+            timeout_ms: how long to wait for the response; the server abandons a read by then.
             is_write: whether to close the connection if time runs out; writes arrive in the order
                 of their calls, reading calls may overtake one with an attachment.
             attachment: bytes that go with the params of a write; must not change until it is
@@ -702,7 +702,7 @@ class RpcClient(asyncio.Protocol):
         return future
 
     def _pump(self) -> None:
-        """Send the next portion of what goes out in order; the rest in later turns of the loop."""
+        """Send the next portion of the ordered queue; the rest in later turns of the loop."""
         self._is_pumping = False
         transport = self._transport
         while self._outgoing and transport is not None and not self._is_congested:
@@ -711,14 +711,14 @@ class RpcClient(asyncio.Protocol):
                 self._outgoing.popleft()
                 continue
             transport.writelines(portion)
-            # In a context of its own: what is sent then is for other requests too.
+            # In a context of its own: later turns send for other requests too.
             self._loop.call_soon(self._pump, context=Context())
             self._is_pumping = True
             return
 
     @property
     def num_in_flight(self) -> int:
-        """Calls that wait for an answer."""
+        """Calls that wait for a response."""
         return len(self._calls)
 
     def close(self, reason: str) -> None:
@@ -728,14 +728,14 @@ class RpcClient(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Become usable."""
+        """Start the connection."""
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
         self.last_heard_at = self._loop.time()
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            # A peer that vanished without a word (its host did, or a firewall): noticed by the
-            # kernel in any case; pings notice it earlier.
+            # The kernel notices a peer that vanished silently (host or firewall); pings notice it
+            # earlier.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)
@@ -755,7 +755,7 @@ class RpcClient(asyncio.Protocol):
             self._pump()
 
     def data_received(self, data: bytes) -> None:
-        """Give every answer that is complete to its call."""
+        """Give every complete response to its call."""
         self.last_heard_at = self._loop.time()
         try:
             for body, _ in self._reader.feed(data):
@@ -775,7 +775,7 @@ class RpcClient(asyncio.Protocol):
             self._challenge.set_result(nonce)
 
     def _take_answer(self, body: memoryview) -> None:
-        """Complete the call that an answer belongs to."""
+        """Complete the call that a response belongs to."""
         response = decode_response(body)
         call = self._calls.pop(response.msgid, None)
         if call is None:
@@ -801,11 +801,11 @@ class RpcClient(asyncio.Protocol):
             call.future.set_exception(Unavailable(message))
 
     def _set_timer(self, at: float) -> None:
-        """Let the timer ring at the given loop time."""
+        """Set the timer to the given loop time."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        # In a context of its own: it rings for whoever waits then.
+        # In a context of its own: it fires for whichever calls wait then.
         self._timer = self._loop.call_at(at, self._expire, context=Context())
 
     def _expire(self) -> None:
@@ -813,7 +813,7 @@ class RpcClient(asyncio.Protocol):
         self._timer = None
         now = self._loop.time()
         if now - self._timer_at > PAUSE_SECONDS:
-            # This process was stopped for a while: the answers may be there, but unread.
+            # This process was suspended: responses may have arrived, but are unread.
             self._set_timer(now + PAUSE_GRACE_SECONDS)
             return
         late_write = False
@@ -848,7 +848,7 @@ class RpcClient(asyncio.Protocol):
         self._outgoing.clear()
         if not self._challenge.done():
             self._challenge.set_exception(Unavailable(f"{self.name} went away: {reason}"))
-            self._challenge.exception()  # perhaps nobody waits for it
+            self._challenge.exception()  # marks it as retrieved, if no call waits for it
         calls, self._calls = self._calls, {}
         for call in calls.values():
             self._fail(call, f"{self.name} went away before it answered {call.method}: {reason}")

@@ -11,21 +11,20 @@ what is in it.
              3  length bytes follow: the body of a frame to which the attachment belongs
     body     MessagePack array, one of
              [0, msgid, method, params, request ids, sent at, timeout]
-                                             request; milliseconds: of the sender's clock, and what
-                                             the caller will wait from then on (0: to the end)
+                                             request; in milliseconds: the sender's clock, and how
+                                             long the caller waits from then on (0: to the end)
              [1, msgid, error, result]       response; error: nil or [code, message, param, details]
              [2, nonce]                      challenge; the server's first frame, and no other
 
-A length in front instead of a streaming unpacker: the limit is checked before a byte of the body is
-read, a broken body cannot confuse the next one, and the body reaches msgspec as one piece, which
-decodes it straight into the struct that the method names. `params` and `result` stay raw
-(`msgspec.Raw`) until the method or the waiting call has told their type. The request ids say for
-which HTTP requests the call is made (`common.process.request_ids`), so that a shard's log can name
-them.
+Why a length prefix instead of a streaming unpacker: the limit is checked before a byte of the body
+is read, a broken body cannot corrupt the next one, and msgspec gets the body in one piece and
+decodes it straight into the struct of the method. `params` and `result` stay raw (`msgspec.Raw`)
+until the method or the waiting call gives their type. The request ids name the HTTP requests that
+the call is made for (`common.process.request_ids`), for the shard's log.
 
 Megabytes (the items of a bulk) travel as an attachment: they are neither copied into a message nor
-out of one, and since other frames may stand between its pieces, a search need not wait until they
-are over.
+out of one, and since other frames may come between its pieces, a search need not wait for the
+end.
 
 Costs: a frame that arrives whole in one read (nearly all do) is a slice of what the event loop has
 read, no copy. A larger one is collected in memory of its size: each byte is copied once.
@@ -50,14 +49,14 @@ from msgspec import Raw, Struct
 from common.errors import WireError
 
 MAX_FRAME_BYTES = 512 * 1024 * 1024
-"""Greatest body of a frame after the handshake. Bounds what a defective peer can make us keep;
+"""Largest body of a frame after the handshake. Bounds what a defective peer can make us keep;
 the largest real ones are the sort keys of a very deep page (24 bytes a hit: 22 million hits)."""
 
 PIECE_BYTES = 256 * 1024
-"""Of an attachment that are sent in one go: about 50 µs of both processes."""
+"""Bytes of an attachment that are sent at once: about 50 µs of both processes."""
 
 MAX_HELLO_BYTES = 4096
-"""Greatest body of the first frame, which comes from someone who has not proven anything yet."""
+"""Largest body of the first frame, whose sender is not authenticated yet."""
 
 JOIN_MAX_BYTES = 64 * 1024
 """Up to here header and body are joined into one piece (a copy is cheaper than a second write)."""
@@ -72,7 +71,7 @@ _PIECE = 2 << 30
 _WITH_ATTACHMENT = 3 << 30
 
 Attachment = Sequence[bytes | memoryview]
-"""Bytes that go with a call, one part behind the other."""
+"""Bytes that go with a call, in consecutive parts."""
 
 Frame = tuple[memoryview, memoryview | None]
 """What arrived: a body, and its attachment if it has one."""
@@ -122,12 +121,12 @@ def encode_request(
     sent_ms: int = 0,
     timeout_ms: int = 0,
 ) -> tuple[bytes, ...]:
-    """Return the pieces of a request frame, to be written one after the other."""
+    """Return the pieces of a request frame, in the order of writing."""
     return _frame(_encode((0, msgid, method, params, request_ids, sent_ms, timeout_ms)))
 
 
 def encode_response(msgid: int, error: WireError | None, result: Any) -> tuple[bytes, ...]:
-    """Return the pieces of a response frame, to be written one after the other."""
+    """Return the pieces of a response frame, in the order of writing."""
     return _frame(_encode((1, msgid, error, result)))
 
 
@@ -184,7 +183,7 @@ def _frame(body: bytes) -> tuple[bytes, ...]:
 
 
 def attach(pieces: tuple[bytes, ...], attachment: Attachment) -> Iterator[tuple[Any, ...]]:
-    """Yield what a frame with an attachment is on the wire, in portions of `PIECE_BYTES`.
+    """Yield the wire form of a frame with an attachment, in portions of `PIECE_BYTES`.
 
     Args:
         pieces: of the frame.
@@ -221,7 +220,7 @@ class FrameReader:
     """Cuts what arrives into frames; one per connection.
 
     Attributes:
-        max_bytes: the limit in force; a server raises it when the peer has proven itself.
+        max_bytes: the limit in force; a server raises it once the peer is authenticated.
     """
 
     __slots__ = (
@@ -238,7 +237,7 @@ class FrameReader:
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self.max_bytes = max_bytes
         self._head = b""  # of a header that was cut
-        self._target: memoryview | None = None  # what the next bytes belong into
+        self._target: memoryview | None = None  # where the next bytes go
         self._num_missing = 0  # there
         self._is_piece = False  # whether that is the attachment
         self._is_attached = False  # or the body of the frame to which it belongs
@@ -299,7 +298,7 @@ class FrameReader:
         self._num_missing = length
 
     def _fill(self, data: memoryview, frames: list[Frame]) -> int:
-        """Put bytes where they belong, and a frame that is complete to the others.
+        """Store bytes in their target; add a complete frame to the others.
 
         Returns:
             How many it took.

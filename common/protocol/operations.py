@@ -1,4 +1,4 @@
-"""Codes of write operations and of what became of them; one byte each on the wire."""
+"""Codes of write operations and of their outcomes; one byte each on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facet counts as they cross the wire: those of all facets of a search, one behind the other.
+"""The wire format of facet counts: those of all facets of a search, concatenated.
 
     packed   uint16[]        | facet | facet | …               numbers of two units: low half first
 
@@ -11,8 +11,8 @@
     3        (number, count) pairs           2 + 2 units       … and one number or count is as great
 
 `length` is the number of counts or pairs. Pairs come in any order, each number once, its count
-greater than 0. Sixteen bits are enough for nearly all facets, and what is sent is copied five times
-between the counter and the sum, so narrow forms save more than telling them apart costs.
+greater than 0. Sixteen bits are enough for nearly all facets, and the counts are copied five times
+on the way to the sum, so narrow forms save more than distinguishing them costs.
 
 A count array that is packed has index code = number + 1; index 0 counts what has no value. Packing
 sets it back to zeros, so that it can be used again without a pass of its own.
@@ -184,9 +184,9 @@ def add_packed(
     """Add one facet of all shards' packed counts to sums that are zeros.
 
     Args:
-        packed: the counts of some shards, one behind the other.
-        ends: by answer: where the facet begins; its end afterwards.
-        shards: by answer: which shard gave it.
+        packed: the counts of some shards, concatenated.
+        ends: by response: where the facet begins; its end afterwards.
+        shards: by response: which shard sent it.
         to_number: by shard: our number of each of its numbers.
         is_same: by shard: whether these are the same.
         sums: by our number.

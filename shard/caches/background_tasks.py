@@ -1,15 +1,14 @@
-"""Wishes: what searches would like to have, but must not wait for.
+"""Background tasks: derived values that searches would use, but must not wait for.
 
-Some of what is derived from a segment (`shard/caches/lru_cache.py`) takes tens of milliseconds to
-make, and a search that has not got it can be answered in another way. It notes a wish and goes on;
-a thread of the process makes what was wished for, one at a time, and the memo has it for later
-searches.
+Some values that are derived from a segment (`shard/caches/lru_cache.py`) take tens of milliseconds
+to make, and a search that lacks one can do without. It schedules the task and goes on; a background
+thread runs the tasks one at a time, and later searches find the value in the LRU cache.
 
     search ──add──▶ waiting: key → (weak reference to the owner, make) ──grant_all──▶ make(owner)
 
-A wish does not keep its owner (a column of a segment) from going: then it is forgotten. It holds it
-only while it is being granted. When too many wait, a further one is dropped: whoever misses the
-same thing later wishes again.
+A waiting task does not keep its owner (a column of a segment) alive; it is dropped with the owner.
+It holds the owner only while it runs. When too many tasks wait, a new one is dropped: the next
+search that misses the same value schedules it again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _log = Log("shard")
 
 
 class BackgroundTasks:
-    """Wishes by key; safe to use from several threads."""
+    """Waiting tasks by key; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, tuple[weakref.ref[Any], Callable[[Any], None]]] = {}
@@ -38,19 +37,19 @@ class BackgroundTasks:
         return len(self._waiting)
 
     def add(self, key: Hashable, owner: object, make: Callable[[Any], None]) -> None:
-        """Wish for something, unless it is wished for already.
+        """Schedule a task, unless one with this key is waiting.
 
         Args:
             key: names it; never None.
-            owner: what it is made from.
-            make: makes it and puts it where it will be found; is given the owner.
+            owner: what the value is made from.
+            make: takes the owner, makes the value and stores it.
         """
         with self._lock:
             if key != self._in_work and len(self._waiting) < WAITING_MAX:
                 self._waiting.setdefault(key, (weakref.ref(owner), make))
 
     def grant_all(self) -> None:
-        """Make everything that is wished for, the oldest wish first."""
+        """Run all waiting tasks, the oldest first."""
         while True:
             with self._lock:
                 self._in_work = next(iter(self._waiting), None)

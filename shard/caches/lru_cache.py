@@ -1,13 +1,13 @@
-"""Memory of what searches derive from segments: bounded by bytes, the least recently used goes.
+"""LRU cache of what searches derive from segments, bounded by bytes.
 
 A segment is immutable, so what is derived from it (the documents that pass a filter, an order of
-its documents, a column of texts) stays right as long as its `uid` is part of the key. Entries of
-segments that are gone are never asked for again. Each write makes a segment, so they would soon be
-most of all: an entry goes with its *owner*, of which the memo only has a weak reference.
+its documents, a column of texts) stays right as long as its `uid` is part of the key. Values of
+segments that are gone are never looked up again. Each write makes a segment, so they would soon
+fill the cache: a value goes with its *owner*, to which the cache has only a weak reference.
 
     entries   key → (value, size, id of the owner)
     owners    id of the owner → (weak reference, its keys)
-    gone      ids of owners that have been collected; taken up by the next `put` or `sweep`
+    gone      ids of owners that have been collected; removed by the next `put` or `sweep`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 MIB: Final = 1 << 20
 ENTRY_BYTES: Final = 500
-"""Taken by an entry beside what it says itself: key, tuples, the heads of arrays."""
+"""Overhead per value: key, tuples, array headers."""
 
 
 class LruCache:
@@ -37,8 +37,8 @@ class LruCache:
         self.size = 0
         self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()
         self._owners: dict[int, tuple[weakref.ref[Any], set[Hashable]]] = {}
-        # An owner may be collected at any line, also while this thread holds the lock: its end is
-        # only noted then.
+        # An owner may be collected at any line, even while this thread holds the lock: so its end
+        # is only noted.
         self._gone: deque[int] = deque()
         self._lock = Lock()
 
@@ -59,13 +59,13 @@ class LruCache:
         return 2 * (num_bytes + ENTRY_BYTES) <= self.bytes_max
 
     def put(self, key: Hashable, value: Any, num_bytes: int, owner: object) -> None:
-        """Remember a value; one that is larger than half the bound is not kept.
+        """Keep a value, unless it is larger than half the bound.
 
         Args:
             key: names it.
             value: must not refer to its owner.
             num_bytes: of the value.
-            owner: whose end is the end of the entry.
+            owner: the value is removed with it.
         """
         if not self.takes(num_bytes):
             return
@@ -84,7 +84,7 @@ class LruCache:
                 self._drop(next(iter(self._entries)))
 
     def sweep(self) -> None:
-        """Forget the entries of owners that are gone."""
+        """Remove the values of owners that are gone."""
         with self._lock:
             self._sweep()
 
@@ -93,15 +93,15 @@ class LruCache:
         return weakref.ref(owner, lambda _: gone.append(owner_id))
 
     def _sweep(self) -> None:
-        # The id of an owner that is gone may be another's by now, but not before it was noted: so
-        # no entry of that other one is here yet.
+        # The id of a gone owner may be reused, but only after this noted its end: so no value of
+        # the new owner is here yet.
         while self._gone:
             known = self._owners.get(self._gone.popleft())
             for key in tuple(known[1]) if known is not None else ():
                 self._drop(key)
 
     def _drop(self, key: Hashable) -> None:
-        """Forget an entry, and its owner with its last one."""
+        """Remove a value, and its owner with its last value."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return

@@ -1,14 +1,14 @@
-"""The items that were read lately, as clients sent them; one store for all indexes of a process.
+"""Recently read items, decompressed; one LRU cache for all indexes of a process.
 
 Some items are shown again and again: the newest, the cheapest, the best for common words. Reading
-one from LMDB takes 3 µs to find, check and unpack it, and as much again to map its page, which then
-stands in the way of pages that searches read (`residency`).
+one from LMDB takes 3 µs to find, check and decompress it, and as much again to map its page, which
+then takes memory from pages that searches read (`residency`).
 
-There are two generations. What is read goes into the younger one; when that is full, it becomes
-the older one, and what nobody has asked for meanwhile goes with the former older one. That is
-about what an order by last use would keep, for two lookups and no list.
+There are two generations. An item that is read goes into the younger one. When that is full, it
+becomes the older one, and the former older one is dropped with the items that were not read
+meanwhile. This approximates LRU with two lookups and no list.
 
-A record number is never given to another item, so nothing here can be out of date.
+A record number is never reused, so nothing here can be stale.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 ENTRY_BYTES: Final = 250
-"""Taken by an item beside its bytes: key, numbers, the place in the table."""
+"""Overhead per item: key, numbers, the slot in the table."""
 
 Key = tuple[int, int]
 
@@ -25,7 +25,7 @@ Key = tuple[int, int]
 class RecentItems:
     """Items by store and record, of at most `bytes_max` together.
 
-    Safe to use from several threads: what two do at once is done twice, or not kept.
+    Safe to use from several threads: of concurrent calls, work may be repeated or not kept.
 
     Attributes:
         bytes_max: of both generations; 0: nothing is kept.
@@ -37,7 +37,7 @@ class RecentItems:
         self.begin(bytes_max)
 
     def begin(self, bytes_max: int) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self.bytes_max = bytes_max
         self._younger: dict[Key, bytes] = {}
         self._younger_bytes = 0
@@ -46,14 +46,14 @@ class RecentItems:
 
     @property
     def size(self) -> int:
-        """At most so many bytes are taken: what went to the younger one counts in both."""
+        """Upper bound of the bytes in use: items that moved to the younger one count twice."""
         return self._younger_bytes + self._older_bytes
 
     def __len__(self) -> int:
         return len(self._younger) + len(self._older)
 
     def get(self, store: int, records: Sequence[int]) -> list[bytes | None]:
-        """Return items; None for those that are not here."""
+        """Return items; None for each that is not cached."""
         younger, older = self._younger, self._older
         found: list[bytes | None] = []
         for record in records:
@@ -67,7 +67,7 @@ class RecentItems:
         return found
 
     def put(self, key: Key, item: bytes) -> None:
-        """Keep an item that was read; not one that would be half of all."""
+        """Keep an item that was read, unless it would fill half the cache."""
         size = len(item) + ENTRY_BYTES
         bytes_max = self.bytes_max // 2
         if size > bytes_max or key in self._younger:
@@ -80,4 +80,4 @@ class RecentItems:
 
 
 RECENT_ITEMS: Final = RecentItems(0)
-"""Those of this process; its bound is a setting."""
+"""The cache of this process; its bound is a setting."""

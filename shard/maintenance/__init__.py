@@ -1,1 +1,1 @@
-"""Programs over a partition that no service uses: check, rebuild, reshard."""
+"""Work on partitions that no service uses: check, rebuild, reshard."""

@@ -1,14 +1,13 @@
 """Is what is on disk right? The work of `facetd check` and `facetd rebuild`.
 
-Every item is read and its checksum compared; every counter is counted; every segment is built again
-from the items and compared array by array with the file; every facet number is looked up. Runs on
-the folder of a shard that is not running (it takes the folder's lock).
+It reads every item and compares its checksum, recounts every counter, rebuilds every segment from
+the items and compares it array by array with the file, and looks up every facet number. It works on
+the folder of a shard that is not running, and takes the folder's lock.
 
     truth      meta page, counters, log of groups, tombstones, every item
     derived    manifest, checksums of files, runs of records, places, and each array
 
-Without `--rebuild` nothing is changed. With it, everything derived is removed and built anew from
-the items, which then are what is checked.
+A check changes nothing. A rebuild removes everything derived and builds it again from the items.
 
 Cost: that of indexing all items again (10 µs each).
 """
@@ -70,7 +69,7 @@ class Report:
 
     Attributes:
         problems: one line each; empty if all is well.
-        notes: what is normal, but worth knowing.
+        notes: normal things that are worth knowing.
         num_items: live items that were checked.
     """
 
@@ -253,7 +252,7 @@ def _are_equal(name: str, segment: Segment, expected: Segment) -> bool:
 def drop_damaged(folder: Path, settings: ShardSettings | None = None) -> list[int]:
     """Remove the items of an index that cannot be read, dead ones included.
 
-    Derived data know nothing of it: `rebuild_index` must follow.
+    Derived data still refer to them: `rebuild_index` must follow.
 
     Returns:
         Their records.

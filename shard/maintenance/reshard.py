@@ -4,13 +4,13 @@
     shard-1/index-1 ─┴─▶ in the order of their places ───┼─▶ <target>/shard-1/index-1
                          slot of the id → shard          └─▶ <target>/shard-2/index-1
 
-An item keeps its bytes and its place, so every answer stays the same; its record is a new one:
-records follow the order of the places. Deleted items are left behind, and the log of groups with
-them: the new truth begins as if all groups were folded. At the end everything derived is built, so
-that the service starts at once.
+An item keeps its bytes and its place, so every result stays the same. It gets a new record: records
+follow the order of places. Deleted items and the log of groups are dropped: the new truth starts as
+if all groups were compacted. At the end everything derived is built, so that the service starts at
+once.
 
-Only reads the source (under the locks of its shards) and only writes below the target, which is
-worth nothing until the caller has put it in the source's place.
+It only reads the source (under the locks of its shards) and only writes below the target, which has
+no effect until the caller replaces the source by it.
 
 Cost: 16 bytes of memory an item; 10 µs an item to write, as much again to index.
 """
@@ -119,7 +119,7 @@ class _Target:
         self._documents = DocumentStore(self._environment)
 
     def append(self, items: Sequence[bytes], places: NDArray[np.uint64]) -> None:
-        """Store items behind those that are there."""
+        """Append items."""
         if self._documents.wants_training and len(items) >= TRAINING_ITEMS_MIN:
             self._documents.train(items[:: max(1, len(items) // TRAINING_ITEMS_MAX)])
         sizes = np.fromiter(map(len, items), np.int64, len(items))

@@ -4,13 +4,13 @@
                ◀──{"ordinal", "pid"}──────
                ◀──{"pid", "status"}───────  when one has ended
 
-Importing everything takes 0.3 s of CPU; a shard that was killed should serve again within two, also
-while all processors are busy. And what was imported is shared: modules and tables are in memory
-once, however many shards there are.
+Importing everything takes 0.3 s of CPU; a killed shard should serve again within two seconds, even
+while all processors are busy. And imported modules and tables are shared: they are in memory once,
+however many shards there are.
 
 A fork is safe here because this process has one thread, no event loop and no LMDB environment: it
-only waits. Shards are its children, so they get its death as signal (`common.process.lifeline`); it
-gets the supervisor's.
+only waits. Shards are its children, so its death signals them (`common.process.lifeline`), and the
+supervisor's death signals it.
 
 Each shard writes its own arguments over ours, so that `ps` tells them apart.
 """
@@ -37,14 +37,14 @@ MESSAGE_BYTES_MAX = 16 * 1024
 
 def serve(connection: socket.socket) -> int:
     """Fork a shard for each message until the supervisor closes the connection."""
-    from shard.process.main import main  # what takes the time
+    from shard.process.main import main  # this import takes the time
 
     wake, wake_end = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(wake_end, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # so that the next line hears of it
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # so that it wakes `select`
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
-    # The supervisor stops the shards one by one; a Ctrl-C is for it alone.
+    # The supervisor stops the shards one by one; Ctrl-C is for the supervisor alone.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Shared pages stay shared: the collector does not write into what exists now.
@@ -73,7 +73,7 @@ def serve(connection: socket.socket) -> int:
 
 
 def _report_ended(connection: socket.socket) -> None:
-    """Tell of every child that has ended."""
+    """Report every child that has ended."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -85,7 +85,7 @@ def _report_ended(connection: socket.socket) -> None:
 
 
 def _send(connection: socket.socket, message: dict[str, Any]) -> None:
-    """Send a message; a supervisor that has gone hears nothing any more."""
+    """Send a message, unless the supervisor has ended."""
     with contextlib.suppress(OSError):
         connection.send(json.dumps(message).encode())
 
@@ -116,14 +116,14 @@ def _become_shard(main: Any, arguments: list[str]) -> NoReturn:
 def _write_arguments(arguments: list[str]) -> None:
     """Show other arguments in /proc/self/cmdline: write them over the ones we were started with.
 
-    They stand in our own memory, between two addresses that the kernel tells; what does not fit is
-    cut. (The supervisor starts us with a long filler as last argument.)
+    They are in our own memory, between two addresses that the kernel reports; arguments that do
+    not fit are cut. (The supervisor starts us with a long filler as last argument.)
     """
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()
         start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end: 48 and 49 in proc(5)
     except (OSError, IndexError, ValueError):
-        return  # not Linux: nobody is told apart
+        return  # not Linux: all shards look alike
     text = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
     room = end - start
     if 0 < room < 1 << 20:

@@ -1,11 +1,12 @@
 """The table of methods of a shard: method → function. Decode and encode are the connection's work.
 
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
-where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. What
-is known to take longer (`searcher.is_slow` and its neighbours: many words, many bytes to be marked)
-goes to a reader thread, where indexes take turns (`shard/process/readers.py`); what searches have
-wished for (`shard/caches/background_tasks.py`) is made by a thread of low priority; what waits for
-the disk (writes, configuration, backup) is a coroutine.
+where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. Reads
+that are known to take longer (`searcher.is_slow` and its siblings: many words, many bytes to
+highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`). A
+low-priority thread runs the tasks that searches have scheduled
+(`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration, backup)
+are coroutines.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ T = TypeVar("T")
 
 
 class Handlers:
-    """Answers the calls of the coordinator.
+    """Handles the calls of the coordinator.
 
     Args:
         indexes: of this shard.
@@ -95,10 +96,10 @@ class Handlers:
         }
 
     def ping(self, _: None) -> None:
-        """Say that the event loop runs."""
+        """Show that the event loop runs."""
 
     def opening(self, _: None) -> OpeningStatistics:
-        """Say how far the start is."""
+        """Return the progress of the start."""
         opening = self._indexes.opening
         return OpeningStatistics(
             num_indexes=opening.num_indexes,
@@ -112,15 +113,15 @@ class Handlers:
         await self._indexes.take_catalog(request)
 
     async def prepare(self, request: PrepareConfiguration) -> None:
-        """Build a configuration behind the running one."""
+        """Build a configuration in the background."""
         await self._indexes.prepare(request.entry)
 
     def statistics(
         self, request: StatisticsRequest
     ) -> StatisticsResponse | Coroutine[None, None, StatisticsResponse]:
-        """Answer what scoring needs to know of all live documents, or of those that pass filters.
+        """Return the statistics for scoring of all live documents, or of those that pass filters.
 
-        The latter have to be counted, which can take long.
+        The latter must be counted, which can take long.
         """
         snapshot = self._snapshot(request)
         if request.filters or searcher.is_slow_to_count(snapshot, request):
@@ -140,18 +141,18 @@ class Handlers:
         return response
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
-        """Read on a thread, so that other requests need not wait."""
+        """Read on a reader thread, so that other requests need not wait."""
         response = await self._readers.run(index, read)
         self._grant_wishes()
         return response
 
     def _grant_wishes(self) -> None:
-        """Let the thread make what searches have wished for; a later wish wakes it again."""
+        """Let the thread run the scheduled tasks; a later task wakes it again."""
         if BACKGROUND_TASKS and (self._granting is None or self._granting.done()):
             self._granting = self._deriver.submit(BACKGROUND_TASKS.grant_all)
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Coroutine[None, None, FetchResponse]:
-        """Return stored documents; marks are of one configuration, the documents of none."""
+        """Return stored documents; only highlights depend on a configuration."""
         index = request.index
         if request.highlight is not None:
             snapshot = self._snapshot(request)
@@ -183,7 +184,7 @@ class Handlers:
         return searcher.get(self._indexes.snapshot(request.index, request.horizon), request)
 
     def facet_values(self, request: FacetValuesRequest) -> FacetValuesResponse:
-        """Return the tail of a facet dictionary."""
+        """Return the new values of a facet dictionary."""
         partition = self._indexes.index(request.index).partition
         return searcher.facet_values(partition.history.newest, request)
 
@@ -194,7 +195,7 @@ class Handlers:
         return response
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
-        """Say what became of a write group."""
+        """Return what became of a write group."""
         return await self._indexes.outcomes(request)
 
     def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
@@ -203,7 +204,7 @@ class Handlers:
         return index_statistics(index.partition, self._indexes.merger.statistics(request.index))
 
     def process_statistics(self, _: None) -> ProcessStatistics:
-        """Return what the process says of itself."""
+        """Return the statistics of this process."""
         merger = self._indexes.merger
         in_use = allocated()
         return ProcessStatistics(

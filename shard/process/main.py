@@ -1,7 +1,7 @@
 """The flags and settings of one shard process.
 
 The supervisor starts it with these flags; the settings of a shard come from the environment, or
-the file that it names (`common.shard_settings`).
+from the file that the environment names (`common.shard_settings`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     index 8   ■                       next index: 3, 8, 3, 3, …
                                       (index 3 has at most all threads but one)
 
-One index that is asked for a thousand slow searches makes those of another wait for one of its own,
-not for all. The threads have a lower priority than the event loop, which answers what is fast. A
-read that nobody waits for any more when it has its turn is not begun.
+A thousand slow searches of one index delay those of another by one search, not by a thousand. The
+threads have a lower priority than the event loop, which serves the fast reads. A read whose caller
+has given up before its turn is not started.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Readers:
         self._num_running = 0
 
     async def run(self, index: int, function: Callable[[], T]) -> T:
-        """Run a function on a thread, with the deadline and the request ids of now.
+        """Run a function on a thread, with the deadline and the request ids of the caller.
 
         Args:
             index: whose turn it takes.
             function: the read.
 
         Raises:
-            DeadlineExceeded: it was not begun, or given up.
+            DeadlineExceeded: it was not started, or was abandoned.
         """
 
         def read() -> T:
@@ -79,14 +79,14 @@ class Readers:
                 self._waiting.move_to_end(index)
             else:
                 del self._waiting[index]
-            if not read.outcome.done():  # else whoever asked has given up
+            if not read.outcome.done():  # else the caller has given up
                 self._running[index] = self._running.get(index, 0) + 1
                 self._num_running += 1
                 running = asyncio.get_running_loop().run_in_executor(self._threads, read.function)
                 running.add_done_callback(partial(self._end, index, read))
 
     def _end(self, index: int, read: _Read, done: asyncio.Future[Any]) -> None:
-        """Hand over an outcome, and let the next read begin."""
+        """Deliver an outcome, and start the next read."""
         self._num_running -= 1
         self._running[index] -= 1
         if not self._running[index]:

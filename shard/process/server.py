@@ -1,11 +1,12 @@
 """The shard process: owns its folder, listens, serves, drains at SIGTERM.
 
     lock folder → open indexes (in threads) → listen → write endpoint.json → serve
-    SIGTERM → listen no more → finish calls → write what is in memory → status 0
+    SIGTERM → stop listening → finish calls → write what is in memory → status 0
 
-It ends at once when its parent does (`common.process.lifeline`): nothing is lost by that, truth is
-in LMDB. It ends with status 70 when the disk refused a commit: only a new process may trust what it
-reads there. It ends with `EXIT_CANNOT_START` when what it finds must not be served as it is.
+It ends at once when its parent does (`common.process.lifeline`): that loses nothing, since the
+truth is in LMDB. It ends with status 70 when the disk refused a commit: only a new process may
+trust what it reads there. It ends with `EXIT_CANNOT_START` when it finds data that it must not
+serve.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ STOP_GRACE_SECONDS = 2.0
 """For calls in progress at SIGTERM."""
 
 FAILURE_GRACE_SECONDS = 0.05
-"""Between a refused commit and the end: its answer should reach the client."""
+"""Between a refused commit and the end: its response should reach the client."""
 
 _log = Log("shard")
 
@@ -144,7 +145,7 @@ def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServe
 
 
 def _fail(error: BaseException) -> None:
-    """End the process soon: what it would serve is not, or may not be, what is on disk."""
+    """End the process soon: it would serve data that may not be on disk."""
     status = EXIT_STORAGE_FAILED
     if isinstance(error, DamagedEnvironment | DataDirectoryError):
         status = EXIT_CANNOT_START

@@ -1,13 +1,13 @@
 """Bytes of keys and values in LMDB.
 
-Questions it answers: what stands under a key; is it what was written?
+Questions it answers: what is stored under a key; is it what was written?
 
 Key of a number (record, seq, record >> 16): u64 big-endian, so that byte order is number order.
 
-Every value begins with 4 bytes that tell damage: the low half of xxh64(rest of the value) xor the
-key's number. LMDB has no checksums of its own (36 of 40 single flipped bits in its file changed
-data silently); with the key in it, a value that a damaged tree delivers for another key is noticed
-as well.
+Every value begins with a 4-byte checksum: the low half of xxh64(rest of the value) xor the key's
+number. LMDB has no checksums of its own (36 of 40 single flipped bits in its file changed data
+silently). Because the key is part of it, it also detects a value that a damaged tree returns for
+another key.
 
     stored item    | checksum u32 | codec u8 | place u64 | payload ...      (little-endian)
                      0              4          5           13
@@ -44,8 +44,8 @@ ITEM_HEADER_BYTES = 13
 CODEC_RAW = 0x10
 DICTIONARIES_MAX = 15
 ITEMS_AT_ONCE = 2_048
-"""Items made into objects, or handed to LMDB, in one call: it holds the interpreter for their time
-(0.2 ms), and in a thread that gives way to others it may last longer."""
+"""Items made into objects, or passed to LMDB, in one call, which holds the interpreter lock for all
+of them (0.2 ms; longer in a low-priority thread that is preempted)."""
 
 _LOW_HALF = 0xFFFF_FFFF
 _xxh64 = xxhash.xxh64_intdigest
@@ -76,7 +76,7 @@ class EncodedItems:
     """Values of a batch of items, in one piece of memory.
 
     Attributes:
-        arena: the values one behind the other.
+        arena: the values, concatenated.
         offsets: int64[n + 1], where each begins.
         first_record: number of the first.
     """
@@ -146,7 +146,7 @@ def encode_items(
 
 
 def check_value(number: int, value: bytes) -> None:
-    """Compare the checksum of a value with what stands behind it.
+    """Compare the checksum of a value with the rest of it.
 
     Raises:
         ChecksumMismatch: they differ.

@@ -1,4 +1,4 @@
-"""Here is a record number: which bytes did the client send? And the way back.
+"""Given a record number: which bytes did the client send? And the inverse.
 
     documents: maps record (u64 BE) to | checksum u32 | codec u8 | place u64 | payload |
 
@@ -57,17 +57,17 @@ from shard.storage.environment import Environment, SubDatabase, Transaction
 COMPRESSION_LEVEL = 2
 DICTIONARY_BYTES = 32 * 1024
 TRAINING_ITEMS_MIN = 1_000
-"""Fewer items are too few to learn from, and too few to matter on disk."""
+"""Fewer items are too few to train on, and too few to matter on disk."""
 TRAINING_ITEMS_MAX = 1_500
 TRAINING_ITEM_BYTES_MAX = 8 * 1024
-"""Of a long item only the beginning is learnt."""
+"""Only the beginning of a long item is used for training."""
 RATIO_MIN = 1.15
-"""A dictionary that shrinks its own training items by less is not worth its microseconds."""
+"""A dictionary that shrinks its own training items by less is not worth its time."""
 BATCH_ITEMS_MIN = 8
-"""Below, items are compressed one by one: setting up a batch costs as much as eight items."""
+"""Fewer items are compressed one by one: setting up a batch costs as much as eight items."""
 
 READ_AT_ONCE_MAX = 64
-"""Items of larger reads (exports, deep pages) are not remembered: few are shown again soon."""
+"""Larger reads (exports, deep pages) bypass the cache: few of their items are read again soon."""
 
 _DICTIONARY_PREFIX = b"dictionary/"
 _numbers = itertools.count()
@@ -110,7 +110,7 @@ class Dictionary:
         """Compress each span of `payload`; for one thread at a time.
 
         Returns:
-            The frames one behind the other, and the size of each.
+            The frames, concatenated, and the size of each.
         """
         if len(starts) < BATCH_ITEMS_MIN:
             view = memoryview(payload)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ class Dictionary:
         return np.concatenate(parts), frame_sizes
 
     def decompress(self, frame: bytes) -> bytes:
-        """Restore one item; any thread (a context is not for two threads at once)."""
+        """Decompress one item; any thread (each has its own context)."""
         try:
             decompressor = self._decompressors.one
         except AttributeError:
@@ -145,7 +145,7 @@ class Dictionary:
 
 
 def train_dictionary(number: int, samples: Sequence[bytes]) -> Dictionary | None:
-    """Learn a dictionary from items, or return None if it would not pay.
+    """Train a dictionary on items, or return None if it would not pay.
 
     Cost: about 5 ms for 1,500 items of 500 bytes; fixed parameters, no search for better ones
     (which takes seconds and gains 1-2 %).
@@ -197,11 +197,11 @@ class DocumentStore:
 
     @property
     def wants_training(self) -> bool:
-        """Whether a dictionary should be made as soon as there are enough items."""
+        """Whether to train a dictionary as soon as there are enough items."""
         return self._current is None and not self._has_tried_training
 
     def train(self, samples: Sequence[bytes]) -> None:
-        """Learn a dictionary and make it durable in a commit of its own before its first use."""
+        """Train a dictionary and make it durable in a commit of its own before its first use."""
         self._has_tried_training = True
         number = len(self._dictionaries) + 1
         if number > DICTIONARIES_MAX:
@@ -266,10 +266,10 @@ class DocumentStore:
         return [self._decode(record, value) for record, value in zip(records, values, strict=True)]
 
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
-        """Return the first items of some, up to the one with which they have `bytes_max` bytes.
+        """Return the first of some items, up to the one with which they reach `bytes_max` bytes.
 
         Returns:
-            At least one, if any was asked for; None for a damaged one.
+            At least one, if any was requested; None for a damaged one.
         """
         found: list[bytes | None] = []
         num_bytes = 0

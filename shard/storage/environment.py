@@ -17,15 +17,15 @@ database. The map is large and sparse from the start (address space costs nothin
 it invalidates running transactions.
 
 LMDB trusts its file: a file of 0 bytes opens as an empty database, one that was cut opens and
-kills the process with SIGBUS at the first read behind the cut. So `open` looks at the two meta
-pages itself before LMDB does:
+kills the process with SIGBUS at the first read past the cut. So `open` checks the two meta pages
+itself before LMDB does:
 
     page 0, 1:  | header 16 | magic u32 | version u32 | address u64 | map size u64
                 | free tree 48 (first u32: page size) | main tree 48 | last page u64 | txn id u64
 
-The newer of the two counts; the file must reach to the end of its last page. That a whole file is
-not an *older* one is what the manifest is for (`TruthExpected`): it lives outside and remembers a
-transaction that this file must have.
+The newer of the two counts; the file must reach to the end of its last page. A whole file may
+still be an *older* one: against that, the manifest outside of it names a transaction that it must
+have (`next_record` and `txn_id` of `IndexManifest`).
 
 Costs (2-core virtual machine): 0.3 µs a read, 0.1 µs an appended value, 4 ms a commit of 20,000
 values of 230 bytes, 0.3 to 2 ms a commit of one (the disk's sync).
@@ -54,7 +54,7 @@ DATA_FILE = "data.mdb"
 READERS_MAX = 126
 
 ROOM_BYTES = 1 << 20
-"""Written ahead behind the last page by `reserve`."""
+"""Written ahead, after the last page, by `reserve`."""
 ROOM_BYTES_MIN = 128 << 10
 
 _META = struct.Struct("<II Q Q 48s 48s Q Q")
@@ -106,7 +106,7 @@ def _unreadable(error: lmdb.Error) -> ServiceError:
 
 
 def _refusal(error: lmdb.Error, path: Path) -> OSError | None:
-    """Return the system's error that LMDB tells as one of its own; None if it is one."""
+    """Return the system error that LMDB reports as one of its own; None if it is LMDB's."""
     for number in _CAUSES:
         if os.strerror(number) in str(error):
             return OSError(number, os.strerror(number), str(path))
@@ -131,7 +131,7 @@ _CAUSES = {
 
 
 def cause_of(error: OSError | StorageFailure) -> str:
-    """Return why the system refused something, in words without paths."""
+    """Return why the system refused something, without paths."""
     if isinstance(error, StorageFailure) or error.errno is None:
         return "the disk refused it"
     return _CAUSES.get(error.errno, f"the disk refused it ({os.strerror(error.errno)})")
@@ -142,7 +142,7 @@ def refusal_told(what: str) -> Iterator[None]:
     """Tell a client what the system refused, and why; the log has the paths.
 
     Args:
-        what: could not be done: "to make the index".
+        what: what could not be done: "to make the index".
 
     Raises:
         StorageFull, InternalError: instead of OSError and StorageFailure.
@@ -225,11 +225,11 @@ class Transaction:
         self._txn.put(key, value, db=self._databases[database])
 
     def append(self, database: SubDatabase, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put pairs whose keys ascend and lie behind every key that is there.
+        """Append pairs whose keys ascend and are greater than every existing key.
 
         Raises:
             StorageFull: the map is full; the transaction must be aborted.
-            StorageFailure: a key was not behind the last one.
+            StorageFailure: a key was not greater than the last one.
         """
         with self._txn.cursor(self._databases[database]) as cursor:
             consumed, added = cursor.putmulti(items, append=True)
@@ -243,7 +243,7 @@ class Transaction:
     def items(
         self, database: SubDatabase, start: bytes = b"", *, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield pairs in the order of their keys, from the first key at or behind `start`."""
+        """Yield pairs in the order of their keys, from the first key at or after `start`."""
         with self._txn.cursor(self._databases[database]) as cursor:
             if not cursor.set_range(start or prefix):
                 return
@@ -298,9 +298,9 @@ class Environment:
     def open(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
         """Check and open the environment of a folder; clear what dead readers left behind.
 
-        What a killed process had written may still be in the system's memory alone. It is synced
-        before anybody reads it: what is shown once must not be gone after a power loss, and a group
-        that is sent again is answered as done.
+        What a killed process wrote may still be in the page cache alone. It is synced before
+        anything reads it: a result that was shown must survive a power loss, and a group that is
+        sent again is acknowledged as done.
 
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
@@ -371,7 +371,7 @@ class Environment:
             raise _unreadable(error) from error
 
     def get_many(self, database: SubDatabase, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of keys, as of one moment; the short way for the read path.
+        """Return the values of keys from one transaction; the shortcut of the read path.
 
         Raises:
             InternalError: LMDB found the file damaged.
@@ -421,8 +421,8 @@ class Environment:
     def _failure(self, error: lmdb.Error) -> StorageFailure:
         """Return the error for what the device refused.
 
-        LMDB calls a write that ended short on a full disk an input/output error, so the disk is
-        asked too.
+        LMDB reports a short write on a full disk as an input/output error, so check the free space
+        too.
         """
         is_full = isinstance(error, lmdb.DiskError) or _has_no_block(self.folder)
         return StorageFailure(f"{self.data_path}: {error}", is_full=is_full)
@@ -434,11 +434,11 @@ class Environment:
         )
 
     def reserve(self) -> None:
-        """Have written room behind the last page, for the next small commits; on the write thread.
+        """Write zeros after the last page, for the next small commits; on the write thread.
 
-        The sync of a commit that makes the file longer waits for the file system's journal, and so
-        for whatever else is being written to the disk: 1 to 10 ms instead of 0.2. So the file
-        grows by zeros, for 250 pages at a time. Where the disk has no room for it, it does not.
+        The sync of a commit that extends the file waits for the file system's journal, and so for
+        whatever else is being written to the disk: 1 to 10 ms instead of 0.2. So the file grows by
+        250 pages of zeros at a time, if the disk has room.
 
         Raises:
             OSError: the device failed.
@@ -455,11 +455,11 @@ class Environment:
                     raise
 
     def file_bytes(self) -> int:
-        """Return how far data.mdb is written, whether or not its pages still hold something."""
+        """Return how far data.mdb is written, including free pages."""
         return int((self._env.info()["last_pgno"] + 1) * self._page_size)
 
     def bytes_used(self) -> int:
-        """Return the bytes of pages that hold something, without pages that are free for reuse."""
+        """Return the bytes of pages in use, without pages that are free for reuse."""
         pages = 16  # meta pages, free list, roots
         with self._env.begin() as txn:
             for database in self._databases.values():
@@ -468,7 +468,7 @@ class Environment:
         return int(pages * self._page_size)
 
     def release_pages(self) -> None:
-        """Let the file's pages count as the kernel's until they are read again."""
+        """Unmap the file's pages until they are read again."""
         for mapping in self._mappings:
             release_pages(mapping)
 
@@ -479,12 +479,12 @@ class Environment:
     def last_txn_id(self) -> int:
         """Return the number of the last transaction whose commit was seen to be on disk.
 
-        Not what LMDB says: it shows a meta page while its sync still runs in another thread.
+        LMDB's own number will not do: it shows a meta page whose sync still runs in another thread.
         """
         return self._last_txn_id
 
     def copy(self, folder: Path) -> None:
-        """Write a compact, consistent copy of data.mdb into a folder; runs beside writes.
+        """Write a compact, consistent copy of data.mdb into a folder; writes go on meanwhile.
 
         Raises:
             StorageFailure: the copy could not be written; this environment is as it was.

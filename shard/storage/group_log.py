@@ -7,20 +7,19 @@
                  | roaring bitmap of record & 0xFFFF |
     meta         maps "state" to | next record u64 | seq max u64 | seq folded u64 | num docs u64 |
 
-(each behind checksum and version, see codecs.py)
+(each after checksum and version, see codecs.py)
 
-A write group appends one entry to `groups`: a few bytes at the right edge of a tree, whatever
-records it removes. Writing tombstones at once instead would touch a page for each chunk, and up to
-8 KiB each, with every single-item update. The entries are folded into `tombstones` later, many at a
-time, when their seq is behind the horizon: then no search needs to know any more *when* a record
-died. Until then the log answers, also after a restart: what did the index look like at seq s? And:
-was this group applied already, with which outcomes? (A group that is sent again must change
-nothing.)
+A write group appends one value to `groups`: a few bytes at the right edge of a tree, whatever
+records it deletes. Writing tombstones at once instead would touch a page per chunk, of up to 8 KiB,
+with every single-item update. The log is compacted into `tombstones` later, many groups at a time,
+once the horizon has passed them: then no search needs to know any more *when* a record died. Until
+then the log answers, also after a restart: what did the index look like at seq s? And: was this
+group applied already, with which outcomes? (A group that is sent again must change nothing.)
 
-Costs: one append a group; folding 256 groups rewrites each touched chunk once.
+Costs: one append per group; compacting 256 groups rewrites each touched chunk once.
 
 Worked example: seq 12 replaced the document of record 3 by record 9 and added record 10:
-groups[12] = first 9, records 2, deleted [3], outcomes [UPDATED, CREATED]. Folded:
+groups[12] = first 9, records 2, deleted [3], outcomes [UPDATED, CREATED]. Compacted:
 tombstones[0] = {3}.
 """
 
@@ -43,10 +42,10 @@ _STATE_KEY = b"state"
 
 CHUNK_BITS = 16
 GROUPS_UNFOLDED_MAX = 256
-"""Fold when more are in the log: bounds what is read at open."""
+"""Compact when more are in the log: bounds what is read at open."""
 DELETED_UNFOLDED_MAX = 4_096
-"""Fold when the log has more dead records that could be folded. Whether a record of the log may be
-forgotten is not known at open, so those that merges have dropped are indexed again then."""
+"""Compact when the log has more dead records that could be compacted. Open cannot know which
+records of the log may be forgotten, so it indexes those that merges have dropped once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def append_group(txn: Transaction, group: Group) -> None:
 
 
 def read_groups(txn: Transaction) -> list[Group]:
-    """Return the groups that are not folded, oldest first."""
+    """Return the groups that are not compacted, oldest first."""
     groups = []
     for key, value in txn.items(SubDatabase.GROUPS):
         seq = key_number(key)
@@ -128,7 +127,7 @@ def fold_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> Stat
     Args:
         txn: the write transaction; its owner writes the returned state.
         state: counters before.
-        groups: the oldest of the log, in order; all of them behind the horizon.
+        groups: the oldest of the log, in order; the horizon has passed all of them.
     """
     if not groups:
         return state
@@ -139,7 +138,7 @@ def fold_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> Stat
 
 
 def read_tombstones(txn: Transaction) -> NDArray[np.uint64]:
-    """Return all dead records of folded groups that are still stored, ascending."""
+    """Return all dead records of compacted groups that are still stored, ascending."""
     chunks = [np.zeros(0, np.uint64)]
     for key, value in txn.items(SubDatabase.TOMBSTONES):
         chunk = key_number(key)
@@ -153,7 +152,7 @@ def purge_records(txn: Transaction, records: NDArray[np.uint64]) -> None:
 
     Args:
         txn: the write transaction.
-        records: of folded groups; in no segment and no snapshot any more.
+        records: of compacted groups; in no segment and no snapshot any more.
     """
     for record in records.tolist():
         txn.delete(SubDatabase.DOCUMENTS, number_key(record))

@@ -1,24 +1,24 @@
-"""Which derived files make up an index on this shard, and what must the truth at least be?
+"""Which derived files make up an index on this shard, and how new must the truth be at least?
 
     <shard folder>/
       shard.json                which indexes this shard has made            ShardManifest
       index-<number>/
         data.mdb, lock.mdb      the truth                                    environment.py
         MANIFEST.json           names the files below                        IndexManifest
-        segment-<n>.seg         derived                                      index/segment.py
-        facets-<n>.seg          derived: a piece of a facet dictionary       index/segment.py
+        segment-<n>.seg         derived                                      segment/segment.py
+        facets-<n>.seg          derived: a piece of a facet dictionary       segment/segment.py
 
-Both manifests are replaced as a whole: written beside their name, synced, renamed, folder synced.
+Both manifests are replaced as a whole: temporary file, sync, rename, sync of the folder.
 A derived file is complete and synced before a manifest names it, and removed only after no manifest
 names it; so at any moment of a crash the manifest names whole files, and files that it does not
-name are leftovers. Numbers of files are never used again.
+name are leftovers. File numbers are never reused.
 
-A manifest is one line of checksum and one of JSON. One that fails its checksum is treated as
-missing: the truth is whole without it, the derived files are built again.
+A manifest is one line of checksum and one of JSON. An index manifest that fails its checksum is
+treated as missing: the truth is whole without it, and the derived files are rebuilt.
 
-What the manifests know of the truth guards against believing an *older or emptier* data.mdb: LMDB
-opens a file of zero bytes as an empty database without a word, and nothing inside a file can tell
-that it was put back from last week.
+The manifests also guard against an *older or emptier* data.mdb: LMDB silently opens a file of zero
+bytes as an empty database, and nothing inside a file can tell that it was put back from last
+week.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from msgspec import Struct
 from common.data_directory import write_atomically
 
 FORMAT = 1
-"""Version of the folder of an index; a greater one is refused, a smaller one is rebuilt."""
+"""Version of both manifests. Of an index manifest any other is rebuilt, of shard.json refused."""
 
 MANIFEST_FILE = "MANIFEST.json"
 SHARD_FILE = "shard.json"
@@ -88,18 +88,18 @@ class ShardManifest(Struct, frozen=True):
     num_shards: int
     indexes: tuple[int, ...]
     seq_max: int = 0
-    """At least the highest write sequence of indexes that were dropped: it is never given again."""
+    """At least the highest seq of dropped indexes: it is never reused."""
 
 
-# Made here, once: msgspec looks at a class when it is first used, and two threads that open indexes
-# at the same time must not do that together (it ends the process).
+# Made here, once: msgspec inspects a class at its first use, and if two threads that open indexes
+# do that at the same time, the process crashes.
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in (IndexManifest, ShardManifest)
 }
 
 
 class UnreadableManifest(Exception):
-    """The file is there, but cut, changed, or of a newer program."""
+    """The file exists, but is cut, damaged, or of another format."""
 
 
 def write_manifest(path: Path, manifest: Struct) -> None:

@@ -1,31 +1,31 @@
-"""How much of mapped files counts as this process's memory, and giving it back.
+"""How much of mapped files counts as this process's memory, and releasing it.
 
 LMDB maps its file, and segments are mapped; each page that a read touches stays in the process's
-page table and counts as resident, although the kernel could drop it any time. The kernel maps its
-surroundings along: 64 KiB at least, and what it has in one piece up to 2 MiB (that depends on how
-the file was written). So some hundred searches have the whole of data.mdb there, and a day of them
-every column of every segment. When more than a budget is mapped, mappings are told
-`MADV_DONTNEED`: the page table entries go, the pages stay in the kernel's cache, and the next read
-of one costs a minor fault (3 µs, for 16 pages or more) instead of disk. data.mdb and segments have
-one budget together: their sum is what the kernel tells for nothing. It is a share of the files'
-size, so that what many searches read stays mapped and memory stays below the size of the data.
+page table and counts as resident, although the kernel could drop it any time. The kernel also maps
+its surroundings: 64 KiB at least, and up to 2 MiB of what it has in one piece (that depends on how
+the file was written). So a few hundred searches map the whole of data.mdb, and a day of them every
+column of every segment. When more than a budget is mapped, mappings get `MADV_DONTNEED`: the page
+table entries go, the pages stay in the page cache, and the next read of one costs a minor fault
+(3 µs, for 16 pages or more) instead of a disk read. data.mdb and segments share one budget, because
+the kernel reports their sum cheaply. It is a share of the files' size, so that what many searches
+read stays mapped and memory stays below the size of the data.
 
 The stored items go first. Each hit that is shown maps the surroundings of an item that is rarely
 read again, so they are most of what grows, while posting lists and columns are read by one search
 after the other. Segments follow where that is not enough, and each `_ALL_EVERY`th time, so that
-what nobody reads any more makes room for stored items.
+pages that are no longer read make room for stored items.
 
-It is safe at any moment while the file is mapped: nobody writes through these mappings, so the
+It is safe at any moment while the file is mapped: nothing writes through these mappings, so the
 entries hold nothing that the file does not.
 
-How much is mapped of one file is expensive to ask (3 ms: the kernel walks the page tables of all
-mappings), of all files together it costs 10 µs. When that sum has become less, something was
-unmapped and hides what was read since; then all pages go back too.
+The resident size of one file is expensive to get (3 ms: the kernel walks the page tables of all
+mappings), that of all files together costs 10 µs. When that sum has dropped, something was unmapped
+and hides what was read since; then all pages are released too.
 
-The shard's event loop looks, not a thread: searches read on that loop, and a thread of lower
-priority would come too late just when they read most. Looks follow each other quickly while pages
-are read, and slowly while nothing happens; what is read between two looks (some megabytes) may be
-resident beyond the budget.
+The shard's event loop polls, not a thread: searches read on that loop, and a thread of lower
+priority would come too late just when they read most. It polls often while pages are read, and
+rarely while nothing happens; what is read between two polls (some megabytes) may exceed the
+budget.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STATM = Path("/proc/self/statm")
 _SLACK_SHARE = 8
 """The sum may shrink by this share of the budget before that means something: it is inexact."""
 _ALL_EVERY = 16
-"""Pages of segments go back at least each time out of so many that any go back."""
+"""Every so many releases, segments are released too, not only stored items."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -60,12 +60,12 @@ class PageBudget:
     """Keeps the resident pages of mapped files near a budget.
 
     Args:
-        resident_bytes_max: tells what all the files together may have now.
-        release_items: gives the pages of stored items back.
-        release_all: gives the pages of all files back.
+        resident_bytes_max: returns the present budget of all files together.
+        release_items: releases the pages of stored items.
+        release_all: releases the pages of all files.
 
     Attributes:
-        pause: seconds from the last look to the next.
+        pause: seconds from the last poll to the next.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class PageBudget:
         """What is resident of other files (libraries), and the most since the last release."""
 
     async def keep_always(self) -> None:
-        """Look again and again, until cancelled."""
+        """Poll until cancelled."""
         while True:
             await asyncio.sleep(self.pause)
             self.keep()
 
     def keep(self) -> bool:
-        """Give pages back if need be; returns whether that was so."""
+        """Release pages if over budget; returns whether it did."""
         shared = shared_bytes()
         has_grown = shared > self._most
         self.pause = LOOK_SECONDS_MIN if has_grown else min(2 * self.pause, LOOK_SECONDS_MAX)
@@ -109,7 +109,7 @@ class PageBudget:
         return True
 
     def _room(self, shared: int) -> int:
-        """Return what may still be read; negative: what is resident beyond the budget."""
+        """Return how many bytes are left of the budget; negative if it is exceeded."""
         return self._others + self._bytes_max - shared
 
     def _give_back(self) -> None:
@@ -162,7 +162,7 @@ def find_mappings(path: Path) -> list[Mapping]:
 
 
 def release_pages(mapping: Mapping) -> None:
-    """Give all pages of a mapping back; it must stay mapped until this returns."""
+    """Release all pages of a mapping; it must stay mapped until this returns."""
     _libc().madvise(mapping.start, mapping.size, _MADV_DONTNEED)
 
 
