@@ -1,1 +1,1 @@
-"""Index structures of a segment: one file per structure, builder to arrays to reader."""
+"""Index structures of a segment: one file per structure, from builder to arrays to reader."""

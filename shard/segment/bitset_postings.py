@@ -1,9 +1,9 @@
-"""Dense lists: here is a document; does it have this common word, and which entries of its list?
+"""Bitset postings: does a document have this common word, and which entries of its list?
 
-Half of all entries belong to the few words and first letters that a sixteenth of all documents
-has, and such a word is in most queries. To find the few documents that it shares with a rarer word,
-its list had to be read: a block for nearly every document of the other. So a list with many entries
-has a bitset beside it, and from a document it is one step to its entries:
+Half of all entries belong to the few words and first letters that a sixteenth of all documents has,
+and most queries contain such a word. Without a bitset, finding the few documents that it shares
+with a rarer word means reading its list: a block for nearly every document of the other. So a list
+with many entries has a bitset beside it, which leads from a document to its entries in one step:
 
     text.dense_terms         uint32[D]      ordinals of the lists, ascending
     text.dense_bits          uint64[D · W + 3]  bit d of a list: document d is in it; as a bitset,
@@ -13,15 +13,16 @@ has a bitset beside it, and from a document it is one step to its entries:
     text.dense_extras        uint8[…]       low 8 bits of a document, for each of its entries but
                                             the first (it has an entry a field); ascending
 
-The entries before a document are those before its group, one for each bit below its own, and the
-extras below it. (Rank by sums of groups and population count: Jacobson, Space-efficient static
-trees and graphs, FOCS 1989.)
+The number of entries before a document is the sum of those before its group, one for each bit below
+its own, and the extras below it. (Rank from group sums and population count: Jacobson,
+Space-efficient static trees and graphs, FOCS 1989.)
 
-A list is dense from one entry in `DOCS_PER_ENTRY_MAX` documents on: then its bitset takes about as
-much as itself; together a twelfth of the disk. Small segments have none: their lists are short.
+A list is dense from one entry in `DOCS_PER_ENTRY_MAX` documents on: its bitset then takes about as
+much space as the list itself; all of them a twelfth of the disk. Small segments have none: their
+lists are short.
 
-Costs: 1 ns to look a document up in turn, 5 ns to find its entries (30 ns if it is far from the
-last); making them 3 ns an entry.
+Costs: 1 ns to look documents up in order, 5 ns to find their entries (30 ns if documents are far
+apart); 3 ns an entry to build.
 
 Worked example: 100 documents, entries (3, title), (3, text), (70, title): bits [8, 64], the only
 group starts at entry 0 and extra 0, extras [3]. Document 70: 0 entries before the group, 1 bit and
@@ -53,10 +54,10 @@ if TYPE_CHECKING:
 
 DOCS_PER_ENTRY_MAX: Final = 16
 DOCS_MIN: Final = 4_096
-"""Segments with fewer documents have none."""
+"""Segments with fewer documents have no bitset postings."""
 
 DENSE_PADDING: Final = 3
-"""Words behind the last list: those of a group are read together."""
+"""Words after the last list, because the words of a group are read together."""
 
 _GROUP_SHIFT: Final = 8
 _GROUP_WORDS: Final = 4
@@ -67,7 +68,7 @@ _ONE: Final = uint64(1)
 
 @arguments
 class DenseLists(NamedTuple):
-    """The dense lists of a segment; see the module."""
+    """The bitset postings of a segment; see the module."""
 
     dense_terms: NDArray[np.uint32]
     dense_bits: NDArray[np.uint64]
@@ -87,13 +88,13 @@ _NONE: Final = DenseLists(
 
 @kernel(inline=True, allocates=False)
 def _num_words(num_docs: int) -> int:
-    """Return the words of a bitset."""
+    """Return the number of words in a bitset."""
     return (num_docs + 63) >> 6
 
 
 @kernel(inline=True, allocates=False)
 def _num_groups(num_docs: int) -> int:
-    """Return the groups of documents."""
+    """Return the number of groups of documents."""
     return (num_docs + _GROUP_MASK) >> _GROUP_SHIFT
 
 
@@ -106,7 +107,7 @@ def _fill(
     num_extras: int,
     docs: U32Array,
 ) -> int:
-    """Write what a list has; return the number of extras behind its own."""
+    """Write the bits, starts and extras of one list; return the number of extras then."""
     terms, all_bits, all_starts, all_extra_starts, extras = dense
     term = int64(terms[place])
     num_groups = _num_groups(num_docs)
@@ -120,16 +121,20 @@ def _fill(
         decode_docs(lists.postings, at, count, docs)
         for i in range(count):
             doc = int64(docs[i])
+            # A group starts at its first entry; groups without documents start where the next one
+            # does.
             while next_group <= doc >> _GROUP_SHIFT:
                 all_starts[first_group + next_group] = first + i
                 all_extra_starts[first_group + next_group] = num_extras
                 next_group += 1
+            # Another field of the same document: its bit is set already, so note an extra.
             if doc == previous:
                 extras[num_extras] = doc & _GROUP_MASK
                 num_extras += 1
             else:
                 all_bits[first_word + (doc >> 6)] |= _ONE << uint64(doc & 63)
             previous = doc
+    # Groups after the last document.
     for group in range(first_group + next_group, first_group + num_groups):
         all_starts[group] = num_entries
         all_extra_starts[group] = num_extras
@@ -141,7 +146,7 @@ def _fill(
 def _make_dense_lists(
     lists: PostingLists, doc_freqs: U32Array, terms: U32Array, num_docs: int
 ) -> tuple[U64Array, U32Array, U32Array, U8Array]:
-    """Return the members of `DenseLists` behind the terms."""
+    """Return all members of `DenseLists` but the terms."""
     num_extras: Any = int64(0)
     for term in terms:
         num_extras += int64(lists.entry_counts[term]) - int64(doc_freqs[term])
@@ -163,7 +168,7 @@ def _make_dense_lists(
 def make_dense_lists(
     lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int
 ) -> DenseLists:
-    """Return the dense ones of a segment's lists.
+    """Build bitset postings for those lists of a segment that are dense.
 
     Args:
         lists: of terms and prefixes.
@@ -179,7 +184,7 @@ def make_dense_lists(
 
 @kernel(allocates=False)
 def find_dense(dense: DenseLists, term: int) -> int:
-    """Return the place of a list among the dense ones, or -1."""
+    """Return the rank of a list among the dense ones, or -1."""
     terms = dense.dense_terms
     low = 0
     high = len(terms)
@@ -196,16 +201,16 @@ def find_dense(dense: DenseLists, term: int) -> int:
 
 @kernel
 def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_docs: int) -> U64Array:
-    """Return the bitset of the documents that some lists have, all of them.
+    """Return the bitset of the documents that are in all of some lists.
 
     Args:
         dense: of the segment.
-        places: of the lists, one at least; those below 0 are none.
+        places: ranks of the lists among the dense ones, at least one; those below 0 are ignored.
         allowed: bitset of the only documents that are wanted; empty: all.
         num_docs: documents of the segment.
 
     Returns:
-        The bitset, not to be changed: it may be a list's own.
+        The bitset; do not change it, as it may be a list's own.
     """
     bits = dense.dense_bits
     num_words = _num_words(num_docs)
@@ -221,6 +226,7 @@ def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_doc
             for word in range(num_words):
                 words[word] &= members[word]
         else:
+            # The first AND needs a new array; the next ones go into it.
             both = np.empty(num_words, np.uint64)
             for word in range(num_words):
                 both[word] = words[word] & members[word]
@@ -233,7 +239,7 @@ def find_members(dense: DenseLists, places: I64Array, allowed: U64Array, num_doc
 def add_members(
     dense: DenseLists, place: int, num_docs: int, allowed: U64Array, marked: U64Array
 ) -> None:
-    """Put the documents of a list into a bitset: the allowed ones, or all, as `find_members`."""
+    """Set the bits of a list's documents: the allowed ones, or all, as in `find_members`."""
     bits = dense.dense_bits
     num_words = _num_words(num_docs)
     start = place * num_words
@@ -267,17 +273,17 @@ def find_entries(
 
     Args:
         dense: of the segment.
-        place: of the list.
+        place: rank of the list among the dense ones.
         num_docs: documents of the segment.
-        docs: ascending; the list has them all.
-        firsts: by position in `docs`.
-        counts: by position in `docs`.
+        docs: ascending; all of them in the list.
+        firsts: output, by position in `docs`.
+        counts: output, by position in `docs`.
     """
     _, bits, starts, extra_starts, extras = dense
     first_word = place * _num_words(num_docs)
     first_group = place * _num_groups(num_docs)
-    # Of few documents among many, all that is read is a miss of the cache. So it is read in loops
-    # without branches that depend on it: then many are waited for at once.
+    # With few documents among many, every read is a cache miss. These loops have no branch that
+    # depends on what is read, so many misses overlap.
     for i in range(len(docs)):
         doc = int64(docs[i])
         word = first_word + (doc >> _GROUP_SHIFT) * _GROUP_WORDS
@@ -292,9 +298,9 @@ def find_entries(
     for i in range(len(docs)):
         group = first_group + int64(docs[i] >> uint32(_GROUP_SHIFT))
         first_extra: Any = int64(extra_starts[group])
-        counts[i] = extras[min(first_extra, len(extras) - 1)]  # only to have it
+        counts[i] = extras[min(first_extra, len(extras) - 1)]  # prefetch for the loop below
     group = int64(-1)
-    extra = int64(0)  # the first one of its group that is not below the document at hand
+    extra = int64(0)  # the first one of its group that is not below the current document
     group_extra = int64(0)
     end_extra = int64(0)
     for i in range(len(docs)):

@@ -3,8 +3,8 @@
     build_columns = build_facets + build_numbers + build_presence + build_ids
     merge_columns = merge_facets + merge_numbers + merge_presence + merge_ids
 
-(The text index is built beside them, by `text_index`.) A structure that is added to every segment
-is added here, so that neither writer nor merger can forget it.
+(`text_index` builds the text index separately.) A structure that every segment has is added here,
+so that neither writer nor merger can miss it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def build_columns(
 
     Args:
         extraction: the values of the batch.
-        facet_fields: dictionary by field number of every facet; they grow.
+        facet_fields: dictionary of every facet, by field number; they grow.
 
     Returns:
         Arrays by name.
@@ -55,12 +55,12 @@ def merge_columns(
 
     Args:
         parts: segments in the order of their records.
-        doc_maps: by part: new ordinal of each document, -1 where it is dropped. Kept documents
-            are numbered consecutively over all parts.
+        doc_maps: by part: new ordinal of each document, -1 if it is dropped. Kept documents are
+            numbered consecutively over all parts.
         num_docs: documents of the result.
 
     Returns:
-        Arrays by name, as a build from the kept documents would make them.
+        Arrays by name, equal to those of a build from the kept documents.
     """
     return {
         **merge_facets(parts, doc_maps, num_docs),

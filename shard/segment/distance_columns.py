@@ -1,4 +1,4 @@
-"""The order of documents by how far they are from a point: a sort column that nobody stores.
+"""The order of documents by distance from a point: a sort column computed per search, never stored.
 
 A document's distance is that of its nearest point; documents without a point count as missing.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DistanceColumn(SortColumn):
-    """Distances of one segment's documents from a point; made for a search."""
+    """Distances of one segment's documents from a point, for one search."""
 
     __slots__ = ("_column", "_point")
 
@@ -38,7 +38,7 @@ class DistanceColumn(SortColumn):
         return np.where(np.isnan(distances), missing_key, keys)
 
     def values(self, docs: NDArray[np.uint32]) -> list[Any]:
-        """Return the distances of some documents in metres, None where there is no point."""
+        """Return the distances of some documents in metres, None for those without a point."""
         return [None if one != one else one for one in self._distances(docs).tolist()]
 
     def closest(self, docs: NDArray[np.uint32], k: int) -> NDArray[np.uint32]:
@@ -46,7 +46,7 @@ class DistanceColumn(SortColumn):
         return docs if self._column is None else self._column.closest(docs, *self._point, k)
 
     def permutation(self) -> Permutation | None:
-        """Return nothing: no order from a point is asked for often enough."""
+        """Return None: no point is used often enough for a permutation to pay."""
         return None
 
     def _distances(self, docs: NDArray[np.uint32]) -> NDArray[np.float64]:

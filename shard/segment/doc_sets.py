@@ -4,12 +4,12 @@ Questions it answers: which documents are in A and in B, how many are they, and 
 order? A set has one of three forms, each where it is best:
 
     bitset      uint64[(num_docs + 63) >> 6]       bit d & 63 of word d >> 6 is document d; bits
-                                                   beyond num_docs are 0. Filters are combined so:
-                                                   numpy's AND of 500,000 documents takes 1.2 µs
+                                                   beyond num_docs are 0. Filters are combined in
+                                                   this form: numpy ANDs 500,000 documents in 1.2 µs
                                                    (pyroaring's, measured: 8 µs), a kernel reads
-                                                   it directly, and any share of matches costs the
-                                                   same.
-    docs        uint32[count], ascending           what is counted, scored, sorted and selected
+                                                   it directly, and the cost does not depend on the
+                                                   share of matches.
+    docs        uint32[count], ascending           for counting, scoring, sorting and selecting
     stored set  uint16[]                           one per facet value in a segment file:
 
         below LIST_DOCS_MAX documents      low half, high half of each ordinal: 4 bytes a document
@@ -20,9 +20,9 @@ order? A set has one of three forms, each where it is best:
         uint32 byte offset per container | containers: uint16[count] if count <= 4096,
                                                        else bitset of 65,536 bits
 
-Writing the Roaring format by a kernel takes 2 ns a document; building a `BitMap` from an array
-takes 30 ns, and it would have to be serialized after that. Reading goes straight into a bitset: a
-value of every sixth document among 500,000 is 8 containers of 8 KB, OR-ed in 4 µs.
+A kernel writes the Roaring format at 2 ns a document; building a `BitMap` from an array takes 30
+ns, and serializing comes on top. Reading goes straight into a bitset: a value of every sixth
+document among 500,000 is 8 containers of 8 KB, OR-ed in 4 µs.
 
 Worked example: {1, 65, 70} of 128 documents is the bitset [2, 66], the docs [1, 65, 70] and the
 stored set [1, 0, 65, 0, 70, 0].
@@ -55,9 +55,9 @@ LIST_DOCS_MAX: Final = 32
 """Sets of fewer documents are stored as lists: a Roaring header alone is 16 bytes or more."""
 
 LISTED_AHEAD: Final = 8
-"""Elements behind the last document that listing may write to."""
+"""Elements past the last document that listing may write to."""
 _DENSE_PER_WORD: Final = 1.5
-"""Documents per word of a bitset from which on words are listed without a loop for each."""
+"""From so many documents per word of a bitset on, words are listed without a loop per document."""
 
 _COOKIE: Final = 12346
 _CONTAINER_LIST_MAX: Final = 4096
@@ -88,7 +88,7 @@ def complement(words: NDArray[np.uint64], num_docs: int) -> NDArray[np.uint64]:
 
 @kernel
 def count_docs(words: U64Array) -> int:
-    """Return how many documents a bitset holds; 3 µs for 500,000 documents."""
+    """Return the number of documents in a bitset; 3 µs for 500,000 documents."""
     count = int64(0)
     for word in words:
         # Population count; LLVM recognizes the pattern and uses the instruction.
@@ -103,11 +103,11 @@ def count_docs(words: U64Array) -> int:
 
 @kernel(inline=True)
 def _list_word(word: U64, base: int, docs: U32Array, at: int) -> int:
-    """Write the documents of one word of a dense bitset; return where they end.
+    """Write the documents of one word of a dense bitset; return the end of them.
 
-    A loop per document would end at a moment that the processor cannot foresee, once a word, which
-    costs as much as ten documents. So eight are written at a time, and what was too much is
-    overwritten by the next word: `docs` needs LISTED_AHEAD elements more than there are documents.
+    A loop per document would end unpredictably, once a word, and a misprediction costs as much as
+    ten documents. So eight are written at a time, and the next word overwrites what was too much:
+    `docs` needs LISTED_AHEAD more elements than there are documents.
     """
     end = at + count_ones(word)
     while at < end:
@@ -164,7 +164,7 @@ def list_all_docs(words: U64Array, count: int) -> U32Array:
 
 @kernel
 def add_docs(words: U64Array, docs: U32Array) -> None:
-    """Put documents into a bitset."""
+    """Set the bits of documents."""
     for doc in docs:
         words[doc >> uint32(6)] |= uint64(1) << uint64(doc & uint32(63))
 
@@ -185,7 +185,7 @@ class StoredSets(NamedTuple):
 
     Attributes:
         numbers: of the values, ascending.
-        counts: how many documents each has.
+        counts: number of documents of each.
         sets: as `write_sets` encodes them.
         set_offsets: where each begins, with a sentinel.
     """
@@ -205,6 +205,7 @@ def _measure_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array) -> N
         if count < LIST_DOCS_MAX:
             set_offsets[i + 1] = set_offsets[i] + 2 * count
             continue
+        # Roaring: cookie and count, then per container key, count, offset and content.
         units = 4
         start = offsets[i]
         while start < offsets[i + 1]:
@@ -219,6 +220,7 @@ def _measure_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array) -> N
 
 @kernel
 def _write_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array, sets: U16Array) -> None:
+    """Write every set where `_measure_sets` placed it."""
     for i in range(len(offsets) - 1):
         at = set_offsets[i]
         first = offsets[i]
@@ -229,6 +231,7 @@ def _write_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array, sets: 
                 sets[at + 1] = uint16(docs[position] >> uint32(16))
                 at += 2
             continue
+        # Header: cookie, then the number of distinct high halves.
         num_containers = 0
         previous = uint32(0xFFFFFFFF)
         for position in range(first, last):
@@ -240,6 +243,7 @@ def _write_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array, sets: 
         sets[at + 1] = uint16(0)
         sets[at + 2] = uint16(num_containers & 0xFFFF)
         sets[at + 3] = uint16(num_containers >> 16)
+        # Per container: descriptive header, offset, and the low halves as a list or a bitset.
         content = 4 + 4 * num_containers
         start = first
         for container in range(num_containers):
@@ -270,7 +274,7 @@ def _write_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array, sets: 
 def write_sets(
     docs: NDArray[np.uint32], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """Encode many sets of documents, one behind the other.
+    """Encode many sets of documents, one after the other.
 
     Args:
         docs: documents of all sets, ascending within a set.
@@ -288,12 +292,12 @@ def write_sets(
 
 @kernel
 def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) -> None:
-    """Put the documents of some stored sets into a bitset.
+    """Set the bits of the documents in some stored sets.
 
     Args:
         stored: the sets.
         positions: which of them.
-        words: the bitset; grows.
+        words: the bitset to add to.
     """
     _, counts, sets, set_offsets = stored
     for i in positions:
@@ -307,6 +311,7 @@ def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) ->
         num_containers = int64(sets[at + 2]) | (int64(sets[at + 3]) << 16)
         body = at + 4 + 4 * num_containers
         for container in range(num_containers):
+            # Container key k covers documents from k << 16 on: word k << 10 of the bitset.
             first_word = int64(sets[at + 4 + 2 * container]) << 10
             count = int64(sets[at + 5 + 2 * container]) + 1
             if count <= _CONTAINER_LIST_MAX:
@@ -315,6 +320,8 @@ def add_stored_sets(stored: StoredSets, positions: I64Array, words: U64Array) ->
                     words[first_word + (low >> 6)] |= uint64(1) << uint64(low & 63)
                 body += count
             else:
+                # A bitset container lines up with the words: OR them; the segment may end inside
+                # it.
                 for word in range(min(int64(1024), len(words) - first_word)):
                     words[first_word + word] |= load_u64(sets, body + 4 * word)
                 body += _CONTAINER_UNITS
@@ -327,8 +334,8 @@ def list_stored_set(sets: U16Array, begin: int, count: int, docs: U32Array) -> N
     Args:
         sets: as written by `write_sets`.
         begin: where the set begins.
-        count: how many documents it has.
-        docs: output, LISTED_AHEAD elements longer.
+        count: its number of documents.
+        docs: output, LISTED_AHEAD elements longer than the set.
 
     Cost: 0.2 ns a document of a list, 0.4 ns of a bitset container.
     """
@@ -358,7 +365,7 @@ def list_stored_set(sets: U16Array, begin: int, count: int, docs: U32Array) -> N
 
 @kernel
 def pick_docs(docs: U32Array, words: U64Array, picked: U32Array) -> int:
-    """Write those of the documents that a bitset holds; return how many."""
+    """Write those of the documents that are in a bitset; return how many."""
     count: Any = 0
     for doc in docs:
         picked[count] = doc
@@ -397,6 +404,7 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
                     body += count
                 else:
                     for j in range(min(int64(1024), len(words) - first_word)):
+                        # AND, then population count (see `count_docs`): nothing is listed.
                         word = words[first_word + j] & load_u64(sets, body + 4 * j)
                         word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
                         word = (word & uint64(0x3333333333333333)) + (
@@ -410,7 +418,7 @@ def count_intersections(stored: StoredSets, words: U64Array, totals: U32Array) -
 
 @kernel
 def measure_stored(stored: StoredSets) -> tuple[int, int]:
-    """Return how large stored sets are: uint16 units of bitsets, documents of lists."""
+    """Return the size of stored sets: uint16 units of bitsets, documents of lists."""
     _, counts, sets, set_offsets = stored
     num_units = int64(0)
     num_listed = int64(0)

@@ -1,8 +1,8 @@
-"""Elements: the objects of a field, as documents of a small segment of their own.
+"""Elements: the objects in a field, as the documents of a small segment of their own.
 
 Questions it answers: which conditions hold within *one* element of an array of objects, how many
-elements has a document, at which position of the array do they stand? What an element's fields
-hold is answered as for documents: the columns are the same ones, by element.
+elements does a document have, and at which position of the array do they stand? The fields of
+elements have the same columns as those of documents, by element.
 
     {"variants": [{"size": "M"}, {"size": "L", "price": 9}]}    {"variants": {"size": "S"}}
 
@@ -11,9 +11,9 @@ hold is answered as for documents: the columns are the same ones, by element.
     nested.<f>.number.<g>.*    - 9 -       as in number_columns
     nested.<f>.presence.*                  as in presence
 
-Elements are numbered in document order; what stands in the array and is no object is an element
-without fields, so that positions are those of the array. They are there for the fields that the
-configuration names (`nested`), and cost nothing otherwise.
+Elements are numbered in document order. An array item that is no object becomes an element without
+fields, so that positions are those in the array. Only the fields that the configuration names
+(`nested`) have elements; others cost nothing.
 
 Costs: build 20 ns a value of an element besides the columns; memory 4 bytes an element and the
 columns; merging is that of the columns.
@@ -48,30 +48,33 @@ class Elements(NamedTuple):
     """The elements of one field of a batch."""
 
     values: Extraction
-    """Of their fields; `doc` is the number of the element."""
+    """The values of their fields; `doc` is the number of the element."""
     docs: NDArray[np.uint32]
     """Document of each element, ascending."""
 
 
 def elements_of(extraction: Extraction, field: int, inner: NDArray[np.bool_]) -> Elements:
-    """Return the elements of a field of a batch.
+    """Return the elements of a field in a batch.
 
     Args:
         extraction: the values of the batch, with their objects.
         field: number of the field.
         inner: by field number, whether it lies inside the field.
     """
+    # Values inside an element belong to the object, at the field, that encloses them.
     members = np.flatnonzero(inner[extraction.field])
     anchors = _anchors(extraction, extraction.object[members], field)
     members, anchors = members[anchors > 0], anchors[anchors > 0]
+    # Items of the array that are no objects (or empty ones) are elements of their own.
     is_direct = (extraction.field == field) & (extraction.kind != ValueKind.EMPTY_ARRAY)
     is_direct &= (extraction.shape != _SCALAR) | (extraction.kind == ValueKind.EMPTY_OBJECT)
     direct = np.flatnonzero(is_direct)
-    # An element that is no object gets a number that no object has.
+    # In document order; an element that is no object gets an owner number that no object has.
     positions = np.concatenate((members, direct))
     owners = np.concatenate((anchors.astype(np.int64), -1 - direct))
     order = np.argsort(positions, kind="stable")
     positions, owners = positions[order], owners[order]
+    # Values of one element are adjacent: number the elements by where the owner changes.
     is_first = np.ones(len(owners), np.bool_)
     np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
     docs = extraction.doc[positions[is_first]]
@@ -93,9 +96,9 @@ def elements_of(extraction: Extraction, field: int, inner: NDArray[np.bool_]) ->
 
 
 def _anchors(extraction: Extraction, objects: NDArray[np.uint32], field: int) -> NDArray[np.uint32]:
-    """Return for each object the one around it, or itself, that is a value of the field; 0: none.
+    """Return, for each object, the object at the field that encloses it (or itself); 0: none.
 
-    The way up is as long as objects lie in each other: one or two steps.
+    Climbs one level of nesting per step: one or two in practice.
     """
     anchors = objects.copy()
     while True:
@@ -115,7 +118,7 @@ def build_elements(
     Args:
         extraction: the values of the batch, with their objects.
         nested: by number of each nested field: which fields lie inside it.
-        facet_fields: dictionary by field number of every facet.
+        facet_fields: dictionary of every facet, by field number.
 
     Returns:
         Arrays by name, see the module's drawing.
@@ -161,6 +164,8 @@ def merge_elements(
             elements = element_segment(part, field)
             if elements is None:
                 continue
+            # An element lives and dies with its document: derive the map of elements from that of
+            # documents.
             docs = doc_map[elements.docs]
             keep = docs >= 0
             maps.append(np.where(keep, np.cumsum(keep) - 1 + num_kept, -1))
@@ -186,9 +191,9 @@ class ElementSegment(NamedTuple):
     """The elements of one field of one segment."""
 
     segment: Segment
-    """Their columns; its documents are the elements."""
+    """Their columns: a segment whose documents are the elements."""
     docs: NDArray[np.uint32]
-    """Document of each."""
+    """Document of each element."""
 
 
 def element_segment(segment: Segment, field: int) -> ElementSegment | None:
@@ -212,7 +217,7 @@ def element_segment(segment: Segment, field: int) -> ElementSegment | None:
 
 
 def inner_fields(paths: Sequence[str], path: str) -> NDArray[np.bool_]:
-    """Return by field number whether the field lies inside an object at a path."""
+    """Return, by field number, whether the field lies inside an object at a path."""
     prefix = path + "."
     inner = np.zeros(NO_FIELD + 1, np.bool_)
     inner[[number for number, one in enumerate(paths) if one.startswith(prefix)]] = True

@@ -5,12 +5,14 @@
     ids.hash    uint64, ascending   [xxh64(a3), xxh64(b7)]
     ids.doc     uint32              [2,         0        ]
 
-Hashes are uniform, so a lookup guesses the position from the value (interpolation) and is off by a
-few entries: 2-3 cache misses in 500,000, where binary search has 10. Documents without an id have
-no entry. An id may stand several times in a segment: older versions of an item are deleted ones.
+Hashes are uniform, so a lookup guesses the position from the value (interpolation search) and lands
+within a few entries: 2-3 cache misses in 500,000, where binary search has 10. Documents without an
+id have no entry. An id may occur several times in a segment: all but the newest version of an item
+are deleted.
 
-64 bits are not proof: two ids can share a hash (one pair is likely among 5 billion), and an enemy
-can make such ids. So whoever acts on a hit compares the id of the stored document (`is_item_of`).
+64 bits are no proof: two ids can share a hash (one pair is likely among 5 billion), and an attacker
+can craft such ids. So a caller that acts on a hit compares the id of the stored document
+(`is_item_of`).
 
 Costs: build = one sort, 70 ns an item; 12 bytes an item; lookup 0.1-0.2 µs in a batch.
 """
@@ -42,7 +44,7 @@ def _hash_ids(text: U8Array, starts: I64Array, ends: I64Array, hashes: U64Array)
 
 @kernel
 def _lower_bound(hashes: U64Array, wanted: U64) -> int:
-    """Return the first position whose hash is not below `wanted`; interpolation, then bisection."""
+    """Return the first position whose hash is not below `wanted`: interpolation, then bisection."""
     low = int64(0)
     high = int64(len(hashes))
     guesses = 0
@@ -53,6 +55,7 @@ def _lower_bound(hashes: U64Array, wanted: U64) -> int:
             return low
         if wanted > last:
             return high
+        # Bisect after a few guesses, so that skewed hashes cannot make the search linear.
         if guesses < 4:
             guesses += 1
             share = np.float64(wanted - first) / np.float64(last - first)
@@ -81,8 +84,7 @@ def _find_live(
     """Write (query, document) of every live document whose hash is wanted.
 
     Returns:
-        How many there are, which may be more than fit the outputs (then nothing of the rest is
-        written).
+        How many there are. If that is more than fit into the outputs, the excess is not written.
     """
     count = 0
     for query in range(len(wanted)):
@@ -102,7 +104,7 @@ def _find_live(
 
 
 def hash_ids(extraction: Extraction, docs: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the hash of the id of each of some documents, which must have one."""
+    """Return the hash of each document's id; each must have one."""
     hashes = np.empty(len(docs), np.uint64)
     _hash_ids(extraction.text, extraction.id_start[docs], extraction.id_end[docs], hashes)
     return hashes
@@ -125,7 +127,7 @@ def merge_ids(
 
 
 def _sort_ids(hashes: NDArray[np.uint64], docs: NDArray[np.uint32]) -> dict[str, NDArray[Any]]:
-    """Return both arrays in the order of the hashes; equal hashes in the order of documents."""
+    """Return both arrays in order of the hashes; equal hashes in order of documents."""
     order = np.argsort(hashes)
     hashes, docs = hashes[order], docs[order]
     if len(hashes) and bool((hashes[1:] == hashes[:-1]).any()):
@@ -148,8 +150,8 @@ def find_live(
         hashes: uint64, any order.
 
     Returns:
-        Candidates, in the order of the query: position in `hashes`, document ordinal. Mostly one
-        or none per hash; several only where ids share a hash.
+        Candidates, in query order: position in `hashes`, document ordinal. At most one per hash,
+        except where ids share a hash.
     """
     room = len(hashes) + 1
     while True:
@@ -163,7 +165,7 @@ def find_live(
 
 
 class _IdOnly(msgspec.Struct):
-    """What matters of an item here; the rest is skipped, not parsed."""
+    """An item's id; the other members are skipped, not parsed."""
 
     id: int | str | None = None
 
@@ -178,7 +180,7 @@ def item_id(document: bytes) -> bytes | None:
 
 
 def shown_id_of(document: bytes) -> bytes:
-    """Return the id of a valid item as JSON, in the form in which it is stored; empty if none."""
+    """Return the id of a valid item as JSON, in its stored form; empty if it has none."""
     value = _decode_id(document).id
     return b"" if value is None else msgspec.json.encode(value)
 
@@ -186,8 +188,8 @@ def shown_id_of(document: bytes) -> bytes:
 def is_item_of(document: bytes, id: bytes) -> bool:
     """Return whether an item has an id.
 
-    Most items begin with their id, so a look at the first bytes is enough; unless the id has quotes
-    in it, with which it could look like several members.
+    Most items begin with their id, so the first bytes decide; unless the id contains quotes, with
+    which it could mimic further members.
     """
     if b'"' not in id and document.startswith((b'{"id":%b,' % id, b'{"id":"%b",' % id)):
         return True

@@ -1,8 +1,8 @@
 r"""From the JSON bytes of a batch to its values: one pass of a kernel, no Python object per value.
 
-Questions: for every structure of a segment that is being built — which values has the batch, of
-which document and field, of which kind, and where are their bytes? Input is valid JSON
-(`common.json.scan` saw it, and the environment keeps what it saw), so nothing is checked here.
+Question it answers, for every structure of a segment being built: which values does the batch have,
+of which document and field, of which kind, and where are their bytes? The input is valid JSON
+(`common.json.scan` checked it, and LMDB keeps it as checked), so nothing is checked here.
 
     payload   {"id": 7, "title": "Caf\u00e9", "tags": ["a", "b"]}
     text      {"id": 7, "title": "Café…     ", "tags": ["a", "b"]}
@@ -13,16 +13,15 @@ which document and field, of which kind, and where are their bytes? Input is val
     0      tags    STRING    ELEMENT   a
     0      tags    STRING    ELEMENT   b
 
-Values stand in document order. A key that comes twice in one object counts once, the last one wins,
-as in orjson.
+Values are in document order. If a key occurs twice in one object, the last one wins, as in orjson.
 
 The kernel walks with a stack of open containers. Each level keeps the path up to its keys (length
-in the path buffer and hash), so reading a key means: append it to the buffer, continue the hash,
+in the path buffer, and hash). So reading a key means: append it to the buffer, continue the hash,
 look the number up in the registry's table. An unknown path ends the kernel at that document; Python
-registers it and the kernel does the document again. The same happens when the value arrays are
-full. Both are rare: a few dozen times in the life of an index.
+registers the path and the kernel redoes the document. Full value arrays end it likewise. Both are
+rare: a few dozen times in the life of an index.
 
-Cost: about 2 ns a byte (≥ 250 MB/s) of which most are the strings' ends and the keys.
+Cost: about 2 ns a byte (≥ 250 MB/s), most of it for finding the ends of strings and reading keys.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DEPTH_MAX: Final = 64
-"""As `common.json.scan` lets through."""
+"""The depth that `common.json.scan` accepts."""
 _PATH_BYTES_MAX: Final = DEPTH_MAX * 257
-"""Each key has at most 256 bytes and a dot."""
+"""Each key has at most 256 bytes, plus a dot."""
 
 _STRING: Final = int(ValueKind.STRING)
 _INTEGER: Final = int(ValueKind.INTEGER)
@@ -62,7 +61,7 @@ _NULL: Final = int(ValueKind.NULL)
 _EMPTY_ARRAY: Final = int(ValueKind.EMPTY_ARRAY)
 _EMPTY_OBJECT: Final = int(ValueKind.EMPTY_OBJECT)
 _DROPPED: Final = 255
-"""Kind of a value whose key came again, until the end of its document."""
+"""Kind of a value whose key was repeated, until the end of its document."""
 
 NO_FIELD: Final = (1 << 16) - 1
 """Stands for "no field" among field numbers."""
@@ -86,12 +85,12 @@ class Extraction(NamedTuple):
             in the JSON.
         end: where it ends, int64.
         shape: `Shape`, uint8.
-        id_start: where each document's canonical id begins, int64 by document.
+        id_start: by document, where its canonical id begins, int64.
         id_end: where it ends; equal to `id_start` if the document has no id.
-        object: number of the object that each value lies in, arrays between them or not, uint32.
-        parents: by number of an object (from 1): the object that it lies in, uint32; 0: in none.
-        object_fields: by number of an object: the field that it is a value of, uint16; that of
-            a document is NO_FIELD. These three are empty unless objects were asked for.
+        object: number of the innermost object around each value, across arrays, uint32.
+        parents: by number of an object (from 1): the object around it, uint32; 0: none.
+        object_fields: by number of an object: the field that it is a value of, uint16; NO_FIELD for
+            a document. These three are empty unless objects are requested.
     """
 
     text: NDArray[np.uint8]
@@ -127,15 +126,15 @@ class _Documents(NamedTuple):
 
 @arguments
 class _Walk(NamedTuple):
-    """Scratch of a walk through documents.
+    """Scratch state of a walk through documents.
 
     Attributes:
-        seen: by field number: the object that had the key last, and the range of values that the
-            key gave there.
-        path: path of the key at hand.
-        stack: by depth of open containers: what its keys or elements need.
-        base_hash: by depth: hash of the path before the keys of the object.
-        num_objects: one number: of the objects so far.
+        seen: by field number: the object in which the key last occurred, and the range of values
+            that it has there.
+        path: path of the current key.
+        stack: by depth of open containers, what their keys or elements need.
+        base_hash: by depth, hash of the path before the keys of the object.
+        num_objects: a single number: objects so far.
     """
 
     seen: Rows[np.int64]
@@ -159,7 +158,7 @@ def _extract(
     """Extract documents until all are done, a path is unknown or the arrays are full.
 
     Returns:
-        (why it stopped, document to go on with, number of values, length of the unknown path).
+        (why it stopped, document to resume with, number of values, length of the unknown path).
     """
     payload, starts, ends = documents
     seen, path, stack, base_hash, objects_seen = walk
@@ -167,11 +166,13 @@ def _extract(
     is_object = stack[0]
     base_length = stack[1]  # the path before the keys of the object, dot included
     of_field = stack[2]  # object: the key being read; array: the key that it is a value of
-    of_object = stack[3]  # number in `seen` of the object, or of the one that the array lies in
-    arrays = stack[4]  # array: how many, itself included, since the last key
-    way = stack[5]  # arrays on the way to the object: 0 none, 1 flat, 2 an array in an array
+    of_object = stack[3]  # number of the object, or of the one around the array
+    arrays = stack[4]  # array: nested arrays since the last key, itself included
+    way = stack[5]  # arrays on the path to the object: 0 none, 1 flat, 2 an array in an array
 
     for doc in range(first_doc, len(starts)):
+        # A value takes at least two bytes (itself and a separator): stop early if this document may
+        # not fit.
         most = ((ends[doc] - starts[doc]) >> 1) + 1
         objects_seen[0] = num_objects
         if num_values + most > len(out.doc) or (tracks and num_objects + most >= len(out.parents)):
@@ -189,13 +190,15 @@ def _extract(
         on_way = 0
         position = _skip_space(payload, starts[doc])
         while True:
-            # A value begins at `position`; `field`, `path`, `num_arrays`, `on_way` say where it
-            # hangs.
+            # A value begins at `position`; `field`, `path`, `num_arrays`, `on_way` say where in the
+            # document it is.
             byte = payload[position]
             value_start = position
             kind = -1
             needs_key = False
             if byte == 0x22:
+                # String: its span lies between the quotes; escapes are decoded into `text` at the
+                # same offset.
                 kind = _STRING
                 value_start = position + 1
                 close = find_quote_or_backslash(payload, value_start)
@@ -205,6 +208,7 @@ def _extract(
                     value_end = unescape(payload, value_start, close, out.text, value_start)
                 position = close + 1
             elif byte == 0x7B:
+                # Object: empty, it is a value; otherwise push a level and read its first key.
                 position = _skip_space(payload, position + 1)
                 if payload[position] == 0x7D:
                     position += 1
@@ -230,6 +234,7 @@ def _extract(
                         out.object_fields[num_objects] = field if depth > 1 else NO_FIELD
                     needs_key = True
             elif byte == 0x5B:
+                # Array: empty, it is a value; otherwise push a level and read its first element.
                 position = _skip_space(payload, position + 1)
                 if payload[position] == 0x5D:
                     position += 1
@@ -259,11 +264,12 @@ def _extract(
                 position += 4
                 value_end = position
             else:
+                # Number: an integer until a point or an exponent says otherwise.
                 kind = _INTEGER
                 position += 1
                 while True:
                     byte = payload[position]
-                    # Below '-' stand comma and white space, above 'e' only '}'; ']' is between.
+                    # Whatever may follow a number (',', ']', '}', white space) is none of these.
                     if 0x30 <= byte <= 0x39 or byte == 0x2D or byte == 0x2B:
                         position += 1
                     elif byte == 0x2E or byte == 0x65 or byte == 0x45:
@@ -273,6 +279,7 @@ def _extract(
                         break
                 value_end = position
             if kind >= 0:
+                # A scalar or an empty container: append it.
                 out.doc[num_values] = doc
                 out.field[num_values] = field
                 out.kind[num_values] = kind
@@ -283,6 +290,7 @@ def _extract(
                     out.object[num_values] = of_object[depth]
                 num_values += 1
                 if (
+                    # A member `id` at the top, of a kind that can be an id.
                     depth == 1
                     and length == 2
                     and path[0] == 0x69
@@ -291,10 +299,12 @@ def _extract(
                 ):
                     out.id_start[doc] = value_start
                     out.id_end[doc] = value_end
-            # Close what ends here; stop at the next value.
+            # Close the containers that end here, read a key if one follows; stop at the next value.
             while True:
                 if needs_key:
                     needs_key = False
+                    # Append the key to the path of its object and hash it; the path starts over for
+                    # each key.
                     key_start = position + 1
                     close = find_quote_or_backslash(payload, key_start)
                     length = base_length[depth]
@@ -318,6 +328,7 @@ def _extract(
                             return _UNKNOWN_PATH, doc, first_value, length
                         field = overflow_field
                     elif seen[field, 0] == of_object[depth]:
+                        # The key was in this object before: drop the values it had.
                         for value in range(seen[field, 1], seen[field, 2]):
                             out.kind[value] = _DROPPED
                         has_dropped = True
@@ -336,6 +347,8 @@ def _extract(
                 position += 1
                 if is_object[depth]:
                     seen[of_field[depth], 2] = num_values
+                # Comma: a key follows in an object; in an array, the next element, with the array's
+                # own state.
                 if byte == 0x2C:
                     position = _skip_space(payload, position)
                     if is_object[depth]:
@@ -351,6 +364,7 @@ def _extract(
             if depth == 0:
                 break
         if has_dropped:
+            # Compact the document's values over those of repeated keys.
             kept = first_value
             for value in range(first_value, num_values):
                 if out.kind[value] != _DROPPED:
@@ -375,7 +389,7 @@ def extract(
     *,
     wants_objects: bool = False,
 ) -> Extraction:
-    """Extract the values of a batch of documents; paths that are new get numbers.
+    """Extract the values of a batch of documents; new paths get numbers.
 
     Args:
         payload: bytes that hold the documents, each one valid JSON object within the limits of
@@ -383,7 +397,7 @@ def extract(
         starts: where each document begins.
         ends: where it ends.
         registry: the index's paths; grows.
-        wants_objects: whether to note which object each value lies in; takes 4 bytes a value.
+        wants_objects: whether to record the object around each value; takes 4 bytes a value.
 
     Returns:
         The values. `text` is a copy, so the payload may be reused.
@@ -403,7 +417,7 @@ def extract(
     out = Extraction(
         payload.copy(),
         num_docs,
-        doc=np.empty(capacity, np.uint32),  # pages that stay unused cost nothing
+        doc=np.empty(capacity, np.uint32),  # untouched pages cost nothing
         field=np.empty(capacity, np.uint16),
         kind=np.empty(capacity, np.uint8),
         start=np.empty(capacity, np.int64),
@@ -447,7 +461,7 @@ _BY_OBJECT: Final = ("parents", "object_fields")
 def _change(
     extraction: Extraction, names: Sequence[str], change: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> Extraction:
-    """Return an extraction of which some arrays are changed."""
+    """Return an extraction with some arrays changed."""
     changed: dict[str, Any] = {name: change(getattr(extraction, name)) for name in names}
     return extraction._replace(**changed)
 
@@ -457,15 +471,16 @@ def _change(
 _POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 """10^0 … 10^22, the powers that a double holds exactly."""
 _NUM_DIGITS_EXACT: Final = 15
-"""Integers of so many digits are exact doubles, so one multiplication or division rounds once:
-correctly."""
+"""Integers of up to so many digits are exact doubles, so a single multiplication or division rounds
+once: correctly.
+"""
 
 
 @kernel(allocates=False)
 def _parse_numbers(
     extraction: Extraction, selection: I64Array, powers: F64Array, slow: I64Array, out: F64Array
 ) -> int:
-    """Parse the easy numbers to `out`; collect which of the selection remain in `slow`."""
+    """Parse the easy numbers to `out`; list the positions of the others in `slow`."""
     text = extraction.text
     num_slow = 0
     for i in range(len(selection)):
@@ -479,6 +494,7 @@ def _parse_numbers(
         is_negative = text[position] == 0x2D
         if is_negative:
             position += 1
+        # value = mantissa · 10^exponent. Digits past the exact ones only mark the number as slow.
         mantissa: Any = 0
         num_digits = 0
         exponent = 0
@@ -505,6 +521,7 @@ def _parse_numbers(
                 mantissa = mantissa * 10 + int64(byte) - 0x30
             if in_fraction:
                 exponent -= 1
+        # Not exact in one operation: Python's correctly rounded parser takes over.
         if num_digits > _NUM_DIGITS_EXACT or exponent < -22 or exponent > 22:
             slow[num_slow] = i
             num_slow += 1
@@ -516,16 +533,16 @@ def _parse_numbers(
 
 
 def parse_numbers(extraction: Extraction, selection: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the doubles that the selected values are, correctly rounded.
+    """Return the selected values as doubles, correctly rounded.
 
     Args:
         extraction: the batch.
         selection: ordinals of values.
 
     Returns:
-        float64 by position in the selection; booleans are 1 and 0, what is no number NaN.
+        float64 by position in the selection; booleans are 1 and 0, other kinds NaN.
 
-    Cost: about 20 ns a number; 0.3 µs where it has more than 15 digits or a large exponent.
+    Cost: about 20 ns a number; 0.3 µs if it has more than 15 digits or a large exponent.
     """
     out = np.empty(len(selection), np.float64)
     slow = np.empty(len(selection), np.int64)
@@ -543,7 +560,7 @@ def _key_spans(
     key_end: I64Array,
     slow: I64Array,
 ) -> tuple[int, int]:
-    """Find the part of each value's token that is its key; collect those without in `slow`.
+    """Find the part of each value's token that is its key; list the values without one in `slow`.
 
     Returns:
         (number of slow values, total length of the keys of the rest).
@@ -558,11 +575,12 @@ def _key_spans(
         last = extraction.end[value]
         is_slow = False
         if value_kind == _INTEGER:
+            # -0 has the key of 0.
             if text[first] == 0x2D and text[first + 1] == 0x30:
                 first += 1
         elif value_kind == _FLOAT:
-            # A plain decimal of up to 15 digits is the shortest text of its double, but for zeros
-            # at the end. Below 0.0001 an exponent would be shorter.
+            # A plain decimal of up to 15 digits is the shortest text of its double, but for
+            # trailing zeros. Below 0.0001 the key has an exponent.
             point = -1
             position = first
             digits = 0
@@ -595,6 +613,7 @@ def _key_spans(
                 if last - first == 2 and text[first] == 0x2D and text[first + 1] == 0x30:
                     first += 1
         elif value_kind > _FALSE:
+            # Null and empty containers have no key.
             last = first
         if is_slow:
             slow[num_slow] = i
@@ -610,7 +629,7 @@ def _key_spans(
 def _copy_spans(
     text: U8Array, first: I64Array, last: I64Array, arena: U8Array, offsets: I64Array
 ) -> None:
-    """Write the spans one behind the other to `arena`, and where each begins to `offsets`."""
+    """Copy the spans to `arena`, one after the other, and write where each begins to `offsets`."""
     target = 0
     for i in range(len(first)):
         offsets[i] = target
@@ -630,10 +649,10 @@ def canonical_keys(
         selection: ordinals of values.
 
     Returns:
-        (arena, offsets): key i is ``arena[offsets[i]:offsets[i + 1]]``; empty where a value counts
-        for nothing.
+        (arena, offsets): key i is ``arena[offsets[i]:offsets[i + 1]]``; empty for a value without a
+        key.
 
-    Cost: about 1 ns a byte; 1 µs for numbers that must be written anew (exponents, more than 15
+    Cost: about 1 ns a byte; 1 µs for a number that must be rewritten (exponent, more than 15
     digits).
     """
     key_start = np.empty(len(selection), np.int64)

@@ -1,9 +1,9 @@
-"""Facet columns: which values has a document, which documents has a value, how many has each.
+"""Facet columns: which values does a document have, which documents have a value, and how many?
 
 Questions it answers, for one facet field of one segment: count the values of a given set of
-documents (collect/facet_counts); which documents have one of these values (query/filters); how
-many documents has each value in all. Values are numbers of the shard's dictionary of the field;
-`code` = number + 1, so that 0 can say "no value".
+documents (collect/facet_counts); which documents have one of these values (query/filters); how many
+documents does each value have in all? Values are numbers of the shard's dictionary of the field;
+`code` = number + 1, so that 0 can mean "no value".
 
     documents        0 drama     1 crime, drama     2 -        (drama = 0, crime = 1)
 
@@ -15,15 +15,15 @@ many documents has each value in all. Values are numbers of the shard's dictiona
     in segments of SETS_DOCS_MIN documents and more, also by value:
     facet.<f>.numbers      0 1          values that occur, ascending
     facet.<f>.counts       2 1          documents of each
-    facet.<f>.sets         {0, 1} {1}   stored sets (doc_sets), one behind the other
+    facet.<f>.sets         {0, 1} {1}   stored sets (doc_sets), one after the other
     facet.<f>.set_offsets               where each begins
 
-A smaller segment is scanned instead: 4,096 documents take 2-4 µs, and a batch that is written is
-spared the sets. A field without a value in the segment has no arrays at all.
+A smaller segment is scanned instead: 4,096 documents take 2-4 µs, and small writes are spared the
+sets. A field without a value in the segment has no arrays at all.
 
-Costs: build about 120 ns a value (the key's text included), the sets 8 ns a value of them. Memory
-1-4 bytes a value and column, 2-4 bytes a value for the sets, which are touched by filters only.
-Merging is concatenation of the columns; the sets are made again from them.
+Costs: build about 120 ns a value (the key's text included), plus 8 ns for the sets. Memory 1-4
+bytes a value and column, 2-4 bytes a value for the sets, which only filters touch. Merging
+concatenates the columns and rebuilds the sets from them.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ if TYPE_CHECKING:
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 
 SETS_DOCS_MIN: Final = 4_096
-"""Documents from which on a segment has its values' sets of documents stored."""
+"""Segments with at least so many documents store, by value, the set of its documents."""
 
 _INSERTION_MAX: Final = 32
 _ROOM_CODES: Final = 4_096
-"""Codes that are gathered before they are counted: they stay in the first-level cache."""
+"""Codes gathered before they are counted, few enough for the first-level cache."""
 _NO_STARTS: Final = np.zeros(0, np.uint32)
 
 
@@ -80,7 +80,7 @@ _NO_STARTS: Final = np.zeros(0, np.uint32)
 def _collect_codes(
     docs: U32Array, numbers: U32Array, starts: U32Array, codes: U32Array
 ) -> tuple[int, int, int]:
-    """Bring (document, value number) pairs into rows of distinct, ascending codes.
+    """Turn (document, value number) pairs into rows of distinct, ascending codes.
 
     Returns:
         Number of codes, most codes of one document, greatest code.
@@ -98,6 +98,7 @@ def _collect_codes(
             num_codes += 1
             position += 1
         if num_codes - begin > 1:
+            # Sort the row, then drop repeated codes.
             if num_codes - begin <= _INSERTION_MAX:
                 for i in range(begin + 1, num_codes):
                     code = codes[i]
@@ -123,7 +124,7 @@ def _collect_codes(
 
 @kernel
 def _list_by_value(codes: U32Array, starts: U32Array, cursors: I64Array, docs: U32Array) -> None:
-    """Write the documents of each code at its cursor; counting sort, so they stay ascending."""
+    """Write the documents of each code at its cursor: a counting sort, hence ascending."""
     if len(starts) == 0:
         for doc in range(len(codes)):
             code = int64(codes[doc])
@@ -141,11 +142,11 @@ def _list_by_value(codes: U32Array, starts: U32Array, cursors: I64Array, docs: U
 def _gather_codes(
     docs: U32Array, first: int, codes: Codes, starts: U32Array, room: Codes
 ) -> tuple[int, int]:
-    """Write the codes of the documents from `first` on into `room` until it is full.
+    """Copy the codes of the documents from `first` on into `room` until it is full.
 
-    Rows are short and of any length, so a loop over each would be left at a moment that the
-    processor cannot foresee, which costs more than counting the row. So 32 bytes are copied of
-    every row, and the next row overwrites what was too much.
+    Rows are short and of any length, so a loop over each would end unpredictably, and the
+    misprediction costs more than counting the row. So 32 bytes of every row are copied, and the
+    next row overwrites what was too much.
 
     Returns:
         The first document that did not fit, and the number of codes written.
@@ -176,7 +177,7 @@ def count_codes(
     starts: U32Array,
     counts: U32Array,
 ) -> None:
-    """Add 1 to counts[code] for every code of every one of the documents.
+    """Add 1 to counts[code] for every code of every document.
 
     Cost: 0.5 ns a document with one code; 1.2 ns a document and 0.4 ns a code of several.
     """
@@ -205,10 +206,10 @@ def count_codes_noting(
     touched: U32Array,
     num_touched: int,
 ) -> int:
-    """As `count_codes`, and write every code whose count was 0 to `touched`.
+    """Count like `count_codes`, and write every code whose count was 0 to `touched`.
 
-    Used where the dictionary is longer than the matches' codes are many, so that nobody needs to
-    walk all counts. `touched` needs one element more than there are codes with a count.
+    For dictionaries much longer than the matches have codes: it saves a walk over all counts.
+    `touched` needs one element more than there are codes with a count.
 
     Returns:
         Number of codes noted so far.
@@ -241,7 +242,7 @@ def count_codes_noting(
 
 @kernel
 def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Array) -> None:
-    """Put the documents that have one of the wanted codes (ascending) into a bitset."""
+    """Set the bits of the documents that have one of the wanted codes (ascending)."""
     num_docs = len(codes) if len(starts) == 0 else len(starts) - 1
     for doc in range(num_docs):
         begin = int64(doc)
@@ -266,7 +267,7 @@ def _scan_codes(codes: Codes, starts: U32Array, wanted: U32Array, words: U64Arra
 
 @kernel
 def _pick_coded(docs: U32Array, codes: Codes, is_wanted: U8Array, picked: U32Array) -> int:
-    """Write those of the documents whose only code is wanted; return how many."""
+    """Write those of the documents whose single code is wanted; return how many."""
     count: Any = 0
     for doc in docs:
         picked[count] = doc
@@ -301,7 +302,7 @@ def build_column(
 
 
 def build_sets(codes: NDArray[Any], starts: NDArray[np.uint32] | None) -> dict[str, NDArray[Any]]:
-    """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: its transposition."""
+    """Return `numbers`, `counts`, `sets` and `set_offsets` of a column: it, transposed."""
     starts = _NO_STARTS if starts is None else starts
     wide = codes.astype(np.uint32, copy=False)
     counts_by_code = np.bincount(wide)
@@ -362,7 +363,7 @@ def merge_facets(
 
     Args:
         parts: segments, in order.
-        doc_maps: by part: new ordinal of each document, -1 where it is dropped; ascending over all.
+        doc_maps: by part: new ordinal of each document, -1 if it is dropped; ascending over all.
         num_docs: documents of the result.
 
     Returns:
@@ -397,7 +398,7 @@ class _Rows(NamedTuple):
 
 
 def _kept_rows(part: Segment, field: int, keep: NDArray[np.bool_]) -> _Rows:
-    """Return the codes of the documents of a part that are kept."""
+    """Return the rows of those documents of a part that are kept."""
     codes = part.get(f"facet.{field}.codes")
     if codes is None:
         return _Rows(np.zeros(0, np.uint32), np.zeros(np.count_nonzero(keep), np.uint32))
@@ -423,7 +424,7 @@ def _join_rows(codes: NDArray[np.uint32], lengths: NDArray[np.uint32]) -> dict[s
 
 
 def code_table(numbers: Iterable[int], num_values: int) -> NDArray[np.uint8]:
-    """Return by code of a dictionary of so many values whether it is that of one of the numbers."""
+    """Return, by code of a dictionary with `num_values` values, whether its number is listed."""
     is_wanted = np.zeros(num_values + 1, np.uint8)
     for number in numbers:
         is_wanted[number + 1] = 1
@@ -431,15 +432,15 @@ def code_table(numbers: Iterable[int], num_values: int) -> NDArray[np.uint8]:
 
 
 StoredSet: TypeAlias = tuple[int, int]
-"""Where a set begins among the stored sets of a column, and how many documents it has."""
+"""Where a set begins among the stored sets of a column, and its number of documents."""
 
 
 class FacetColumn:
-    """The facet column of one field of one segment; made once per segment and field.
+    """The facet column of one field of one segment; one instance per segment and field.
 
     Attributes:
         codes: see the module's drawing.
-        starts: empty where every document has at most one value.
+        starts: empty if every document has at most one value.
     """
 
     __slots__ = (
@@ -463,7 +464,7 @@ class FacetColumn:
 
     @property
     def codes_per_doc(self) -> float:
-        """How many values a document has on average, at least 1."""
+        """The average number of values of a document, at least 1."""
         return 1.0 if self.is_single else max(1.0, len(self.codes) / self.num_docs)
 
     @property
@@ -472,7 +473,7 @@ class FacetColumn:
         return len(self.starts) == 0
 
     def intersection_ns(self, unit_ns: float, doc_ns: float) -> float:
-        """Estimate what `add_intersections` takes; infinite where there are no stored sets.
+        """Estimate the time of `add_intersections`; infinite without stored sets.
 
         Args:
             unit_ns: nanoseconds per uint16 of a stored bitset.
@@ -488,11 +489,11 @@ class FacetColumn:
     def add_docs_with(
         self, numbers: Sequence[int] | NDArray[np.uint32], words: NDArray[np.uint64]
     ) -> None:
-        """Put the documents that have one of the values into a bitset.
+        """Set the bits of the documents that have one of the values.
 
         Args:
             numbers: value numbers, ascending.
-            words: bitset over the segment's documents; grows.
+            words: bitset over the segment's documents, to add to.
 
         Cost: with stored sets, that of reading them; otherwise a scan of the column.
         """
@@ -511,18 +512,18 @@ class FacetColumn:
 
     @property
     def has_sets(self) -> bool:
-        """Whether the documents of each value are stored."""
+        """Whether the column stores each value's documents."""
         return self._sets is not None
 
     def stored_sets(self, numbers: Iterable[int]) -> list[StoredSet]:
-        """Return where the documents of those of the values that occur are."""
+        """Return the stored sets of those values that occur."""
         sets = self._sets
         assert sets is not None, "the segment is too small to have sets"
         positions = [at for number in numbers if (at := self._position(number)) is not None]
         return [(int(sets.set_offsets[at]), int(sets.counts[at])) for at in positions]
 
     def docs_in(self, stored_sets: Sequence[StoredSet]) -> NDArray[np.uint32]:
-        """Return the documents of stored sets, ascending, one set behind the other."""
+        """Return the documents of stored sets, one set after the other, ascending within a set."""
         assert self._sets is not None, "the segment is too small to have sets"
         num_docs = sum([count for _, count in stored_sets])
         docs = np.empty(num_docs + LISTED_AHEAD, np.uint32)
@@ -533,10 +534,10 @@ class FacetColumn:
         return docs[:num_docs]
 
     def _position(self, number: int) -> int | None:
-        """Return where the stored set of a value is, or None if no document has the value."""
+        """Return the index of a value's stored set, or None if no document has the value."""
         assert self._sets is not None, "the segment is too small to have sets"
         numbers = self._sets.numbers
-        # A value stands at its own number if all lower ones occur as well, which is common.
+        # A value's index is its own number if all lower ones occur too, which is common.
         if number < len(numbers) and numbers[number] == number:
             return number
         position = int(np.searchsorted(numbers, np.uint32(number)))
@@ -558,7 +559,7 @@ class FacetColumn:
     def add_totals(self, counts: NDArray[np.uint32]) -> None:
         """Add the number of documents of each value, deleted ones included, to counts[number + 1].
 
-        counts[0] is left with no meaning.
+        counts[0] becomes meaningless.
         """
         if self._sets is not None:
             counts[self._sets.numbers + np.uint32(1)] += self._sets.counts
@@ -567,7 +568,7 @@ class FacetColumn:
             count_codes(ordinals, self.codes, self.starts, counts)
 
     def add_intersections(self, words: NDArray[np.uint64], counts: NDArray[np.uint32]) -> None:
-        """Add to counts[number + 1] the documents of each value that a bitset holds."""
+        """Add to counts[number + 1] how many documents of each value are in a bitset."""
         assert self._sets is not None, "the segment is too small to have sets"
         count_intersections(self._sets, words, counts)
 

@@ -1,9 +1,9 @@
 """The numbering of one facet's values: canonical key ↔ value number, append-only.
 
-Questions it answers, for one facet of one index on one shard: which number has this key, which key
-has this number, and in what order do the keys stand? It is fed by every batch that is written and
-never forgets a value, so a number means the same in all segments of an epoch; which values are
-*alive* is a matter of counts, not of the dictionary.
+Questions it answers, for one facet of one index on one shard: which number does this key have,
+which key has this number, and in what order do the keys sort? Every batch that is written feeds it,
+and it never forgets a value, so a number means the same in all segments of an epoch. Whether a
+value is *alive* is a matter of counts, not of the dictionary.
 
     keys      dramacrimecomedy…                    growing byte arena (UTF-8)
     offsets   0     5    10    16                  key n = keys[offsets[n] : offsets[n + 1]]
@@ -11,17 +11,18 @@ never forgets a value, so a number means the same in all segments of an epoch; w
                                                    a slot is hash << 32 | number + 1, 0 = empty
 
 One writer, many readers, no lock. The writer appends bytes, then the offset, then the slot, and
-publishes a snapshot with the new length only after that. A reader knows the length of its snapshot
-and treats greater numbers as unknown, so it sees a prefix that cannot change. Arrays that are full
-are replaced by longer copies (one attribute assignment); a reader that still holds the old ones
-has all that its length covers.
+only then publishes a snapshot with the new length. A reader knows the length of its snapshot and
+treats greater numbers as unknown, so it sees a prefix that cannot change. Full arrays are replaced
+by longer copies (one attribute assignment); a reader that still holds the old ones has all that its
+length covers.
 
-The epoch is a random number. It names this numbering; a dictionary that is built anew (a rebuild,
-another configuration) has another epoch, which tells the coordinator to forget the old numbers.
+The epoch is a random number that identifies this numbering. A dictionary that is built anew (by a
+rebuild, for another configuration) has another epoch, which tells the coordinator to forget the old
+numbers.
 
 Costs: encode 15-40 ns a key, one kernel call a batch; lookup of one key 2 µs; 1 M values of 12
-bytes take 12 + 8 + 16 MB. Ranks are sorted on first use per length: 0.3 s for 1 M values, later
-ones merge only what is new.
+bytes take 12 + 8 + 16 MB. Ranks are sorted on first use per length: 0.3 s for 1 M values; later
+sorts merge only the new ones.
 
 Worked example: encode(["drama", "crime", "drama"]) on an empty dictionary gives [0, 1, 0].
 """
@@ -55,9 +56,9 @@ if TYPE_CHECKING:
 _TABLE_SLOTS_MIN = 64
 _KEY_BYTES_MIN = 1_024
 _FOUND_MAX = 4_096
-"""Keys whose numbers are remembered: filters name the same ones again and again."""
+"""Keys whose numbers are cached: filters name the same ones again and again."""
 _RUN = 8
-"""Keys per run that the sort puts in order by insertion before it merges runs."""
+"""Keys per run that insertion sort puts in order before runs are merged."""
 
 _MULTIPLIER = uint64(0x9E3779B97F4A7C15)
 _HASH_SEED = uint64(0x2545F4914F6CDD1D)
@@ -101,7 +102,7 @@ def _equal(left: U8Array, left_start: int, right: U8Array, right_start: int, len
 
 @arguments
 class _Arrays(NamedTuple):
-    """The arrays of one moment; replaced together when one of them has to grow."""
+    """The arrays at one moment; replaced together when one has to grow."""
 
     keys: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -135,11 +136,11 @@ def _encode(
     num_values: int,
     numbers: U32Array,
 ) -> tuple[int, int]:
-    """Number the keys of a batch from `first` on; new ones are appended.
+    """Number the keys of a batch from `first` on; append new ones.
 
     Returns:
-        Position of the first key that was not numbered because keys, offsets or table are full
-        (the number of keys when all were), and the number of values.
+        Position of the first key without a number because keys, offsets or table are full (the
+        number of keys if none), and the number of values.
     """
     keys, offsets, table = known
     num_keys = len(source_offsets) - 1
@@ -159,6 +160,7 @@ def _encode(
             or 2 * (num_values + 1) > len(table)
         ):
             return i, num_values
+        # Append bytes, offset, then slot: readers rely on this order.
         for position in range(end - start):
             keys[begin + position] = source[start + position]
         offsets[num_values + 1] = begin + end - start
@@ -177,6 +179,7 @@ def _find(key: U8Array, known: _Arrays) -> int:
 
 @kernel
 def _rehash(old_table: U64Array, table: U64Array) -> None:
+    """Reinsert all entries; each carries the hash that says where it belongs."""
     mask = uint64(len(table) - 1)
     for entry in old_table:
         if entry != _EMPTY_SLOT:
@@ -188,6 +191,7 @@ def _rehash(old_table: U64Array, table: U64Array) -> None:
 
 @kernel
 def _fill_table(keys: U8Array, offsets: I64Array, num_values: int, table: U64Array) -> None:
+    """Insert the keys of a dictionary that was stored without its table."""
     mask = uint64(len(table) - 1)
     for number in range(num_values):
         key_hash = _hash_key(keys, offsets[number], offsets[number + 1])
@@ -199,12 +203,12 @@ def _fill_table(keys: U8Array, offsets: I64Array, num_values: int, table: U64Arr
 
 @arguments
 class _Keys(NamedTuple):
-    """Keys that are sorted.
+    """Keys being sorted.
 
     Attributes:
-        keys: one behind the other.
+        keys: their bytes, one key after the other.
         offsets: where each begins, with a sentinel.
-        prefixes: the first eight bytes of each as a big-endian integer, zeros behind a short key.
+        prefixes: the first eight bytes of each as a big-endian integer, zero-padded.
     """
 
     keys: NDArray[np.uint8]
@@ -214,7 +218,7 @@ class _Keys(NamedTuple):
 
 @kernel(allocates=False)
 def _is_less(sorted_keys: _Keys, left: U32, right: U32) -> bool:
-    """Return whether key `left` stands before key `right` in byte (= code point) order."""
+    """Return whether key `left` sorts before key `right` in byte (= code point) order."""
     keys, offsets, prefixes = sorted_keys
     if prefixes[left] != prefixes[right]:
         return prefixes[left] < prefixes[right]
@@ -235,6 +239,7 @@ def _merge_runs(
     """Merge the sorted runs order[begin:middle] and order[middle:end] in place."""
     if begin >= middle or middle >= end or not _is_less(keys, order[middle], order[middle - 1]):
         return
+    # Only the left run needs a copy: merging never overtakes the right one.
     for i in range(begin, middle):
         scratch[i] = order[i]
     left = begin
@@ -258,8 +263,8 @@ def _merge_runs(
 def _sort_numbers(keys: _Keys, num_known: int, order: U32Array, scratch: U32Array) -> None:
     """Sort value numbers by key; order[:num_known] is sorted already.
 
-    Bottom-up merge sort of the tail, then one merge with the known part. A comparison mostly ends
-    at the first eight bytes (big-endian, so that integers compare as bytes do).
+    Bottom-up merge sort of the rest, then one merge with the known part. Most comparisons end at
+    the first eight bytes (big-endian, so that integers compare as bytes do).
     """
     num_values = len(order)
     for begin in range(num_known, num_values, _RUN):
@@ -303,12 +308,12 @@ def sort_keys(
     Args:
         keys: byte arena, UTF-8.
         offsets: key n is keys[offsets[n]:offsets[n + 1]]; shape (num_keys + 1,).
-        known: the order of the first len(known) keys, if it was computed before.
+        known: the order of the first len(known) keys, if computed before.
 
     Returns:
         Permutation of [0, num_keys), uint32. Equal keys keep their order.
 
-    Cost: 0.3 s for 1 M keys of a dozen bytes; n comparisons when only a few are not known.
+    Cost: 0.3 s for 1 M keys of a dozen bytes; n comparisons if only a few are new.
     """
     num_keys = len(offsets) - 1
     order = np.arange(num_keys, dtype=np.uint32)
@@ -341,7 +346,7 @@ class FacetDictionary:
     """Append-only numbering of the values of one facet; see the module's drawing.
 
     Attributes:
-        epoch: random 63-bit number that names this numbering.
+        epoch: random 63-bit number that identifies this numbering.
     """
 
     __slots__ = ("_arrays", "_folded", "_found", "_num_values", "_order", "epoch")
@@ -364,12 +369,14 @@ class FacetDictionary:
     def encode(self, keys: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Return the number of each key of a batch; unknown keys get the next numbers.
 
+        Only the index's single writer may call this.
+
         Args:
             keys: byte arena of canonical keys.
             offsets: int64, shape (num_keys + 1,).
 
         Returns:
-            Value numbers by key, uint32. Only the index's one writer may call this.
+            Value numbers by key, uint32.
         """
         num_keys = len(offsets) - 1
         numbers = np.empty(num_keys, np.uint32)
@@ -383,7 +390,7 @@ class FacetDictionary:
             self._grow(int(offsets[done + 1] - offsets[done]))
 
     def _grow(self, num_bytes: int) -> None:
-        """Replace the arrays by longer ones: room for `num_bytes` more, twice the values."""
+        """Replace full arrays by longer ones: room for `num_bytes` more, twice the values."""
         keys, offsets, table = self._arrays
         num_values = self._num_values
         if int(offsets[num_values]) + num_bytes > len(keys):
@@ -410,11 +417,11 @@ class FacetDictionary:
         return number if 0 <= number < limit else None
 
     def numbers(self, keys: Iterable[str], length: int | None = None) -> list[int]:
-        """Return the numbers of those keys that are known, ascending."""
+        """Return the numbers of the known keys, ascending."""
         return sorted({n for key in keys if (n := self.number(key, length)) is not None})
 
     def values(self, start: int = 0, end: int | None = None) -> list[str]:
-        """Return the keys of the numbers [start, end) as texts."""
+        """Return the keys of the numbers [start, end) as strings."""
         end = self._num_values if end is None else end
         if start >= end:
             return []
@@ -433,7 +440,7 @@ class FacetDictionary:
         return [keys[offsets[number] : offsets[number + 1]].tobytes() for number in numbers]
 
     def folded(self, length: int, fold: Callable[[str], str]) -> list[str]:
-        """Return at least the first `length` keys, folded; kept, so always pass the same `fold`."""
+        """Return at least the first `length` keys, folded; cached, so always pass one `fold`."""
         known = self._folded
         if len(known) < length:
             known = known + [fold(key) for key in self.values(len(known), length)]
@@ -463,7 +470,7 @@ class FacetDictionary:
         return fresh
 
     def to_arrays(self, start: int = 0, end: int | None = None) -> dict[str, NDArray[np.generic]]:
-        """Return the values [start, end) as arrays to be stored: `keys` and `offsets` (from 0)."""
+        """Return the values [start, end) as arrays to store: `keys` and `offsets` (from 0)."""
         end = self._num_values if end is None else end
         keys, offsets, _ = self._arrays
         spans = offsets[start : end + 1] - offsets[start]
@@ -474,7 +481,7 @@ class FacetDictionary:
     def from_arrays(
         cls, epoch: int, pieces: Sequence[dict[str, NDArray[np.generic]]]
     ) -> FacetDictionary:
-        """Return the dictionary that was stored as consecutive pieces by `to_arrays`.
+        """Return the dictionary that `to_arrays` stored as consecutive pieces.
 
         Cost: about 50 ns a value (the hash table is not stored).
         """

@@ -1,6 +1,6 @@
-"""Field lengths: how many words has a field of a document? BM25 holds long texts against words.
+"""Field lengths: how many words does a field of a document have? BM25 normalizes by length.
 
-One byte a (field, document) that has words; a *row* is a field with words in this segment:
+One byte per (field, document) that has words; a *row* is a field with words in this segment:
 
     text.field_rows       int32[max field + 1]  row of a field number, -1: no words here
     text.length_fields    uint16[rows]          field number of a row, ascending
@@ -15,9 +15,9 @@ One byte a (field, document) that has words; a *row* is a field with words in th
 A row is dense (a byte for every document) when at least one in five documents has the field, which
 is where five bytes a document (sparse) begin to cost more.
 
-The code of a length is exact below 64 and then a step of 6.4 %, up to 10 M words. Sums are made of
-*decoded* lengths, which are integers: so a deleted document can be taken from a sum exactly, and
-average lengths do not depend on how documents came into segments.
+Length codes are exact below 64, then rise in steps of 6.4 % up to 10 M words. Sums are of *decoded*
+lengths, which are integers: so a deleted document can be subtracted exactly, and average lengths do
+not depend on how documents came into segments.
 
 Worked example: 10 documents, `title` (field 4) in all with 3 words, `note` (field 9) in document 6
 with 70 words: length_fields [4, 9]; lengths = ten times 3, then code 65 (71 words);
@@ -68,7 +68,7 @@ DECODED_LENGTHS: Final = _make_decoded()
 
 @kernel(allocates=False)
 def encode_length(length: int, decoded: I64Array) -> U8:
-    """Return the code of the nearest length of `DECODED_LENGTHS`, the lower one of two."""
+    """Return the code of the nearest length in `DECODED_LENGTHS`, the lower one if two tie."""
     if length < _NUM_EXACT:
         return uint8(length)
     low = _NUM_EXACT - 1
@@ -93,7 +93,8 @@ def _arrange(
     num_fields: int,
     decoded: I64Array,
 ) -> tuple[I32Array, U16Array, I64Array, U8Array, I64Array, U32Array, I64Array, I64Array]:
-    """Sort (document, field, code) triples, documents ascending, into rows; see the module."""
+    """Arrange (document, field, code) triples, documents ascending, in rows; see the module."""
+    # Number the fields that occur.
     counts = np.zeros(num_fields, np.int64)
     for field in fields:
         counts[field] += 1
@@ -103,6 +104,7 @@ def _arrange(
         if counts[field] > 0:
             rows[field] = num_rows
             num_rows += 1
+    # Lay the rows out: dense where that is smaller.
     row_fields = np.empty(num_rows, np.uint16)
     starts = np.zeros(num_rows + 1, np.int64)
     doc_starts = np.full(num_rows, -1, np.int64)
@@ -117,6 +119,7 @@ def _arrange(
                 starts[row + 1] = starts[row] + counts[field]
                 doc_starts[row] = num_sparse
                 num_sparse += counts[field]
+    # Fill them; a sparse row records the document beside each code.
     lengths = np.zeros(starts[num_rows], np.uint8)
     sparse_docs = np.empty(num_sparse, np.uint32)
     filled = np.zeros(num_rows, np.int64)
@@ -137,7 +140,7 @@ def _arrange(
 def _list_row(
     part: FieldLengths, row: int, field: int, doc_map: I64Array
 ) -> tuple[U32Array, U16Array, U8Array]:
-    """Return new document, field and code of the documents of one row that are kept."""
+    """Return new document, field and code of one row's kept documents."""
     _, length_starts, lengths, doc_starts, sparse_docs = part
     start = length_starts[row]
     end = length_starts[row + 1]
@@ -183,7 +186,7 @@ def arrange_lengths(
 def merge_lengths(
     parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
 ) -> dict[str, NDArray[np.generic]]:
-    """Join the lengths of several segments; new ordinals of a part follow those before it."""
+    """Merge the lengths of several segments; new ordinals of a part follow those before it."""
     pieces: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
     for part, doc_map in zip(parts, doc_maps, strict=True):
         lengths = part.group(FieldLengths, "text")

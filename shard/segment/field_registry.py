@@ -1,14 +1,14 @@
 """Numbers for the paths of fields: which field does a value belong to, as uint16?
 
-Questions: (1) extraction, once per key of every item: what is the number of the path that I just
-read, as bytes? (2) everybody else, rarely: number of a path given as text, path of a number.
+Questions it answers: (1) extraction, once per key of every item: which number has the path that was
+just read, as bytes? (2) all others, rarely: which number has a path given as text, and vice versa?
 
 A path is the keys from the item's top joined by "."; array indices are left out, so that the values
 of ``{"authors": [{"name": …}, …]}`` all have the path ``authors.name``. ``{"a.b": 1}`` and ``{"a":
 {"b": 1}}`` are one path on purpose: users write both.
 
-The registry of an index grows only, so a number once given stays true for every segment that was
-ever written:
+The registry of an index only grows, so a number once assigned stays valid for every segment that
+was ever written:
 
     paths         ["id", "title", "tags", "authors.name"]         number → text
     numbers       {"id": 0, …}                                    text → number
@@ -20,9 +20,9 @@ ever written:
 Cost: a lookup in the kernel is one hash step a byte, one probe and one comparison, ≈ 15 ns for a
 key of 8 bytes.
 
-Bound: items whose keys are data (a map by user name, say) would use up all numbers. From
+Bound: items whose keys are data (say, a map by user name) would use up all numbers. From
 `NUM_LEARNED_MAX` paths on, new ones share the field `OVERFLOW_PATH`: their texts stay searchable,
-and the numbers left are kept for fields that a configuration names.
+and the remaining numbers are reserved for fields that a configuration names.
 """
 
 from __future__ import annotations
@@ -41,19 +41,20 @@ if TYPE_CHECKING:
 
 NUM_FIELDS_MAX: Final = 65_535
 NUM_LEARNED_MAX: Final = 60_000
-"""Paths that items bring along; the rest of the numbers is for paths that a configuration names."""
+"""Paths learned from items; the remaining numbers are reserved for paths that a configuration
+names."""
 OVERFLOW_PATH: Final = "*"
 
 HASH_BASIS: Final = uint64(0xCBF29CE484222325)
 HASH_PRIME: Final = uint64(0x100000001B3)
-"""FNV-1a: weak, but it can be continued byte by byte from the hash of the parent path, and paths
-are short."""
+"""FNV-1a: weak, but it continues byte by byte from the hash of the parent path, and paths are
+short."""
 _FOLD: Final = uint64(32)
 
 
 @arguments
 class PathTable(NamedTuple):
-    """The paths as kernels look them up; see the module."""
+    """The paths, as kernels look them up; see the module."""
 
     path_bytes: NDArray[np.uint8]
     path_offsets: NDArray[np.int64]
@@ -97,14 +98,14 @@ def find_field(path_hash: U64, path: U8Array, length: int, table: PathTable) -> 
 
 
 class FieldRegistry:
-    """The paths of one index on one shard, numbered in the order of their first appearance.
+    """The paths of one index on one shard, numbered by first appearance.
 
-    One writer may register while others read: `paths` and the dictionary behind `number` only grow.
-    The arrays are for the writer's kernel alone.
+    One writer may register while others read: `paths` and the dictionary that `number` reads only
+    grow. The arrays are for the writer's kernel alone.
 
     Attributes:
         paths: path by field number; do not change it.
-        table: the same for kernels; another one when there are more.
+        table: the same for kernels; replaced when it has to grow.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
@@ -121,12 +122,12 @@ class FieldRegistry:
 
     @property
     def num_fields(self) -> int:
-        """How many paths have numbers; no `__len__`, or an empty registry would be false."""
+        """How many paths have numbers; no `__len__`, or an empty registry would be falsy."""
         return len(self.paths)
 
     @classmethod
     def from_list(cls, paths: Iterable[str]) -> FieldRegistry:
-        """Return a registry that gives the paths the numbers 0, 1, 2 and so on."""
+        """Return a registry that numbers the paths 0, 1, 2 and so on."""
         return cls(paths)
 
     def to_list(self) -> list[str]:
@@ -134,11 +135,11 @@ class FieldRegistry:
         return list(self.paths)
 
     def number(self, path: str) -> int | None:
-        """Return the number of a path, or None if no item and no configuration ever had it."""
+        """Return the number of a path, or None if no item or configuration ever had it."""
         return self._numbers.get(path)
 
     def learn(self, path: str) -> int:
-        """Return the number of a path that an item has; it is new if there is room for it."""
+        """Return the number of an item's path: a new one if there is room, else the shared one."""
         number = self._numbers.get(path)
         if number is None:
             number = self.register(path if len(self.paths) < NUM_LEARNED_MAX else OVERFLOW_PATH)
@@ -146,14 +147,14 @@ class FieldRegistry:
 
     @property
     def overflow_number(self) -> int:
-        """The number that new paths share when there are too many; -1 before that."""
+        """The number that new paths share once there are too many; -1 before that."""
         return self.learn(OVERFLOW_PATH) if len(self.paths) >= NUM_LEARNED_MAX else -1
 
     def register(self, path: str) -> int:
-        """Return the number of a path, giving it one if it has none yet.
+        """Return the number of a path, assigning one if it has none yet.
 
         Raises:
-            OverflowError: all numbers are given away.
+            OverflowError: all numbers are assigned.
         """
         number = self._numbers.get(path)
         if number is not None:
@@ -182,7 +183,7 @@ class FieldRegistry:
         slots[slot] = number
 
     def _reserve(self, num_fields: int, num_bytes: int) -> None:
-        """Make room in the arrays, by doubling."""
+        """Make room in the arrays, by doubling; a larger table is rehashed."""
         path_bytes, path_offsets, path_hashes, _ = self.table
         while num_bytes > len(path_bytes):
             path_bytes = np.concatenate([path_bytes, np.zeros_like(path_bytes)])

@@ -1,7 +1,7 @@
-"""Geo columns: the points of a field, and how far they are from others.
+"""Geo columns: the points of a field, and their distances from others.
 
-Questions they answer, for one field of one segment: which documents have a point in a circle, a
-box or a polygon; how far is the nearest point of a document?
+Questions they answer, for one field of one segment: which documents have a point in a circle, a box
+or a polygon; how far is the nearest point of a document?
 
     {"_geo": {"lat": 48.2, "lng": 16.4}}     {"_geo": [{"lat": …, "lng": …}, …]}
 
@@ -10,10 +10,10 @@ box or a polygon; how far is the nearest point of a document?
     geo.<f>.docs   uint32    document of each point, ascending; absent if each has exactly one
 
 A point is an object at the field, or in an array there, with one number `lat` and one number `lng`
-within these bounds (180 is -180). What is none counts for nothing.
+within these bounds (180 is -180). Anything else is ignored.
 
-The distance is that of `haversine`, on a sphere, in metres: one kernel, used wherever distances are
-compared, so that a circle, an order and a ring agree on every point.
+All distances are those of `haversine`, on a sphere, in metres: a single kernel, so that a circle,
+an order and a ring agree on every point.
 
 Costs: build 60 ns a point; memory 16 bytes a point. A box is a scan of 0.5 ns a point; a circle
 adds 40 ns for each point in the box around it.
@@ -44,11 +44,12 @@ EARTH_RADIUS_METRES: Final = 6_371_008.8
 """Mean radius of the earth."""
 _RADIANS: Final = math.pi / 180.0
 _CHORD_MARGIN: Final = np.float32(1e-5)
-"""Far above what rounding to single precision does to a squared chord."""
+"""Far above the error of a squared chord in single precision."""
 _CLOSEST_SHARE: Final = 16
-"""Documents up to one of so many are measured at once: all others would be compared as well."""
+"""For up to one in so many documents, exact distances cost less than the chords of a whole segment.
+"""
 _SLACK_DEGREES: Final = 1e-6
-"""How much wider the box around a circle is than calculated: 11 cm, far beyond any rounding."""
+"""Margin of the box around a circle: 11 cm, far above any rounding error."""
 
 
 @kernel(inline=True, allocates=False)
@@ -82,8 +83,8 @@ def _scan_box(
 ) -> None:
     """Set the bits of the points within a band of latitudes and one of two bands of longitudes.
 
-    At a pole all meridians meet. The inner loop has a constant length and no branch, so that it
-    becomes vector instructions.
+    At a pole all meridians meet, so a pole matches any longitude. The inner loop has constant
+    length and no branch, so it vectorizes.
     """
     num_whole = len(lats) >> 6
     for word in range(num_whole):
@@ -118,7 +119,7 @@ def _pick_near(
     metres: float,
     picked: U32Array,
 ) -> int:
-    """Write those of some points that are at most so far from a given one; return how many."""
+    """Write those of some points that lie within a distance of a given one; return how many."""
     count = 0
     for point in points:
         picked[count] = point
@@ -135,9 +136,11 @@ def _pick_inside(
     corner_lngs: F64Array,
     picked: U32Array,
 ) -> int:
-    """Write those of some points that lie in a polygon, at whichever turn of the earth.
+    """Write those of some points that lie in a polygon; return how many.
 
-    A line to the east crosses its border an odd number of times.
+    Even-odd rule: a ray to the east crosses the border of a polygon that contains its origin an odd
+    number of times. Each point is tested at -360, 0 and +360 degrees, since polygons may cross
+    180°.
     """
     count = 0
     for point in points:
@@ -194,6 +197,7 @@ def build_points(
         chosen = slice(int(offsets[axis]), int(offsets[axis + 1]))
         owners = elements.values.doc[selection[chosen]]
         coordinates[axis, owners] = numbers[chosen]
+        # Several numbers under one name: no point.
         coordinates[axis, np.bincount(owners, minlength=num_elements) != 1] = math.nan
     lats, lngs = coordinates
     is_point = (np.abs(lats) <= 90.0) & (np.abs(lngs) <= 180.0)
@@ -241,14 +245,14 @@ def _is_lats(name: str) -> bool:
 
 
 class GeoColumn:
-    """The points of one field of one segment; made once per segment and field.
+    """The points of one field of one segment; one instance per segment and field.
 
     Attributes:
         lats: by point.
         lngs: by point.
         docs: by point, ascending.
         num_docs: of the segment.
-        is_one_each: whether point d is that of document d.
+        is_one_each: whether point d belongs to document d.
     """
 
     __slots__ = ("_starts", "_vectors", "docs", "is_one_each", "lats", "lngs", "num_docs")
@@ -266,7 +270,10 @@ class GeoColumn:
         self._vectors: NDArray[np.float32] | None = None
 
     def points_within(self, area: Area) -> NDArray[np.uint32]:
-        """Return the points that lie in an area, its border included, ascending."""
+        """Return the points in an area, its border included, ascending.
+
+        Circles and polygons scan the box around them first.
+        """
         match area:
             case GeoBox(bottom=bottom, top=top, left=left, right=right):
                 return self._in_box(bottom, top, left, right)
@@ -282,7 +289,7 @@ class GeoColumn:
         return picked[:count]
 
     def _in_box(self, bottom: float, top: float, left: float, right: float) -> NDArray[np.uint32]:
-        """Return the points of a box; it crosses 180° if its left side is east of its right."""
+        """Return the points in a box; it crosses 180° if its left side is east of its right."""
         words = np.zeros((len(self.lats) + 63) >> 6, np.uint64)
         left = -180.0 if left == 180.0 else left
         if left > right:
@@ -305,7 +312,7 @@ class GeoColumn:
         return distances
 
     def nearest(self, docs: NDArray[np.uint32], lat: float, lng: float) -> NDArray[np.float64]:
-        """Return how far the nearest point of each of some documents is; NaN where it has none."""
+        """Return the distance of each document's nearest point; NaN if it has none."""
         if self.is_one_each:
             return self.distances(docs, lat, lng)
         starts = self._doc_starts()
@@ -326,8 +333,8 @@ class GeoColumn:
     ) -> NDArray[np.uint32]:
         """Return those of some documents that can be among the k closest to a point.
 
-        By chords through the earth, in single precision: 3 ns a point instead of 60, and a margin
-        that is wider than their rounding.
+        Compares chords through the earth in single precision, at 3 ns a point instead of 60, with a
+        margin wider than their rounding errors.
         """
         if len(docs) <= max(k, self.num_docs // _CLOSEST_SHARE):
             return docs
@@ -350,7 +357,7 @@ class GeoColumn:
         return closest
 
     def _doc_starts(self) -> NDArray[np.int64]:
-        """Return where the points of each document begin; made on first use."""
+        """Return where the points of each document begin; computed on first use."""
         if self._starts is None:
             starts = np.zeros(self.num_docs + 1, np.int64)
             np.cumsum(np.bincount(self.docs, minlength=self.num_docs), out=starts[1:])
@@ -369,7 +376,7 @@ def _unit_vectors(lats: NDArray[np.float64], lngs: NDArray[np.float64]) -> NDArr
 
 
 def _box_around(lat: float, lng: float, metres: float) -> tuple[float, float, float, float]:
-    """Return bottom, top, left and right of a box that holds a circle."""
+    """Return bottom, top, left and right of a box that contains a circle."""
     angle = metres / EARTH_RADIUS_METRES
     degrees = angle / _RADIANS + _SLACK_DEGREES
     bottom, top = lat - degrees, lat + degrees
@@ -389,7 +396,7 @@ def _box_around(lat: float, lng: float, metres: float) -> tuple[float, float, fl
 
 
 def _within_turn(lngs: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the left and right side of what lies between longitudes, which may go beyond 180°."""
+    """Return left and right of the band between longitudes, which may reach beyond 180°."""
     left, right = float(lngs.min()) - _SLACK_DEGREES, float(lngs.max()) + _SLACK_DEGREES
     if right - left >= 360.0:
         return -180.0, 180.0

@@ -1,9 +1,9 @@
-"""Number columns: the numeric values of every field that has any, exact, as narrow as they allow.
+"""Number columns: the numbers of every field that has any, exact, as narrow as they allow.
 
 Questions it answers, for one field of one segment: which documents have a value in a range
-(query/filters), what is the value of this document (sort_columns, collect/range_counts)? They are
-built for every field, facet or not, because any scalar field may be sorted and filtered without
-configuration. Texts that look like numbers are not in here: a range of numbers is about numbers.
+(query/filters), what is the value of this document (sort_columns, collect/range_counts)? Every
+field has one, facet or not, because any scalar field may be sorted and filtered without
+configuration. Texts that look like numbers are not included: a range of numbers matches numbers.
 
     documents   0: 1994     1: -     2: 2001          (year)
     number.<f>.values    int16 [1994, -32768, 2001]   dense: by document; the least value of the
@@ -13,14 +13,14 @@ configuration. Texts that look like numbers are not in here: a range of numbers 
     number.<f>.values    float64 [3.5, 4.0]           sparse: pairs in document order
     number.<f>.docs      uint32  [900, 900]
 
-The type is the smallest of int8/16/32 that holds whole numbers, int64 beyond, float64 where one
-number has a fraction. Numbers beyond 2^53 stay exact: int64 holds them, and where that cannot be
-(fractions beside them, or 2^63 and more) the difference to the double is kept as well:
+The type is the smallest of int8/16/32 that holds whole numbers, int64 beyond, float64 if any number
+has a fraction. Numbers beyond 2^53 stay exact: int64 holds them, and where it cannot (fractions
+beside them, or 2^63 and more), the difference from the double is kept as well:
 
     number.<f>.residuals int16   value = values[i] + residuals[i]; rounding is monotone, so pairs
                                  (double, residual) have the order of the numbers
 
-Dense, if at least one document in SPARSE_SHARE has exactly one number and none has several.
+A column is dense if at least one document in SPARSE_SHARE has a number and none has several.
 
 Costs: build 30 ns a number; memory 1-8 bytes a document; a range is a scan of 0.2 ns a document.
 """
@@ -62,7 +62,7 @@ Numbers = TypeVar("Numbers", I8Array, I16Array, I32Array, I64Array, F64Array)
 Number = TypeVar("Number", I8, I16, I32, int, float)
 
 SPARSE_SHARE: Final = 8
-"""Fields that fewer than one document in so many has are stored as pairs."""
+"""A field that fewer than one document in so many has is stored as pairs."""
 
 _INTEGER: Final = int(ValueKind.INTEGER)
 _EXACT_MAX: Final = 2.0**53
@@ -73,7 +73,7 @@ _INT64_BOUND: Final = 2.0**63
 def _find_residuals(
     extraction: Extraction, selection: I64Array, values: F64Array, residuals: I16Array
 ) -> bool:
-    """Write what each integer exceeds its double by; return whether any does."""
+    """Write by how much each integer exceeds its double; return whether any does."""
     text = extraction.text
     is_any = False
     for i in range(len(selection)):
@@ -86,7 +86,7 @@ def _find_residuals(
         for at in range(position + (1 if is_negative else 0), extraction.end[selection[i]]):
             magnitude = magnitude * uint64(10) + uint64(text[at] - uint8(0x30))
         rounded = abs(values[i])
-        # 2^64, to which the greatest integers round, is 0 modulo 2^64: the difference comes out.
+        # The greatest integers round to 2^64, which is 0 modulo 2^64: the difference stays right.
         nearest = uint64(0) if rounded >= 2.0 * _INT64_BOUND else uint64(rounded)
         residual = int64(magnitude - nearest)
         residuals[i] = -residual if is_negative else residual
@@ -164,7 +164,7 @@ def _is_values(name: str) -> bool:
 
 
 def _kept_numbers(column: NumberColumn, doc_map: NDArray[np.int64]) -> _Numbers:
-    """Return the numbers of the documents of a part that are kept, under their new ordinals."""
+    """Return the numbers of a part's kept documents, under their new ordinals."""
     docs, values, residuals = column.pairs()
     new_docs = doc_map[docs]
     keep = new_docs >= 0
@@ -203,12 +203,12 @@ def _encode_column(prefix: str, numbers: _Numbers, num_docs: int) -> dict[str, N
 
 
 def missing_value(dtype: np.dtype[Any]) -> float | int:
-    """Return what stands for "no number" in a dense column of a type."""
+    """Return the value that means "no number" in a dense column of a type."""
     return math.nan if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
 def _narrow(values: NDArray[np.float64], residuals: NDArray[np.int16] | None) -> NDArray[Any]:
-    """Return the numbers in the smallest type that holds them exactly; a copy, always."""
+    """Return the numbers in the smallest type that holds them exactly; always a copy."""
     lowest, greatest = float(values.min()), float(values.max())
     if lowest <= -_INT64_BOUND or greatest >= _INT64_BOUND or not _are_whole(values):
         return values.copy()
@@ -224,7 +224,7 @@ def _narrow(values: NDArray[np.float64], residuals: NDArray[np.int16] | None) ->
 
 @kernel
 def _are_whole(values: F64Array) -> bool:
-    """Return whether no value has a fraction; stops at the first that has."""
+    """Return whether no value has a fraction."""
     for value in values:  # noqa: SIM110 - a kernel has no generators
         if value != np.floor(value):
             return False
@@ -232,12 +232,12 @@ def _are_whole(values: F64Array) -> bool:
 
 
 class NumberColumn:
-    """The numbers of one field of one segment; made once per segment and field.
+    """The numbers of one field of one segment; one instance per segment and field.
 
     Attributes:
         values: by document, or by pair.
         docs: document of each pair; None if `values` is by document.
-        residuals: what each value exceeds its double by, or None.
+        residuals: by how much each value exceeds its double, or None.
     """
 
     __slots__ = ("docs", "num_docs", "residuals", "values")
@@ -283,7 +283,7 @@ class NumberColumn:
         is_upper_open: bool,
         words: NDArray[np.uint64],
     ) -> None:
-        """Put the documents that have a number between the bounds into a bitset; exactly."""
+        """Set the bits of the documents that have a number between the bounds; exact."""
         if self.residuals is not None:
             is_match = self._exact_in_range(lower, is_lower_open, upper, is_upper_open)
             self._add_matches(is_match, words)
@@ -307,7 +307,7 @@ class NumberColumn:
         upper: float | int | None,
         is_upper_open: bool,
     ) -> tuple[int, int]:
-        """Return bounds that belong to the range, within those of the column's type."""
+        """Return inclusive bounds of the range, clipped to the column's type."""
         bounds = np.iinfo(self.values.dtype)
         first, last = bounds.min + (1 if self.is_dense else 0), bounds.max
         if lower is not None:
@@ -317,12 +317,12 @@ class NumberColumn:
         return first, last
 
     def add_docs_among(self, numbers: NDArray[np.float64], words: NDArray[np.uint64]) -> None:
-        """Put the documents that have one of the numbers, exact as doubles, into a bitset."""
+        """Set the bits of the documents that have one of the numbers, all exact as doubles."""
         assert self.is_exact_as_double, "doubles cannot tell the column's numbers apart"
         self._add_matches(np.isin(self.values, numbers), words)
 
     def _add_matches(self, matches: NDArray[np.bool_], words: NDArray[np.uint64]) -> None:
-        """Put the documents of some positions of `values` into a bitset."""
+        """Set the bits of the documents at some positions of `values`."""
         if self.docs is not None:
             add_docs(words, self.docs[matches])
             return
@@ -342,6 +342,8 @@ class NumberColumn:
         for bound, is_open, sign in ((lower, is_lower_open, 1), (upper, is_upper_open, -1)):
             if bound is None:
                 continue
+            # Compare (double, residual) lexicographically; negating both turns an upper bound into
+            # a lower one.
             nearest, residual = split_number(bound)
             values, residuals = sign * self.values, sign * self.residuals
             nearest, residual = sign * nearest, sign * residual
@@ -352,9 +354,9 @@ class NumberColumn:
 
 @kernel
 def _scan_range(values: Numbers, first: Number, last: Number, words: U64Array) -> None:
-    """Put the documents whose value is in [first, last] into a bitset; 64 of them at a time.
+    """Set the bits of the documents whose value is in [first, last], 64 at a time.
 
-    The inner loop has a constant length and no branch, so it becomes vector instructions.
+    The inner loop has constant length and no branch, so it vectorizes.
     """
     num_whole = len(values) >> 6
     for word in range(num_whole):
@@ -389,7 +391,7 @@ def _closed_doubles(
 
 
 def split_number(number: float | int) -> tuple[float, int]:
-    """Return the nearest double of a number, and what the number exceeds it by."""
+    """Return the nearest double of a number, and by how much the number exceeds it."""
     if isinstance(number, float):
         return number, 0
     try:
@@ -402,8 +404,8 @@ def split_number(number: float | int) -> tuple[float, int]:
 def int64_residuals(
     values: NDArray[np.int64], doubles: NDArray[np.float64]
 ) -> NDArray[np.int16] | None:
-    """Return what int64 values exceed their doubles by, or None if nothing."""
-    # 2^63, to which the greatest values round, wraps to -2^63; so does the difference, rightly.
+    """Return by how much int64 values exceed their doubles, or None if none does."""
+    # The greatest values round to 2^63, which wraps to -2^63; the difference wraps back.
     with np.errstate(invalid="ignore", over="ignore"):
         nearest = np.where(doubles >= _INT64_BOUND, -_INT64_BOUND, doubles).astype(np.int64)
         residuals = (values - nearest).astype(np.int16)

@@ -1,6 +1,6 @@
 """The columns of fields that hold objects: points (`geo_columns`), nested objects (`elements`).
 
-An index that has neither has none of their arrays, and its values are extracted without objects.
+An index with neither has none of their arrays, and extracts its values without recording objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ObjectFields:
-    """Builds the columns of the fields of one index that hold objects.
+    """Builds the columns of those fields of one index that hold objects.
 
     Args:
         configuration: which fields hold points, which nested objects.
@@ -39,7 +39,7 @@ class ObjectFields:
 
     @property
     def are_wanted(self) -> bool:
-        """Whether some item that was extracted may have such a field."""
+        """Whether any item so far may have such a field."""
         self._look_up()
         return bool(self._points or self._nested)
 
@@ -49,8 +49,8 @@ class ObjectFields:
         """Build the columns of a batch.
 
         Args:
-            extraction: its values; without objects, there is no such field among them.
-            facet_fields: dictionary by field number of every facet; its values have numbers.
+            extraction: its values; if it was made without objects, no such field occurs.
+            facet_fields: dictionary of every facet, by field number; the batch's values are in it.
         """
         arrays: dict[str, NDArray[Any]] = {}
         if not len(extraction.parents):
@@ -65,7 +65,7 @@ class ObjectFields:
         return arrays
 
     def _look_up(self) -> None:
-        """Find the numbers of the fields, if there are new ones."""
+        """Look up the numbers of these fields, if there are new paths."""
         registry = self._registry
         if registry.num_fields == self._num_fields:
             return
@@ -85,5 +85,5 @@ class ObjectFields:
 def merge_object_fields(
     parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
 ) -> dict[str, NDArray[Any]]:
-    """Merge the columns of all such fields; see `columns.merge_columns`."""
+    """Merge the columns of these fields; see `columns.merge_columns`."""
     return {**merge_points(parts, doc_maps, num_docs), **merge_elements(parts, doc_maps)}

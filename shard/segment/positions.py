@@ -1,4 +1,4 @@
-"""Positions: at which words of a field does a term stand? For phrases and proximity.
+"""Positions: at which words of a field does a term occur? For phrases and proximity.
 
 One byte array, in the order of the posting entries; an entry of term frequency n has n numbers:
 
@@ -6,14 +6,14 @@ One byte array, in the order of the posting entries; an entry of term frequency 
     text.position_starts  int64[V + 1]  where each term's numbers begin
 
 A varint has 7 bits a byte, lowest first; the top bit says that more follow. There is no count: the
-entry's frequency says how many belong to it. To find the numbers of entry i of a block one starts
-at the block (its skip row, or the term's start) and steps over the numbers of the entries before.
+entry's frequency says how many belong to it. To find the numbers of entry i of a block, start at
+the block (its skip row, or the term's start) and skip the numbers of the entries before.
 
 Positions count the words of one field of one document. Each element of an array, and each value
-that shares the field's path, begins `POSITION_GAP` behind the one before, so that no phrase and no
+that shares the field's path, begins `POSITION_GAP` after the one before, so that no phrase and no
 proximity window reaches across.
 
-Costs: 1.05 bytes a word; 1 ns a number to decode, and to step over eight.
+Costs: 1.05 bytes a word; decoding 1 ns a number, skipping 1 ns for eight.
 
 Worked example: a word at positions 3, 4 and 200 of a title: bytes 03, 01, C4 01.
 """
@@ -40,7 +40,7 @@ _TOP_BITS: Final = uint64(0x8080_8080_8080_8080)
 
 @arguments
 class Positions(NamedTuple):
-    """The positions of a segment's words; `skip_positions` is by block, as `postings` says."""
+    """The positions of a segment's words; `skip_positions` is by block, see `postings`."""
 
     positions: NDArray[np.uint8]
     position_starts: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Positions(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def encode_varint(out: U8Array, cursor: int, number: int) -> int:
-    """Write a number; return the cursor behind it."""
+    """Write a number; return the cursor after it."""
     while number >= 128:
         out[cursor] = number & 127 | 128
         number >>= 7
@@ -60,7 +60,7 @@ def encode_varint(out: U8Array, cursor: int, number: int) -> int:
 
 @kernel(inline=True, allocates=False)
 def decode_varint(positions: U8Array, cursor: int) -> tuple[int, int]:
-    """Return the number at the cursor and the cursor behind it."""
+    """Return the number at the cursor, and the cursor after it."""
     byte = int64(positions[cursor])
     cursor += 1
     if byte < 128:
@@ -78,8 +78,8 @@ def decode_varint(positions: U8Array, cursor: int) -> tuple[int, int]:
 
 @kernel(inline=True, allocates=False)
 def skip_varints(positions: U8Array, cursor: int, count: int) -> int:
-    """Step over `count` numbers; return the cursor behind them."""
-    while count >= 8:  # eight bytes end no more than eight numbers
+    """Skip `count` numbers; return the cursor after them."""
+    while count >= 8:  # at most eight numbers end in eight bytes: count their final bytes
         count -= count_ones(~load_u64(positions, cursor) & _TOP_BITS)
         cursor += 8
     while count > 0:

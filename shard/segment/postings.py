@@ -1,9 +1,9 @@
-"""Postings: in which documents, which of their fields, and how often does a term occur?
+"""Postings: in which documents, in which of their fields, and how often does a term occur?
 
 One posting list a term; its *entries* are (document ordinal, field number, term frequency), sorted
-by document, then field. All lists stand in one byte array, cut into blocks of up to 128 entries:
+by document, then field. All lists share one byte array, cut into blocks of up to 128 entries:
 
-    text.postings        uint8[…]     blocks, one behind the other, 8 bytes of padding at the end
+    text.postings        uint8[…]     blocks, one after the other, 8 bytes of padding at the end
     text.posting_starts  int64[V + 1] where each term's first block begins
     text.entry_counts    uint32[V]    entries of each term
     text.doc_freqs       uint32[V]    documents of each term (an entry a field, so never more)
@@ -13,8 +13,8 @@ by document, then field. All lists stand in one byte array, cut into blocks of u
             …         entries, each `document delta | field | frequency - 1` in that many bits, from
                       the lowest bit of the first byte on; the first delta is 0
 
-Terms with more than one block have a row a block in the skip arrays, so that a search for the
-documents of a rarer word leaves out whole blocks:
+A term with several blocks has one row per block in the skip arrays, so that a search for the
+documents of a rarer word skips whole blocks:
 
     text.skip_starts     uint32[V + 1]  first row of each term (equal to the next: no rows)
     text.skip_docs       uint32[rows]   first document of the block
@@ -22,7 +22,7 @@ documents of a rarer word leaves out whole blocks:
     text.skip_positions  uint32[rows]   its offset from the term's start in text.positions
 
 Why one width per block and not per list: deltas of a list vary a hundredfold between clusters of
-similar items. Why not separate streams for the three numbers: one unaligned load gives all three.
+similar items. Why not separate streams for the three numbers: one unaligned load gets all three.
 
 Costs: about 1.5-2 bytes an entry in long lists, 7 bytes for a term that occurs once; decoding
 1.3 ns an entry, encoding 4 ns.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 BLOCK_ENTRIES: Final = 128
 BLOCK_HEADER_BYTES: Final = 6
 POSTINGS_PADDING: Final = 8
-"""Bytes behind the last block: entries are read by eight bytes."""
+"""Bytes after the last block, because entries are loaded eight bytes at a time."""
 ENTRY_BYTES_MAX: Final = 9
 """Upper bound of an encoded entry (72 bits), for the size of output buffers."""
 TERM_FREQ_MAX: Final = (1 << 24) - 1
@@ -58,7 +58,7 @@ _ONE: Final = uint64(1)
 
 @arguments
 class PostingLists(NamedTuple):
-    """The lists of a segment's terms; see the module."""
+    """The posting lists of a segment's terms; see the module."""
 
     postings: NDArray[np.uint8]
     posting_starts: NDArray[np.int64]
@@ -70,7 +70,7 @@ class PostingLists(NamedTuple):
 
 @arguments
 class Entries(NamedTuple):
-    """Entries, decoded: those of a block, or room for them."""
+    """Decoded entries of a block, or room for them."""
 
     docs: NDArray[np.uint32]
     fields: NDArray[np.uint16]
@@ -82,9 +82,9 @@ class Packing(NamedTuple):
     """How the entries of a block are packed, in bits.
 
     Attributes:
-        first: where the first entry begins.
+        first: offset of the first entry.
         width: of an entry.
-        low: of its field and frequency.
+        low: of its field and frequency together.
         freq: of its frequency.
     """
 
@@ -116,8 +116,9 @@ def _bit_length(number: U64) -> int:
 
 @kernel(allocates=False)
 def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
-    """Write the first `count` entries as one block; return the cursor behind it."""
+    """Write the first `count` entries as one block; return the cursor after it."""
     docs, fields, freqs = block
+    # The OR of all numbers needs as many bits as the greatest.
     all_deltas = uint64(0)
     all_fields = uint64(0)
     all_freqs = uint64(0)
@@ -136,6 +137,8 @@ def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
     for i in range(4):
         out[cursor + 2 + i] = first_doc >> (8 * i) & 255
     cursor += BLOCK_HEADER_BYTES
+    # Pack from the lowest bit on. Bytes are flushed between the two halves of an entry, since a
+    # whole one of up to 72 bits would overflow the accumulator.
     pending = uint64(0)
     num_pending = 0
     previous = docs[0]
@@ -166,12 +169,12 @@ def encode_block(out: U8Array, cursor: int, block: Entries, count: int) -> int:
 def add_block(
     lists: PostingLists, term: int, row: int, cursor: int, block: Entries, count: int
 ) -> int:
-    """Write a block of a list that begins at ``posting_starts[term]``, and its skip row.
+    """Write a block of the list that begins at ``posting_starts[term]``, and its skip row.
 
-    Where that is the list's only block, the next list writes over the row.
+    If it is the list's only block, the next list overwrites the row.
 
     Returns:
-        The cursor behind the block.
+        The cursor after the block.
     """
     lists.skip_docs[row] = block.docs[0]
     lists.skip_postings[row] = cursor - lists.posting_starts[term]
@@ -191,13 +194,15 @@ def open_block(postings: U8Array, cursor: int) -> tuple[U32, Packing]:
 
 @kernel(allocates=False)
 def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -> int:
-    """Read the block of `count` entries at the cursor; return the cursor behind it."""
+    """Decode the block of `count` entries at the cursor; return the cursor after it."""
     docs, fields, freqs = entries
     doc, (bit, width, low_bits, freq_bits) = open_block(postings, cursor)
     delta_bits = width - low_bits
     field_mask = (_ONE << uint64(low_bits - freq_bits)) - _ONE
     freq_mask = (_ONE << uint64(freq_bits)) - _ONE
     delta_mask = (_ONE << uint64(delta_bits)) - _ONE
+    # An entry of up to 56 bits lies within eight bytes, at any bit offset: one load. Wider ones
+    # take two.
     if width <= 56:
         for i in range(count):
             entry = load_u64(postings, bit >> 3) >> uint64(bit & 7)
@@ -221,14 +226,14 @@ def decode_block(postings: U8Array, cursor: int, count: int, entries: Entries) -
 
 @kernel(allocates=False)
 def decode_docs(postings: U8Array, cursor: int, count: int, docs: U32Array) -> Packing:
-    """Read only the documents of the block of `count` entries at the cursor; return its packing."""
+    """Decode only the documents of the block of `count` entries at the cursor; return packing."""
     doc, packing = open_block(postings, cursor)
     width = packing.width
     delta_bits = width - packing.low
     delta_mask = (_ONE << uint64(delta_bits)) - _ONE
     bit = packing.first + packing.low
     i = int64(0)
-    if 3 * width + delta_bits <= 57:  # four documents in what eight bytes have behind any bit
+    if 3 * width + delta_bits <= 57:  # four documents fit one load, at any bit offset
         second, third, fourth = uint64(width), uint64(2 * width), uint64(3 * width)
         while i + 4 <= count:
             four = load_u64(postings, bit >> 3) >> uint64(bit & 7)
@@ -252,7 +257,7 @@ def decode_docs(postings: U8Array, cursor: int, count: int, docs: U32Array) -> P
 
 @kernel(inline=True, allocates=False)
 def decode_entry(postings: U8Array, packing: Packing, i: int) -> tuple[int, int]:
-    """Return field and frequency of an entry of a block."""
+    """Return field and frequency of entry i of a block."""
     bit = packing.first + i * packing.width
     low = load_u64(postings, bit >> 3) >> uint64(bit & 7)
     low &= (_ONE << uint64(packing.low)) - _ONE
@@ -264,24 +269,25 @@ def decode_entry(postings: U8Array, packing: Packing, i: int) -> tuple[int, int]
 def skip_to(
     postings: U8Array, packing: Packing, count: int, i: int, doc: U32, wanted: U32
 ) -> tuple[int, U32]:
-    """Return the first entry from `i` on with at least the wanted document, and its document.
+    """Return the first entry from `i` on that is not before the wanted document, and its document.
 
     Args:
         postings: of all lists.
         packing: of the block.
-        count: entries of the block; returned where there is none.
-        i: the first entry that is looked at.
-        doc: document of the entry before; of the block, for the first one.
+        count: entries of the block; returned if there is none.
+        i: the first entry to look at.
+        doc: document of the entry before; for the first entry, that of the block.
         wanted: document.
     """
     width = packing.width
     delta_bits = width - packing.low
     delta_mask = (_ONE << uint64(delta_bits)) - _ONE
     bit = packing.first + packing.low + i * width
-    if 3 * width + delta_bits <= 57:  # four at once, see `decode_docs`
+    if 3 * width + delta_bits <= 57:  # four at a time, see `decode_docs`
         second, third, fourth = uint64(width), uint64(2 * width), uint64(3 * width)
         while i + 4 <= count:
             four = load_u64(postings, bit >> 3) >> uint64(bit & 7)
+            # The sum of four deltas is enough to know whether all four entries can be skipped.
             two = (four & delta_mask) + (four >> second & delta_mask)
             last = doc + uint32(two + (four >> third & delta_mask) + (four >> fourth & delta_mask))
             if last >= wanted:
@@ -314,11 +320,12 @@ def sum_freqs(postings: U8Array, packing: Packing, start: int, end: int) -> int:
 
 @kernel(allocates=False)
 def gallop(docs: U32Array, start: int, wanted: int) -> int:
-    """Return the first place from `start` on whose document is at least `wanted`."""
+    """Return the first position from `start` on whose document is at least `wanted`."""
     step = 1
     low = start
     high = start
     size = len(docs)
+    # Double the step until past it, then bisect the last step.
     while high < size and int64(docs[high]) < wanted:
         low = high + 1
         high += step
@@ -335,13 +342,13 @@ def gallop(docs: U32Array, start: int, wanted: int) -> int:
 
 @kernel(inline=True, allocates=False)
 def count_blocks(lists: PostingLists, term: int) -> int:
-    """Return how many blocks a term has; one block has no row in the skip arrays."""
+    """Return how many blocks a term has; a single block has no row in the skip arrays."""
     return max(int64(lists.skip_starts[term + 1]) - int64(lists.skip_starts[term]), 1)
 
 
 @kernel(inline=True, allocates=False)
 def block_offset(lists: PostingLists, offsets: U32Array, term: int, block: int) -> int:
-    """Return where a block of a term begins, by `skip_postings` or `skip_positions`."""
+    """Return the offset of a term's block, from `skip_postings` or `skip_positions`."""
     if block == 0:
         return int64(0)
     return int64(offsets[int64(lists.skip_starts[term]) + block])
@@ -349,7 +356,7 @@ def block_offset(lists: PostingLists, offsets: U32Array, term: int, block: int) 
 
 @kernel(inline=True, allocates=False)
 def locate_block(lists: PostingLists, term: int, block: int) -> tuple[int, int]:
-    """Return where a block of a term begins, and how many entries it has."""
+    """Return where a term's block begins, and how many entries it has."""
     at = lists.posting_starts[term] + block_offset(lists, lists.skip_postings, term, block)
     return at, min(int64(lists.entry_counts[term]) - block * BLOCK_ENTRIES, BLOCK_ENTRIES)
 
@@ -363,12 +370,12 @@ def next_block(
     Args:
         lists: of a segment.
         term: ordinal.
-        block: the first one that is looked at.
+        block: the first block to look at.
         candidates: ascending documents.
-        candidate: place of the first one that is looked for.
+        candidate: position of the first one still wanted.
 
     Returns:
-        The number of blocks, where no other block can hold one.
+        The number of blocks, if none of the rest can hold one.
     """
     skip_docs = lists.skip_docs
     row_first = int64(lists.skip_starts[term])
@@ -379,7 +386,7 @@ def next_block(
         candidate = gallop(candidates, candidate, int64(skip_docs[row_first + block]))
     if block == num_blocks or candidate == len(candidates):
         return num_blocks, candidate
-    # Not if it is equal: a document's fields may stand in two blocks.
+    # `<`, not `<=`: the entries of a document's fields may lie in two blocks.
     while block + 1 < num_blocks and skip_docs[row_first + block + 1] < candidates[candidate]:
         block += 1
     return block, candidate

@@ -1,11 +1,10 @@
-"""Prefix lists: one posting list for all terms that begin alike, where these have many entries.
+"""Prefix lists: one posting list for all terms with a common prefix, where these have many entries.
 
-Somebody who types is asked for at every letter, and the first letters of a word begin thousands of
-terms: reading the lists of all of them costs a hundred times what the whole word will cost. So a
-prefix with many entries has a list of its own, as if it were a term. Its entries are the sums of
-the terms' entries: (document, field, sum of the frequencies). Everything that reads lists takes it
-for a term, with its blocks, skip rows and document frequency; its ordinal follows those of the
-vocabulary:
+Search-as-you-type sends a query per keystroke, and the first letters of a word begin thousands of
+terms: reading all their lists costs a hundred times what the whole word will cost. So a prefix with
+many entries has a list of its own, as if it were a term. Its entries are the sums of the terms'
+entries: (document, field, sum of the frequencies). All code that reads lists treats it as a term,
+with its blocks, skip rows and document frequency; its ordinal follows those of the vocabulary:
 
     lists of terms 0 … V - 1 │ prefix lists V … V + P - 1      text.postings, .posting_starts,
                                                                .entry_counts, .doc_freqs, .skip_*
@@ -15,17 +14,17 @@ vocabulary:
 
 Prefix lists have no positions: phrases read the terms, proximity those that prefix lists lead to.
 
-A list is worth its place if reading the terms one by one would cost too much: see `entries_min`.
-"s" and "se" have one, "search" rarely; where "q" and "qu" begin the same terms, they have the same
-list. Elasticsearch's `index_prefixes` is of the same idea, by numbers of letters.
+A list pays off if reading the terms one by one would cost too much: see `entries_min`. "s" and "se"
+have one, "search" rarely; where "q" and "qu" begin the same terms, they share a list.
+Elasticsearch's `index_prefixes` follows the same idea, by numbers of letters.
 
-Finding the ranges is one walk over the sorted terms with a stack of the prefixes that are open
-(Kasai et al.: Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the
-traversal in its section 5). Adding up is a counting sort by document, longest prefixes
-first: shorter ones add up the lists of these.
+The ranges are found in one walk over the sorted terms with a stack of open prefixes (Kasai et al.:
+Linear-time longest-common-prefix computation in suffix arrays, CPM 2001: the traversal in its
+section 5). The sums are a counting sort by document, longest prefixes first: shorter ones add up
+the lists of longer ones.
 
-Costs: 20 ns an entry of a list; a term is in three of them, so a merge of text takes three times as
-long. 1.2 bytes an entry on disk; of it only what is searched is read.
+Costs: 20 ns an entry of a list; a term is in three of them, so merging text takes three times as
+long. 1.2 bytes an entry on disk; only the lists that are searched are read.
 
 Worked example: se: (doc 4, title, 1x); sea: (doc 4, text, 2x), (doc 9, title, 1x); seal: (doc 4,
 title, 1x): "se" begins terms [0, 3): (doc 4, title, 2x), (doc 4, text, 2x), (doc 9, title, 1x).
@@ -59,13 +58,13 @@ if TYPE_CHECKING:
     from shard.segment.vocabulary import Terms
 
 ENTRIES_MIN: Final = 16_384
-"""Terms with fewer entries together are read one by one: in 150 µs."""
+"""Terms with fewer entries together are read one by one, in 150 µs."""
 LARGE_DOCS: Final = 1 << 18
-"""In segments from this size on, each entry's document is a miss in the cache, at 60 ns:"""
+"""In segments from this size on, the document of each entry is a cache miss, at 60 ns,"""
 LARGE_ENTRIES_MIN: Final = 2_048
-"""So this is their least number,"""
+"""so this is the threshold there,"""
 LARGE_SHARE: Final = 256
-"""or one in so many documents, so that lists do not become more with the size of segments."""
+"""or one in so many documents, so that the number of lists does not grow with the segment."""
 
 _ONE: Final = uint64(1)
 _S32: Final = uint64(32)
@@ -74,7 +73,7 @@ _LOW32: Final = uint64(0xFFFFFFFF)
 
 @arguments
 class PrefixRanges(NamedTuple):
-    """The terms of each prefix list; a range comes behind those that it contains."""
+    """The terms of each prefix list; a range comes after those that it contains."""
 
     prefix_firsts: NDArray[np.uint32]
     prefix_lasts: NDArray[np.uint32]
@@ -82,7 +81,7 @@ class PrefixRanges(NamedTuple):
 
 @kernel(allocates=False)
 def _count_shared(term_bytes: U8Array, term_starts: I64Array, term: int) -> int:
-    """Return how many bytes a term and the one before share: whole characters."""
+    """Return how many bytes, in whole characters, a term shares with the one before."""
     left = term_starts[term - 1]
     right = term_starts[term]
     size = min(right - left, term_starts[term + 1] - right)
@@ -98,7 +97,7 @@ def _count_shared(term_bytes: U8Array, term_starts: I64Array, term: int) -> int:
 def _find_prefixes(
     term_bytes: U8Array, term_starts: I64Array, entry_counts: U32Array, entries_min: int
 ) -> tuple[U32Array, U32Array]:
-    """Return the `PrefixRanges` of terms that share a prefix and have enough entries."""
+    """Return the `PrefixRanges` whose terms share a prefix and have enough entries."""
     num_terms = len(entry_counts)
     firsts = np.empty(num_terms, np.uint32)
     lasts = np.empty(num_terms, np.uint32)
@@ -106,7 +105,7 @@ def _find_prefixes(
     sums[0] = 0
     for term in range(num_terms):
         sums[term + 1] = sums[term] + int64(entry_counts[term])
-    # The prefixes that the terms at hand share, shortest first; the lowest is the empty one.
+    # Stack of the prefixes that the current terms share, shortest first; at the bottom, the empty.
     open_sizes = np.zeros(TERM_BYTES_MAX + 2, np.int64)
     open_firsts = np.zeros(TERM_BYTES_MAX + 2, np.int64)
     top = 0
@@ -116,6 +115,7 @@ def _find_prefixes(
         if term < num_terms:
             size = _count_shared(term_bytes, term_starts, term)
         first = int64(term - 1)
+        # Prefixes longer than what this term shares with the last one end here.
         while size < open_sizes[top]:
             first = open_firsts[top]
             if sums[term] - sums[first] >= entries_min:
@@ -140,7 +140,7 @@ def _read_list(
     entries: U64Array,
     block: Entries,
 ) -> int:
-    """Write document and ``field << 32 | frequency`` of a list's entries behind what was read."""
+    """Append document and ``field << 32 | frequency`` of a list's entries; return the new count."""
     at = start
     left: Any = num_entries
     while left > 0:
@@ -163,14 +163,14 @@ def _sort_by_doc(
     touched: U64Array,
     sorted_entries: U64Array,
 ) -> None:
-    """Bring entries into the order of their documents (a counting sort).
+    """Sort entries by document (a counting sort).
 
     Args:
         docs: of the entries.
         entries: as read.
         num_read: how many there are.
-        ends: by document, zeros; gets where the entries of each end that has some.
-        touched: bitset of documents, clean; gets those that have some.
+        ends: by document, zeros; gets the end of each document's entries.
+        touched: bitset of documents, clean; gets those that have entries.
         sorted_entries: the result.
     """
     for i in range(num_read):
@@ -178,6 +178,7 @@ def _sort_by_doc(
         ends[doc] += uint32(1)
         touched[doc >> uint32(6)] |= _ONE << uint64(doc & uint32(63))
     total = uint32(0)
+    # Counts become starts; only touched documents are visited.
     for word in range(len(touched)):
         bits = touched[word]
         while bits != 0:
@@ -194,7 +195,7 @@ def _sort_by_doc(
 
 @kernel(allocates=False)
 def _sort_few(entries: U64Array, begin: int, end: int) -> None:
-    """Sort the entries of a document, of which there are few."""
+    """Sort the few entries of one document, by field."""
     for i in range(begin + 1, end):
         entry = entries[i]
         j = i
@@ -208,15 +209,16 @@ def _sort_few(entries: U64Array, begin: int, end: int) -> None:
 def _add_up(
     lists: PostingLists, num_docs: int, firsts: U32Array, lasts: U32Array
 ) -> tuple[PostingLists, U32Array]:
-    """Make the lists of ranges of terms.
+    """Build the lists of ranges of terms.
 
     Returns:
-        (`PostingLists` of these, but that the postings of the terms go before theirs; documents of
-        each list uint32).
+        (`PostingLists` of these, whose postings follow the bytes of the terms' postings; documents
+        of each list uint32).
     """
     entry_counts = lists.entry_counts
     posting_starts = lists.posting_starts
     num_lists = len(firsts)
+    # Size the output: a list has at most the entries of its terms; two bytes each is typical.
     num_all = int64(0)
     num_most: Any = int64(0)
     for i_list in range(num_lists):
@@ -247,7 +249,7 @@ def _add_up(
 
     num_rows = 0
     for i_list in range(num_lists):
-        # Longer prefixes have been added up already: fewer lists to read, with fewer gaps.
+        # Longer prefixes come first, so their lists exist: read these instead of their terms.
         num_read: Any = int64(0)
         head: Any = int64(firsts[i_list])
         while head < lasts[i_list]:
@@ -262,6 +264,7 @@ def _add_up(
             num_read = _read_list(out, start, num_entries, num_read, read_docs, read_entries, block)
         list_at[firsts[i_list]] = i_list
         _sort_by_doc(read_docs, read_entries, num_read, ends, touched, entries)
+        # Grow the output if this list, in the worst case, would not fit.
         needed = cursor + num_read * ENTRY_BYTES_MAX + POSTINGS_PADDING
         needed += (num_read // BLOCK_ENTRIES + 1) * BLOCK_HEADER_BYTES
         if needed > len(out):
@@ -275,6 +278,8 @@ def _add_up(
         num_docs_of_list = 0
         filled = 0
         i: Any = int64(0)
+        # Walk the documents in order, adding up the frequencies of each field, and clean the
+        # scratch arrays on the way.
         for word in range(len(touched)):
             bits = touched[word]
             touched[word] = 0
@@ -299,6 +304,7 @@ def _add_up(
                     fields[filled] = field
                     freqs[filled] = freq
                     filled += 1
+        # The last block. Its skip row stays only if the list has several blocks.
         counts[i_list] = (row - num_rows) * BLOCK_ENTRIES + filled
         doc_freqs[i_list] = num_docs_of_list
         cursor = add_block(made, i_list, row, cursor, block, filled)
@@ -308,7 +314,7 @@ def _add_up(
     skip_starts[num_lists] = num_rows
     out[cursor : cursor + POSTINGS_PADDING] = 0
     own = PostingLists(
-        out[: cursor + POSTINGS_PADDING],  # what lies behind was never touched, so it is no memory
+        out[: cursor + POSTINGS_PADDING],  # the rest was never touched, so it takes no memory
         starts,
         counts,
         skip_starts,
@@ -319,7 +325,7 @@ def _add_up(
 
 
 def entries_min(num_docs: int) -> int:
-    """Return how many entries the terms that begin alike must have for a list of their own."""
+    """Return how many entries the terms with a common prefix need to get a list of their own."""
     if num_docs < LARGE_DOCS:
         return ENTRIES_MIN
     return max(LARGE_ENTRIES_MIN, num_docs // LARGE_SHARE)
@@ -328,7 +334,7 @@ def entries_min(num_docs: int) -> int:
 def add_prefix_lists(
     terms: Terms, lists: PostingLists, doc_freqs: NDArray[np.uint32], num_docs: int
 ) -> tuple[PrefixRanges, PostingLists, NDArray[np.uint32]]:
-    """Make the prefix lists of a segment.
+    """Build the prefix lists of a segment.
 
     Args:
         terms: of its vocabulary.
@@ -337,7 +343,7 @@ def add_prefix_lists(
         num_docs: documents of the segment.
 
     Returns:
-        Which there are; the lists of terms with these behind them; documents of each of all lists.
+        Their ranges; the lists of the terms, followed by these; documents of every list.
     """
     ranges = PrefixRanges(
         *_find_prefixes(

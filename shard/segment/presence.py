@@ -1,8 +1,8 @@
 """Presence: which documents have a field at all, and in what form; for every field of a segment.
 
 Questions it answers: EXISTS, IS NULL and IS EMPTY filters; which documents have `true` or `false`
-there; whose value is an array (and so has no place in an order); which kinds of values a field has
-in the segment, so that a filter need not look for texts where there are only numbers.
+there; whose value is an array (and so cannot be sorted by); which kinds of values a field has in
+the segment, so that a filter need not look for texts where there are only numbers.
 
 One row per field and aspect that occurs, in order of `key` = field number * 8 + aspect:
 
@@ -18,11 +18,11 @@ One row per field and aspect that occurs, in order of `key` = field number * 8 +
     presence.fields   uint16   3 7          fields that occur
     presence.kinds    uint16   by field: bit set of ValueKind; bits 8-15 the same for scalars only
 
-The kinds are a superset: a merge that drops the last document with a kind may keep the bit.
-Values nested in arrays of arrays count for EXISTS and ARRAY only.
+The kinds are a superset: a merge that drops the last document with a kind may keep the bit. Values
+nested in arrays of arrays count for EXISTS and ARRAY only.
 
-Costs: build 6 ns a value, whatever the number of fields; at most one bit a document and row, so
-15 fields that some documents lack take 15 bits a document. A row is read in 1-10 µs.
+Costs: build 6 ns a value, whatever the number of fields; at most one bit a document and row, so 15
+fields that some documents lack take 15 bits a document. A row is read in 1-10 µs.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 
 
 class Aspect(IntEnum):
-    """What a row says of its documents."""
+    """The property that a row's documents share."""
 
     EXISTS = 0
-    """The field has a value other than null; an array of nothing but nulls has none."""
+    """The field has a value other than null; an array of only nulls has none."""
     NULL = 1
     """The field is null."""
     EMPTY_TEXT = 2
@@ -92,12 +92,13 @@ _KIND_EMPTY_ARRAY: Final = int(ValueKind.EMPTY_ARRAY)
 _SCALAR: Final = int(Shape.SCALAR)
 _NESTED: Final = int(Shape.NESTED)
 _SPARSE_SHARE: Final = 64
-"""Rows of fewer than one document in so many are stored as ordinals: then these are smaller."""
+"""Rows with fewer than one document in so many are stored as ordinals, which then take less space.
+"""
 
 
 @kernel(inline=True, allocates=False)
 def _aspects(kind: U8, shape: U8, is_empty: bool) -> int:
-    """Return the bit set of the rows that a value puts its document into."""
+    """Return the bit set of the rows to which a value adds its document."""
     if shape == _SCALAR:
         if kind == _KIND_NULL:
             return 1 << _NULL
@@ -123,7 +124,10 @@ def _aspects(kind: U8, shape: U8, is_empty: bool) -> int:
 def _count_rows(
     extraction: Extraction, last_docs: I64Array, counts: U32Array, kinds: U16Array
 ) -> None:
-    """Count the documents of every row, and collect the kinds of every field."""
+    """Count the documents of every row, and collect the kinds of every field.
+
+    `last_docs` holds the last document by row, so that several values of a document count once.
+    """
     docs, shapes = extraction.doc, extraction.shape
     for i in range(len(docs)):
         number = int64(extraction.field[i])
@@ -149,7 +153,7 @@ _BITSET: Final = 2
 
 @arguments
 class _Rows(NamedTuple):
-    """Rows that are written.
+    """Rows being written.
 
     Attributes:
         forms: of each.
@@ -164,7 +168,7 @@ class _Rows(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def _put(rows: _Rows, row: int, doc: U32) -> None:
-    """Add a document (greater than all before it) to a row."""
+    """Add a document, greater than all before it, to a row."""
     forms, cursors, halves = rows
     if forms[row] == _LIST:
         halves[cursors[row]] = doc
@@ -178,7 +182,7 @@ def _put(rows: _Rows, row: int, doc: U32) -> None:
 def _fill_rows(
     extraction: Extraction, last_docs: I64Array, row_of_key: I64Array, rows: _Rows
 ) -> None:
-    """Write every document into its rows."""
+    """Add every document to its rows."""
     docs = extraction.doc
     for i in range(len(docs)):
         is_empty = extraction.start[i] == extraction.end[i]
@@ -201,7 +205,7 @@ def _merge_row(
     row: int,
     rows: _Rows,
 ) -> None:
-    """Send one row of a part through its document map; counts it if there are no halves."""
+    """Map one row of a part to new ordinals and write it; without halves, only count it."""
     num_docs = len(doc_map)
     for position in range(source_count if form == _LIST else num_docs):
         doc = int64(position)
@@ -217,7 +221,7 @@ def _merge_row(
 
 
 def _forms(counts: NDArray[np.uint32], num_docs: int) -> NDArray[np.int64]:
-    """Return the form of each row, given how many documents it has."""
+    """Return the form of each row, given its number of documents."""
     forms = np.full(len(counts), _BITSET, np.int64)
     forms[counts.astype(np.int64) * _SPARSE_SHARE < num_docs] = _LIST
     forms[counts == num_docs] = _FULL
@@ -238,7 +242,10 @@ def _lay_out(
 
 
 def build_presence(extraction: Extraction) -> dict[str, NDArray[Any]]:
-    """Build the rows of all fields of a batch; see the module's drawing."""
+    """Build the rows of all fields of a batch; see the module's drawing.
+
+    Two passes over the values: one counts, which decides the forms; one writes.
+    """
     num_keys = (int(extraction.field.max(initial=0)) + 1) * _NUM_ASPECTS
     counts_by_key = np.zeros(num_keys, np.uint32)
     kinds = np.zeros(num_keys // _NUM_ASPECTS, np.uint16)
@@ -277,7 +284,7 @@ def _name_arrays(
 def merge_presence(
     parts: Sequence[Segment], doc_maps: Sequence[NDArray[np.int64]], num_docs: int
 ) -> dict[str, NDArray[Any]]:
-    """Merge the rows of segments; equal to a build, but that `presence.kinds` keeps what was."""
+    """Merge the rows of segments; equals a build, except that `presence.kinds` may keep more."""
     all_keys = np.unique(np.concatenate([part["presence.keys"] for part in parts]).astype(np.int64))
     counts = np.zeros(len(all_keys), np.uint32)
     no_rows = np.zeros(0, np.int64)
@@ -302,7 +309,7 @@ def _merge_rows(
     counts: NDArray[np.uint32],
     rows: _Rows,
 ) -> None:
-    """Send the rows of all parts through their maps, to count or to write them."""
+    """Map the rows of all parts to new ordinals, to count or to write them."""
     row_of_key = {key: row for row, key in enumerate(keys.tolist())}
     is_counting = len(rows.forms) == 0
     for part, doc_map in zip(parts, doc_maps, strict=True):
@@ -319,7 +326,7 @@ def _merge_rows(
 
 
 class Presence:
-    """The rows of one segment, by field and aspect; made once per segment."""
+    """The rows of one segment, by field and aspect; one instance per segment."""
 
     __slots__ = ("_counts", "_kinds", "_num_docs", "_offsets", "_rows", "_words")
 
@@ -337,7 +344,7 @@ class Presence:
 
     @property
     def fields(self) -> Sequence[int]:
-        """Field numbers that occur, or occurred, in the segment."""
+        """Field numbers that occur in the segment, or did before a merge."""
         return list(self._kinds)
 
     def kinds(self, field: int) -> int:
@@ -349,12 +356,12 @@ class Presence:
         return self._kinds.get(field, 0) >> 8
 
     def count(self, field: int, aspect: Aspect) -> int:
-        """Return how many documents (deleted ones included) a row has."""
+        """Return the number of documents in a row, deleted ones included."""
         row = self._rows.get(field * _NUM_ASPECTS + aspect)
         return 0 if row is None else int(self._counts[row])
 
     def add_docs(self, field: int, aspect: Aspect, words: NDArray[np.uint64]) -> None:
-        """Put the documents of a row into a bitset."""
+        """Set the bits of a row's documents."""
         row = self._rows.get(field * _NUM_ASPECTS + aspect)
         if row is None:
             return

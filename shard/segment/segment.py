@@ -1,8 +1,8 @@
 """The segment: an immutable bundle of named arrays over a run of documents.
 
 Questions it answers: which arrays describe these documents, and can the file that holds them be
-trusted? What the arrays mean is the business of the structures that build and read them; here they
-are names, types and bytes.
+trusted? What the arrays mean is known to the structures that build and read them; here they are
+names, types and bytes.
 
     name                        by
     docs.record   uint64[n]     the writer: record number of each document, ascending
@@ -31,10 +31,11 @@ Why JSON for the directory: it is read once per open, is at most some kilobytes,
 read it with `head`. Why 64: a cache line, and the widest vector register.
 
 The file is derived from the documents in LMDB. It is written under a temporary name, synced and
-renamed, so under its final name it is whole, unless the disk or a power loss damaged it: that is
-what the checksum finds. It is verified by reading the file (never through the mapping: a file that
-was cut raises SIGBUS there), and only then mapped. The mapping is private and copy-on-write, so its
-arrays have the same (writable) type as arrays in memory, which the kernels need; nobody writes.
+renamed, so under its final name it is whole, unless the disk or a power loss damaged it: the
+checksum detects that. Opening verifies it by reading the file (never through the mapping: a
+truncated file raises SIGBUS there) and only then maps it. The mapping is private and copy-on-write,
+so its arrays have the same (writable) type as arrays in memory, which the kernels need; no code
+writes to them.
 
 Costs: open = one sequential read of the file at 3-8 GB/s plus one `numpy.frombuffer` an array
 (1 µs); access = none; memory = pages that were touched.
@@ -67,17 +68,17 @@ SEGMENT_VERSION = 4
 ALIGNMENT = 64
 HEADER_BYTES = 64
 SYNC_BYTES = 8 << 20
-"""Written between two syncs: a commit of a write waits for what the disk has been given before."""
+"""Bytes between two syncs: a commit waits for whatever the disk was given before it."""
 
 _uids = itertools.count(1)
 
 
 class DamagedSegment(Exception):
-    """The file is not a whole segment of this version; it must be rebuilt from the documents."""
+    """The file is not a whole segment of this version; rebuild it from the documents."""
 
 
 def name_group(prefix: str, group: NamedTuple) -> dict[str, Array]:
-    """Return the arrays of a group by the names of its members, behind a prefix."""
+    """Return the arrays of a named tuple, keyed by prefix and member name."""
     return {f"{prefix}.{name}": array for name, array in group._asdict().items()}
 
 
@@ -86,16 +87,16 @@ class Segment:
 
     Attributes:
         num_docs: number of documents, deleted ones included; ordinals are [0, num_docs).
-        meta: small facts beside the arrays (flags, sums), of JSON types.
-        uid: unique in this process, never used again: a key for caches.
+        meta: small facts besides the arrays (flags, sums), of JSON types.
+        uid: unique in this process, never reused: a key for caches.
         path: the file, or None while the segment lives in memory.
         size: bytes of all arrays.
         checksum: of the file, in hexadecimal; empty while the segment lives in memory.
-        caches: memo of structures that readers make lazily and that depend on the segment only.
+        caches: structures that readers build lazily and that depend on the segment only.
     """
 
     __slots__ = (
-        "__weakref__",  # what is derived from a segment goes with it
+        "__weakref__",  # so that caches can drop what is derived from a segment that is gone
         "_arrays",
         "_mapping",
         "caches",
@@ -141,11 +142,11 @@ class Segment:
         return self._arrays.get(name)
 
     def group(self, kind: type[G], prefix: str) -> G:
-        """Return the arrays that are named as the members of a group, behind a prefix."""
+        """Return the arrays named like the members of a tuple type, after a prefix."""
         return kind._make(self._arrays[f"{prefix}.{name}"] for name in kind._fields)
 
     def release_pages(self) -> None:
-        """Let the file's pages count as the kernel's until they are read again; see `residency`."""
+        """Hand the file's pages back to the kernel until they are read again; see `residency`."""
         if self._mapping is not None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
@@ -155,7 +156,7 @@ class Segment:
         The directory entry is not synced here: the manifest that names the file syncs the folder.
 
         Raises:
-            OSError: no room, or the device failed; nothing is left under `path`.
+            OSError: no space, or the device failed; nothing is left under `path`.
         """
         temporary = path.with_name(path.name + ".tmp")
         try:
@@ -172,7 +173,7 @@ class Segment:
         """Verify a segment file and map it.
 
         Raises:
-            DamagedSegment: the file is cut, changed, of another version, or not there.
+            DamagedSegment: the file is truncated, changed, of another version, or missing.
         """
         try:
             with path.open("rb", buffering=0) as file:
@@ -205,7 +206,7 @@ def verify_segment(path: Path) -> None:
     """Read a whole segment file and compare its checksum, without mapping it.
 
     Raises:
-        DamagedSegment: the file is cut, changed, of another version, or not there.
+        DamagedSegment: the file is truncated, changed, of another version, or missing.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -219,10 +220,10 @@ def _align(offset: int) -> int:
 
 
 class _Output:
-    """A file that is written in order, summed up, and synced on the way.
+    """A file that is written in order, checksummed, and synced along the way.
 
     Args:
-        file: descriptor, at the place where writing begins.
+        file: descriptor, positioned where writing begins.
 
     Attributes:
         checksum: of what was written.
@@ -250,6 +251,7 @@ def _write_file(
 ) -> None:
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     directory, offsets = _encode_directory(contiguous, num_docs, meta)
+    # Everything after the checksummed header first; the header goes last, when the size is known.
     os.lseek(file, HEADER_BYTES - 32, os.SEEK_SET)
     output = _Output(file)
     output.write(memoryview(bytes(32) + directory))
@@ -273,9 +275,9 @@ def _write_file(
 def _encode_directory(
     arrays: Mapping[str, Array], num_docs: int, meta: Mapping[str, Any]
 ) -> tuple[bytes, dict[str, int]]:
-    """Lay the arrays out behind a directory whose size depends on the offsets in it.
+    """Lay the arrays out after a directory whose size depends on the offsets in it.
 
-    Offsets are counted from the first array, then shifted behind a directory padded to its size.
+    Starts with a size of 0 and retries with the size that the directory turned out to have.
     """
     size = 0
     while True:
@@ -296,7 +298,7 @@ def _encode_directory(
         )
         if len(directory) <= size:
             return directory.ljust(size), offsets
-        size = len(directory) + 32  # offsets may gain a digit when the directory is in place
+        size = len(directory) + 32  # larger offsets may have more digits
 
 
 def _verify(file: int, path: Path) -> int:

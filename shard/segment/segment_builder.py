@@ -1,4 +1,4 @@
-"""From a batch of items, or from several segments, to one segment: every structure in its turn.
+"""From a batch of items, or from several segments, to one segment: every structure in turn.
 
     items ── extract ──▶ values ─┬─ build_text      text.*   vocabulary, postings, positions
                                  ├─ build_columns   facet.* number.* presence.* ids.*
@@ -8,10 +8,10 @@
     segments ── doc maps ──▶ merge_* of each, as arrays: no item is parsed again
 
 A doc map gives each document of a part its ordinal in the result, or -1 if it is dropped. It is
-monotone, and parts follow each other, so the result has its documents in the order of their records
-as every segment does.
+monotone, and the parts are consecutive, so the result has its documents in the order of their
+records, as every segment does.
 
-Costs per item of 500 bytes (one core): see `benchmarks`; text is nearly all of it.
+Costs per item of 500 bytes (one core): see `benchmarks`; nearly all of it is text.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class SegmentBuilder:
     ) -> Extraction:
         """Return the values of items; see `extraction.extract`.
 
-        Objects are noted only where some field wants them. That its first item has come is known
-        when that was extracted: then it is done again.
+        Objects are recorded only if some field needs them. Whether the first such item has arrived
+        shows only after its extraction, which is then repeated with objects.
         """
         wants_objects = self._object_fields.are_wanted
         extraction = extract(payload, starts, ends, self._registry, wants_objects=wants_objects)
@@ -86,7 +86,7 @@ class SegmentBuilder:
         return _with_docs(arrays)
 
     def _searchable(self) -> NDArray[np.bool_]:
-        """Return whether each field's texts are searched, by field number."""
+        """Return, by field number, whether the field's texts are searched."""
         known = len(self._is_searchable)
         if known < self._registry.num_fields:
             fresh = [self._is_searched(path) for path in self._registry.paths[known:]]
@@ -94,7 +94,7 @@ class SegmentBuilder:
         return self._is_searchable
 
     def _is_searched(self, path: str) -> bool:
-        """Whether a path, or an object that it lies in, is among the searchable fields."""
+        """Return whether a path, or an object around it, is among the searchable fields."""
         fields = self._configuration.searchable_fields
         if fields is None:
             return True
@@ -127,7 +127,7 @@ def make_doc_maps(
 
     Args:
         parts: in the order of their records.
-        dropped: by part: ordinals of documents to leave out, or None.
+        dropped: by part: ordinals of documents to drop, or None.
     """
     doc_maps = []
     first = 0

@@ -1,8 +1,8 @@
 """Which values of a batch belong to which column: the first step of every builder.
 
 An extraction holds the values of a batch in document order, all fields mixed. A column wants those
-of its field, of certain kinds, in document order. One counting sort over all columns at once does
-that: two passes of 1.5 ns a value, however many columns there are.
+of its field, of certain kinds, in document order. One counting sort serves all columns at once: two
+passes of 1.5 ns a value, however many columns there are.
 
     field   3 7 3 5 7      group_of_field  3 → 0, 7 → 1, others -1
     values  0 1 2 3 4      selection [0 2 | 1 4]     offsets [0 2 4]
@@ -30,7 +30,7 @@ _STRING = int(ValueKind.STRING)
 NUMBER_KINDS = (1 << ValueKind.INTEGER) | (1 << ValueKind.FLOAT)
 """Bit set of `ValueKind`: numbers."""
 KEY_KINDS = NUMBER_KINDS | (1 << ValueKind.STRING) | (1 << ValueKind.TRUE) | (1 << ValueKind.FALSE)
-"""Bit set of `ValueKind`: what has a facet key (an empty text has none, and is left out)."""
+"""Bit set of `ValueKind`: those with a facet key (an empty text has none, and is left out)."""
 TEXT_KINDS = 1 << ValueKind.STRING
 
 
@@ -45,7 +45,7 @@ class Groups(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def _counts(extraction: Extraction, value: int, kinds: int) -> bool:
-    """Return whether a value is of one of the kinds, not nested, and no empty text."""
+    """Return whether a value is of one of the kinds, not nested, and not an empty text."""
     kind = extraction.kind[value]
     return (
         (kinds >> int64(kind)) & 1 != 0
@@ -84,11 +84,11 @@ def _fill_groups(
 def group_values(extraction: Extraction, fields: Sequence[int], kinds: int) -> Groups:
     """Select the values of some fields that count for filters, facets and orders.
 
-    Values nested deeper than an array's elements and empty texts are left out.
+    Values nested deeper than an array's elements, and empty texts, are left out.
 
     Args:
         extraction: the values of a batch.
-        fields: field numbers; the position of a field is its group.
+        fields: field numbers; a field's position here is its group.
         kinds: bit set of `ValueKind`.
 
     Returns:

@@ -4,9 +4,9 @@
                      ├─ SegmentView ── Segment 2 (file)
                      └─ SegmentView ── Segment 9 (memory)    ∖ deleted {0}
 
-Everything in it is immutable and shared between snapshots, so a new one costs a tuple and the
-tombstones that are new. The writer makes it and publishes it by assigning one attribute; searches
-that hold an older one go on with that.
+Everything in it is immutable and shared between snapshots, so a new one costs a tuple and the new
+tombstones. The writer creates it and publishes it by assigning one attribute; searches that hold an
+older one continue with that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class DocumentReader(Protocol):
-    """Where the stored bytes of records come from."""
+    """Reads the stored bytes of records."""
 
     def read(self, records: Sequence[int]) -> list[bytes]:
         """Return the stored bytes of each record.
@@ -40,7 +40,7 @@ class DocumentReader(Protocol):
         ...
 
     def read_some(self, records: Sequence[int], bytes_max: int) -> list[bytes | None]:
-        """Return the first of them, up to so many bytes; None for a damaged one."""
+        """Return the first of them, up to `bytes_max`; None for a damaged one."""
         ...
 
 
@@ -63,11 +63,11 @@ def _ordinals(bitmap: BitMap | FrozenBitMap) -> NDArray[np.uint32]:
 
 
 class SegmentView:
-    """A segment without the documents that were deleted up to one moment.
+    """A segment without the documents deleted up to one moment.
 
     Attributes:
         segment: the arrays.
-        deleted: ordinals of documents that are gone, or None if none is.
+        deleted: ordinals of deleted documents, or None if there are none.
     """
 
     __slots__ = ("_live_mask", "deleted", "segment")
@@ -92,7 +92,7 @@ class SegmentView:
     def live_mask(self) -> NDArray[np.uint64] | None:
         """Bitset of the live documents (bit d & 63 of word d >> 6), or None if all are.
 
-        Made on first use and kept: 1 ns a deleted document plus num_docs / 8 bytes.
+        Computed on first use and kept: 1 ns a deleted document plus num_docs / 8 bytes.
         """
         if self.deleted is None:
             return None
@@ -105,8 +105,8 @@ class SegmentView:
     def without(self, ordinals: Sequence[int]) -> SegmentView:
         """Return a view in which these documents are deleted as well.
 
-        A mask that was made is carried over, so that a search after a small write does not make
-        it from all tombstones again.
+        An existing mask is carried over, so that a search after a small write does not rebuild it
+        from all tombstones.
         """
         added = FrozenBitMap(ordinals)
         deleted = added if self.deleted is None else self.deleted | added
@@ -131,11 +131,11 @@ class Snapshot:
         revision: revision of the configuration that its segments were built with.
         views: segments in order of their records, with the deletions up to `seq`.
         configuration: the configuration of `revision`.
-        registry: paths of fields by number; it may have grown since (append-only).
-        dictionaries: facet dictionaries by path; they may have grown since (append-only).
+        registry: paths of fields by number; may have grown since (append-only).
+        dictionaries: facet dictionaries by path; may have grown since (append-only).
         dictionary_lengths: number of values of each dictionary as of this snapshot.
         documents: reads stored bytes by record.
-        caches: memo of what a search derives from the snapshot alone (totals, statistics).
+        caches: what searches derive from the snapshot alone (totals, statistics).
     """
 
     __slots__ = (
@@ -181,8 +181,9 @@ class Snapshot:
 
         Args:
             views: the segments.
-            dictionary_lengths: of dictionaries, where these have values that the former had not:
-                hidden documents count too, for counting begins with all of a segment.
+            dictionary_lengths: of the dictionaries, if these segments have values that the former
+                ones lacked. Hidden documents count too, since counting starts from a segment's
+                totals.
         """
         return Snapshot(
             seq=self.seq,
@@ -196,7 +197,7 @@ class Snapshot:
         )
 
     def has_record(self, record: int) -> bool:
-        """Return whether a record is that of a live document."""
+        """Return whether a record belongs to a live document."""
         for view in self.views:
             records = view.segment["docs.record"]
             doc = int(np.searchsorted(records, np.uint64(record)))
@@ -208,6 +209,6 @@ class Snapshot:
         """Return the stored bytes of records that this snapshot names, in the given order.
 
         Raises:
-            InternalError: item_corrupt, the stored bytes of one do not fit their checksum.
+            InternalError: item_corrupt, stored bytes do not match their checksum.
         """
         return self.documents.read(np.asarray(records, np.uint64).tolist())

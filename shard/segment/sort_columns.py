@@ -1,9 +1,9 @@
-"""Orders: any scalar field as keys that compare as integers.
+"""Sort columns: any scalar field as keys that compare as integers.
 
-Questions it answers, for one field of one segment: in which order do these documents stand, what
-are their values, which come first of very many? Any scalar field can be asked for, without
-configuration, so what is not stored with the segment is made on first use and kept in a bounded
-memo.
+Questions it answers, for one field of one segment: in which order are these documents, what are
+their values, which come first of very many? Any scalar field can be sorted by, without
+configuration, so what the segment does not store is computed on first use and kept in a bounded LRU
+cache.
 
 One uint64 per document and field orders values of all types; smaller comes first:
 
@@ -13,23 +13,22 @@ One uint64 per document and field orders values of all types; smaller comes firs
     0xFFF8 0000 0000 0000   false;  …1 true
     0xFFFF FFFF FFFF FFFF   no value
 
-The doubles of infinity and NaN, which JSON has not, make the room for texts and booleans. Where a
-number is not exact as a double (`numbers`), a second, minor key of its residual follows. Descending
-order inverts a key; a missing value then gets the greatest key again, so that it stays last.
+JSON has no infinity and no NaN; texts and booleans take their place. Where a number is not exact as
+a double (`number_columns`), a second, minor key of its residual follows. Descending order inverts a
+key; a missing value then gets the greatest key again, so that it stays last.
 
 Where the keys come from:
 
     only numbers, one a document    from the number column, document by document, nothing is stored
-    everything else                 an array of keys by document, 8 bytes each, in the memo
+    everything else                 an array of keys by document, 8 bytes each, in the LRU cache
 
-Texts are ranked by the facet dictionary where the field is a facet of nothing but texts (ranks
-mean the same in all segments then), else within the segment by a column of its texts, which is
+If a field is a facet with only texts, the facet dictionary ranks them (ranks then mean the same in
+all segments). Otherwise they are ranked within the segment, by a column of its texts that is
 extracted from the stored documents (`TextColumn`; 1.5 s for 500,000 documents, once).
 
-A permutation (documents by key) lets a search that matches many documents find the first ten by
-walking it, instead of looking at the key of each. It is made when a field has been asked for
-repeatedly, behind the searches: sorting 500,000 keys takes 15 ms with wide vector registers, 80 ms
-without.
+With a permutation (documents by key), a search that matches many documents finds the first ten by
+walking it, without looking at every key. It is built in the background once a field has been sorted
+by repeatedly: sorting 500,000 keys takes 15 ms with wide vector registers, 80 ms without.
 """
 
 from __future__ import annotations
@@ -78,22 +77,23 @@ EMPTY_TEXT_KEY: Final = 0xFFF0_0000_0000_0000
 FALSE_KEY: Final = 0xFFF8_0000_0000_0000
 MISSING_KEY: Final = 0xFFFF_FFFF_FFFF_FFFF
 COLUMN_FAST_MAX: Final = 100_000
-"""Documents of a segment up to which an order that is no number column is made in 2 ms."""
+"""Up to this many documents, a column that is not just a number column is built within 2 ms."""
 PERMUTATION_USES_MIN: Final = 3
-"""Uses of a field's order in a segment after which its permutation is worth being made."""
+"""Sorts by a field in a segment after which its permutation is worth building."""
 
 _SIGN: Final = uint64(1 << 63)
 _MISSING: Final = uint64(MISSING_KEY)
 _NO_FLIP: Final = uint64(0)
 _PERMUTATION_BYTES: Final = 5
-"""Of a permutation, for each document."""
+"""Bytes of a permutation per document."""
 _CHUNK_DOCS: Final = 4_096
-"""Documents read at a time to make a column of texts; bounds the memory for their bytes."""
+"""Documents read at a time to build a text column; bounds the memory for their bytes."""
 _BOOLEAN_KINDS: Final = (1 << ValueKind.TRUE) | (1 << ValueKind.FALSE)
 
 
 @kernel(inline=True)
 def _ordered_bits(value: float) -> U64:
+    """Return a double's bits such that they compare, as integers, like the doubles."""
     bits = uint64(np.float64(value).view(np.uint64))
     return ~bits if bits >> uint64(63) else bits | _SIGN
 
@@ -160,11 +160,11 @@ class TextColumn:
     Attributes:
         column: numbers by document, those of array elements included.
         num_values: numbers are below this.
-        ranks: rank by number; None where a number is its own rank.
+        ranks: rank by number; None if each number is its own rank.
         order: number by rank; None likewise.
         are_ranks_global: whether ranks mean the same in all segments of the snapshot.
-        identity: names these texts, for whoever remembers what was derived from them.
-        size: bytes that the memo holds for it.
+        identity: identifies these texts, as a cache key for what is derived from them.
+        size: bytes that the LRU cache charges for it.
     """
 
     __slots__ = (
@@ -212,7 +212,7 @@ class TextColumn:
         return self._keys_of((number,))[0]
 
     def rank_bounds(self, text: str) -> tuple[int, int]:
-        """Return how many texts stand before `text`, and how many not behind it."""
+        """Return how many texts sort before `text`, and how many do not sort after it."""
         wanted = text.encode("utf-8", "surrogatepass")
         ranks = range(self.num_values)
         low = bisect_left(ranks, wanted, key=self.text_of_rank)
@@ -226,11 +226,11 @@ class TextColumn:
 
 
 class _StoredTexts(NamedTuple):
-    """A text column made from documents, and which documents it does not cover."""
+    """A text column extracted from documents, and the documents that it does not cover."""
 
     texts: TextColumn
     deleted: Any
-    """FrozenBitMap of documents that were deleted (perhaps not readable) then; None if none."""
+    """FrozenBitMap of the documents deleted by then (they may not be readable); None if none."""
 
 
 def needs_documents(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
@@ -246,8 +246,8 @@ def needs_documents(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
 def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn | None:
     """Return the texts of a field, or None if the segment has none but empty ones.
 
-    Cost: nothing where the field is a facet of texts only, or was asked for before; else one pass
-    over the stored documents of the segment.
+    Cost: none if the field is a facet with only texts, or cached; otherwise one pass over the
+    stored documents of the segment.
     """
     if not presence_of(view.segment).kinds(field) & TEXT_KINDS:
         return None
@@ -273,7 +273,7 @@ def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn
 
 
 def _is_facet_of_texts(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
-    """Return whether the field's facet column holds its texts and nothing else."""
+    """Return whether the field's facet column holds its texts and no other values."""
     return (
         snapshot.registry.paths[field] in snapshot.dictionaries
         and not presence_of(view.segment).kinds(field) & KEY_KINDS & ~TEXT_KINDS
@@ -282,13 +282,13 @@ def _is_facet_of_texts(snapshot: Snapshot, view: SegmentView, field: int) -> boo
 
 
 def _facet_identity(snapshot: Snapshot, field: int) -> tuple[int, int]:
-    """Return what names the texts of a facet in a snapshot."""
+    """Return what identifies the texts of a facet in a snapshot."""
     path = snapshot.registry.paths[field]
     return snapshot.dictionaries[path].epoch, snapshot.dictionary_lengths[path]
 
 
 def _remembered_texts(view: SegmentView, field: int) -> TextColumn | None:
-    """Return a text column that covers all live documents of the view, if one is remembered."""
+    """Return the cached text column, if there is one that covers all live documents of the view."""
     entry: _StoredTexts | None = COLUMN_MEMO.get(("texts", view.segment.uid, field))
     if entry is None:
         return None
@@ -299,7 +299,11 @@ def _remembered_texts(view: SegmentView, field: int) -> TextColumn | None:
 
 
 def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn:
-    """Read the live documents of a segment and collect the texts of one field."""
+    """Read the live documents of a segment and collect the texts of one field.
+
+    Numbers are assigned as texts appear, then replaced by ranks, so that the column needs no
+    `order`.
+    """
     segment = view.segment
     dictionary = FacetDictionary()
     docs_parts: list[NDArray[np.uint32]] = []
@@ -343,17 +347,18 @@ class Permutation(NamedTuple):
 
     docs: NDArray[np.uint32]
     is_first: NDArray[np.bool_]
-    """Whether a document's key differs from that of the one before."""
+    """Whether a document's key differs from that of the document before."""
 
 
 class SortColumn:
     """The order of one field in one segment.
 
     Attributes:
-        texts: the texts behind the text keys; None if there are none.
+        texts: the texts that text keys refer to; None if there are none.
         are_keys_global: whether keys compare with those of other segments.
-        minor_keys: what orders equal keys, by document, int16; None if nothing does.
-        size: bytes that the memo holds for it.
+        minor_keys: by document, breaks ties between equal keys, int16; None if there is nothing to
+            break.
+        size: bytes that the LRU cache charges for it.
     """
 
     __slots__ = (
@@ -395,7 +400,7 @@ class SortColumn:
     def keys(
         self, docs: NDArray[np.uint32], *, is_descending: bool, is_missing_first: bool
     ) -> NDArray[np.uint64]:
-        """Return the keys of some documents in the order asked for; smaller comes first.
+        """Return the keys of some documents in the requested order; smaller comes first.
 
         Cost: 1-2 ns a document.
         """
@@ -411,9 +416,9 @@ class SortColumn:
         return keys
 
     def values(self, docs: NDArray[np.uint32]) -> list[Any]:
-        """Return the values of some documents: float, str, bool, or None where missing.
+        """Return the values of some documents: float, str, bool, or None if missing.
 
-        A number is an int only where no double is exact.
+        A number is an int only if no double is exact.
         """
         if self._numbers is not None:
             missing = self._missing
@@ -441,11 +446,11 @@ class SortColumn:
         return encoded.decode("utf-8", "surrogatepass")
 
     def key_bounds(self, value: Any) -> tuple[int, int, int]:
-        """Return where a value stands in ascending order, whether or not the segment has it.
+        """Return where a value belongs in ascending order, whether or not the segment has it.
 
         Returns:
-            (least key that is not before it, key behind all that are equal to it, minor key).
-            The two keys are the same for a text that the segment does not have.
+            (least key that is not before it, least key after all equal to it, minor key). The two
+            keys are the same for a text that the segment does not have.
         """
         if value is None:
             return MISSING_KEY, MISSING_KEY + 1, 0
@@ -462,21 +467,21 @@ class SortColumn:
         return key, key + 1, residual
 
     def permutation(self) -> Permutation | None:
-        """Return the documents by key, if that was made already.
+        """Return the documents by key, if already built.
 
-        It is wished for when the order has been asked for often enough. Cost: 15-160 ns a document,
-        on another thread; memory 5 bytes a document, in the memo.
+        Otherwise counts a use, and schedules a background build after enough of them. Cost: 15-160
+        ns a document, on another thread; memory 5 bytes a document, in the LRU cache.
         """
         permutation: Permutation | None = COLUMN_MEMO.get(self._permutation_key)
         if permutation is None and COLUMN_MEMO.takes(_PERMUTATION_BYTES * self.num_docs):
             self._uses += 1
             if self._uses >= PERMUTATION_USES_MIN:
-                self._uses = 0  # what is pushed out of the memo again must be worth it once more
+                self._uses = 0  # after an eviction it must prove its worth again
                 BACKGROUND_TASKS.add(self._permutation_key, self, SortColumn.make_permutation)
         return permutation
 
     def make_permutation(self) -> None:
-        """Sort the documents by key and remember their order."""
+        """Sort the documents by key and cache their order."""
         docs = np.arange(self.num_docs, dtype=np.uint32)
         keys = self.keys(docs, is_descending=False, is_missing_first=False)
         order = np.argsort(keys)
@@ -484,7 +489,8 @@ class SortColumn:
         num_values = int(np.searchsorted(ordered, _MISSING))
         is_first = np.ones(num_values, np.bool_)
         np.not_equal(ordered[1:num_values], ordered[: max(num_values - 1, 0)], out=is_first[1:])
-        # The stable sort would take four times as long as this one and a second one, of runs.
+        # Sort again by (run of equal keys, document). A stable sort of the keys would take four
+        # times as long as both sorts together.
         packed = np.cumsum(is_first, dtype=np.uint64) << np.uint64(32)
         packed |= order[:num_values].astype(np.uint64)
         packed.sort()
@@ -494,20 +500,20 @@ class SortColumn:
 
 
 def plain_doubles(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return the doubles of ascending keys; of no meaning for keys that are no number's."""
+    """Return the doubles of ascending keys; meaningless for keys of other types."""
     bits: NDArray[np.uint64] = np.where(keys & _SIGN != 0, keys ^ _SIGN, ~keys)
     return bits.view(np.float64)
 
 
 def plain_number(double: float, residual: int) -> int | float:
-    """Return a number as a double wherever that is exact, so that storage does not show."""
+    """Return a number as a double if that is exact, so that the storage type does not show."""
     return double if residual == 0 else int(double) + residual
 
 
 def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn:
     """Return the order of a field in a segment.
 
-    Arrays have no place in an order: their documents count as missing.
+    Arrays cannot be sorted by: documents that have one count as missing.
     """
     segment = view.segment
     column = _plain_column(segment, field)
@@ -524,7 +530,7 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
 
 
 def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
-    """Return whether making the order of a field in a segment takes some milliseconds or more."""
+    """Return whether building the order of a field in a segment takes milliseconds or more."""
     segment = view.segment
     if _plain_column(segment, field) is not None:
         return False
@@ -541,7 +547,7 @@ def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
 
 
 def _plain_column(segment: Segment, field: int) -> SortColumn | None:
-    """Return the order of a field if it is that of a number column alone, or of nothing."""
+    """Return the order of a field if a number column alone, or nothing, determines it."""
     key = ("order", field)
     try:
         column: SortColumn | None = segment.caches[key]
@@ -556,7 +562,7 @@ def _plain_column(segment: Segment, field: int) -> SortColumn | None:
 
 
 def _is_plain(segment: Segment, field: int) -> bool:
-    """Return whether a number column alone is the order of a field (or there is nothing)."""
+    """Return whether a number column alone is the order of a field (or it has no values)."""
     presence = presence_of(segment)
     kinds = presence.scalar_kinds(field)
     if kinds & (TEXT_KINDS | _BOOLEAN_KINDS) or presence.count(field, Aspect.EMPTY_TEXT):
@@ -568,7 +574,11 @@ def _is_plain(segment: Segment, field: int) -> bool:
 
 
 def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> SortColumn:
-    """Compute the key of every document of a segment."""
+    """Compute the key of every document of a segment.
+
+    Later assignments win where a document has values of several types; documents with an array
+    become missing at the end.
+    """
     segment = view.segment
     presence = presence_of(segment)
     arrays = empty_bitset(segment.num_docs)
@@ -591,7 +601,9 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
     column = number_column(segment, field)
     if column is not None:
         number_docs, values, residuals = column.pairs()
-        by_doc[number_docs[::-1]] = ordered_keys(values)[::-1]  # of several, the first one stays
+        by_doc[number_docs[::-1]] = ordered_keys(values)[
+            ::-1
+        ]  # reversed: the first of several wins
         if residuals is not None:
             minor_keys = np.zeros(segment.num_docs, np.int16)
             minor_keys[number_docs[::-1]] = residuals[::-1]
@@ -602,7 +614,7 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
 
 
 def _first_numbers(column: FacetColumn) -> NDArray[np.int64]:
-    """Return the (first) value number of each document, -1 where it has none."""
+    """Return the (first) value number of each document, -1 if it has none."""
     if column.is_single:
         return column.codes.astype(np.int64) - 1
     numbers = np.full(column.num_docs, -1, np.int64)
@@ -621,8 +633,8 @@ def rank_texts(columns: Sequence[SortColumn], keys: Sequence[NDArray[np.uint64]]
 
     Args:
         columns: order of the field in each segment.
-        keys: ascending keys of some documents of each segment; text keys become the rank among
-            the texts of all of them.
+        keys: ascending keys of some documents of each segment; text keys become the rank among the
+            texts of all of them.
     """
     texts: list[dict[int, bytes]] = []
     for column, part in zip(columns, keys, strict=True):

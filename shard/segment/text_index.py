@@ -4,12 +4,12 @@
                    one pass over the text:      prefix lists (one file each in this folder draws
                    every word gets a number     its arrays)
 
-Building: the words are numbered in the order of their first appearance through a hash table, the
-distinct ones (a tenth) are sorted, and a counting sort brings the occurrences into term order. They
-come out of the numbering by document, field and position, and the sort is stable, so each list is
-in posting order without comparing anything.
+Building: a hash table numbers the words in order of first appearance; the distinct ones (a tenth)
+are sorted, and a counting sort brings the occurrences into term order. They come out of the
+numbering by document, field and position, and the sort is stable, so each list is in posting order
+without any comparison.
 
-Merging: the sorted vocabularies are walked side by side; the entries of a term are those of its
+Merging: the sorted vocabularies are walked side by side. The entries of a term are those of its
 parts in turn, since the new ordinals of a part follow those of the parts before. Entries are
 decoded and packed anew, positions are copied as bytes. No text is read.
 
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 _STRING: Final = int(ValueKind.STRING)
 _CHUNK_WORDS: Final = 1024
-"""Words that the tokenizer hands over at a time: they stay in the first-level cache."""
+"""Words that the tokenizer returns at a time: they stay in the first-level cache."""
 _TABLE_SIZE_MIN: Final = 2048
 
 _KEY: Final = 0  # columns of the words of a batch, see `_number_chunk`
@@ -110,7 +110,7 @@ _LOW32: Final = uint64(0xFFFFFFFF)
 
 @arguments
 class _Instances(NamedTuple):
-    """The fields of documents that have words; the values of one follow each other.
+    """The fields of documents that have words; all values of one field count as one.
 
     Attributes:
         docs: document of each.
@@ -127,7 +127,7 @@ class _Instances(NamedTuple):
 
 @arguments
 class _Parts(NamedTuple):
-    """The text of segments that are merged; the arrays of one stand behind those of the one before.
+    """The text of segments being merged; the arrays of all parts, concatenated.
 
     Attributes:
         term_bytes: as of a vocabulary, and so on.
@@ -139,8 +139,8 @@ class _Parts(NamedTuple):
         positions: as of `Positions`.
         position_starts: one more than there are terms in each part.
         doc_map: new ordinal by old one, -1: dropped.
-        term_bases: where the terms of each part begin in the arrays over terms, with a sentinel; in
-            those of one more each, there are as many more as there are parts before.
+        term_bases: where the terms of each part begin in arrays by term, with a sentinel. In arrays
+            with one more per part, part p begins p further on.
         bases: by part, where it begins in (term_bytes, postings, positions, doc_map).
     """
 
@@ -159,7 +159,7 @@ class _Parts(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def _hash_term(key: U64, term_bytes: U8Array, start: int, length: int) -> U64:
-    """Return a hash in the upper 32 bits; the rest is zero. Padding must be readable."""
+    """Return a hash in the upper 32 bits; the rest is zero. The padding must be readable."""
     digest = (key ^ uint64(length)) * _K1
     if length > 8:
         at = start + 8
@@ -185,7 +185,7 @@ def _number_chunk(
     num_terms: int,
     numbers: U32Array,
 ) -> int:
-    """Write the number of each word of a chunk, giving new words the next ones.
+    """Write the number of each word of a chunk; new words get the next numbers.
 
     A slot of the table is 0 or ``hash << 32 | number + 1``; a row of `terms` is (key, where the
     bytes begin, where they end, occurrences): half a cache line, because a lookup costs what it
@@ -208,6 +208,7 @@ def _number_chunk(
             entry = table[slot]
             if entry == 0:
                 break
+            # Same hash: compare key and length, then the bytes after the first eight.
             if entry & ~_LOW32 == tag:
                 candidate = int64(entry & _LOW32) - 1
                 other = terms[candidate, _START]
@@ -222,6 +223,7 @@ def _number_chunk(
                         break
             slot = (slot + uint64(1)) & slot_mask
         if number < 0:
+            # A new word: fill the slot, copy the bytes, start a row.
             number = int64(num_terms)
             table[slot] = tag | uint64(number + 1)
             for offset in range(size):
@@ -240,7 +242,7 @@ def _number_chunk(
 
 @kernel
 def _grow_table(table: U64Array) -> U64Array:
-    """Return a table of twice the size with the same entries."""
+    """Return a table of twice the size with the same entries, which carry their hash."""
     larger = np.zeros(2 * len(table), np.uint64)
     slot_mask = uint64(len(larger) - 1)
     for entry in table:
@@ -259,7 +261,7 @@ def _number_words(
     tables: CharacterTables,
     decoded_lengths: I64Array,
 ) -> tuple[U32Array, U32Array, _Instances, Rows[np.int64], U8Array]:
-    """Cut all searchable strings into words and number the distinct ones.
+    """Split all searchable strings into words and number the distinct ones.
 
     Returns:
         (number of each occurrence uint32, its position uint32; `_Instances`; per distinct word a
@@ -272,6 +274,7 @@ def _number_words(
     starts = extraction.start
     ends = extraction.end
     num_values = len(docs)
+    # Size the output from the bytes of text.
     num_text_bytes = 0
     num_selected = 0
     for value in range(num_values):
@@ -304,7 +307,8 @@ def _number_words(
     num_instances = 0
     value = 0
     while value < num_values:
-        # The document's searchable values, by field, and in document order within a field.
+        # Sort the document's searchable values by field, in document order within a field: a value
+        # is packed as field << 44 | value.
         doc = docs[value]
         num_of_doc = 0
         is_sorted = True
@@ -332,6 +336,7 @@ def _number_words(
                 selected[:num_of_doc].sort()
         i = 0
         while i < num_of_doc:
+            # One instance: all values of this field, with positions that run on.
             field = selected[i] >> 44
             first_word = num_words
             length = 0
@@ -369,6 +374,7 @@ def _number_words(
                     for word in range(count):
                         positions[num_words + word] = chunk_positions[word]
                     num_words += count
+                # The field's length counts words, not the gaps between values.
                 length += state[0] - position_before
                 if num_words > first_word and state[0] > position_before:
                     state[0] += POSITION_GAP
@@ -395,7 +401,7 @@ def _number_words(
 
 @kernel
 def _reserve_lists(num_terms: int, num_entries: int) -> PostingLists:
-    """Return `PostingLists` with room for so many terms and entries."""
+    """Return `PostingLists` with room for the given numbers of terms and entries."""
     num_blocks = num_entries // BLOCK_ENTRIES + num_terms
     num_bytes = num_entries * ENTRY_BYTES_MAX + num_blocks * BLOCK_HEADER_BYTES + POSTINGS_PADDING
     return PostingLists(
@@ -410,7 +416,7 @@ def _reserve_lists(num_terms: int, num_entries: int) -> PostingLists:
 
 @kernel
 def _take_lists(lists: PostingLists, num_terms: int, num_rows: int, cursor: int) -> PostingLists:
-    """Return what of reserved lists was written: their terms, skip rows and bytes."""
+    """Return the written part of reserved lists: their terms, skip rows and bytes."""
     lists.posting_starts[num_terms] = cursor
     lists.skip_starts[num_terms] = num_rows
     lists.postings[cursor : cursor + POSTINGS_PADDING] = 0
@@ -438,7 +444,7 @@ def _invert(
     Args:
         words: number of the word of each occurrence.
         positions: position of each occurrence.
-        instances: where they are.
+        instances: the fields of documents that hold the occurrences.
         terms: per word a row as in `_number_chunk`.
         term_bytes: the bytes of the words.
         order: word numbers in the order of the vocabulary.
@@ -448,6 +454,7 @@ def _invert(
     """
     instance_docs, instance_fields, _, instance_starts = instances
     num_terms = len(order)
+    # Copy the words in vocabulary order, and give each word its range of occurrences.
     sorted_starts = np.empty(num_terms + 1, np.int64)
     sorted_starts[0] = 0
     num_bytes = terms[num_terms - 1, _END] if num_terms > 0 else 0
@@ -474,6 +481,7 @@ def _invert(
             occurrences[cursors[number]] = upper | uint64(positions[i])
             cursors[number] += 1
 
+    # Pack one list per term: an entry per instance, a block per 128 entries.
     lists = _reserve_lists(num_terms, total)
     _, posting_starts, entry_counts, skip_starts, skip_docs, _ = lists
     doc_freqs = np.empty(num_terms, np.uint32)
@@ -499,6 +507,7 @@ def _invert(
         previous_doc = int64(-1)
         block_position = position_cursor
         while i < stop:
+            # One entry: write its positions as deltas while counting its frequency.
             instance = occurrences[i] >> _S32
             freq = 0
             previous: Any = 0
@@ -512,6 +521,7 @@ def _invert(
                     previous = position
                     freq += 1
                 i += 1
+            # The block is full: write it, with the offset of its first position.
             if filled == BLOCK_ENTRIES:
                 skip_positions[row] = block_position - position_starts[rank]
                 cursor = add_block(lists, rank, row, cursor, block, filled)
@@ -525,9 +535,11 @@ def _invert(
             freqs[filled] = freq
             filled += 1
             num_entries += 1
+            # A document counts once, whatever its number of fields.
             if doc != previous_doc:
                 num_docs += 1
                 previous_doc = doc
+        # The last block. Skip rows stay only if the list has several blocks.
         skip_positions[row] = block_position - position_starts[rank]
         cursor = add_block(lists, rank, row, cursor, block, filled)
         if row > num_rows:
@@ -556,7 +568,7 @@ def _name_arrays(
     doc_freqs: NDArray[np.uint32],
     positions: tuple[NDArray[Any], ...],
 ) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a segment for what `_invert` or `_merge` gave."""
+    """Return the arrays of a segment, given the result of `_invert` or `_merge`."""
     terms = finish_vocabulary(term_bytes, term_starts)
     ranges, all_lists, all_freqs = add_prefix_lists(
         terms, PostingLists(*lists), doc_freqs, num_docs
@@ -608,6 +620,7 @@ def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
         head = heads[part]
         if head == parts.term_bases[part + 1]:
             continue
+        # The sign of (this term - least so far); keys decide unless they tie.
         sign = -1
         if num_equal > 0:
             if keys[head] > least_key:
@@ -634,7 +647,7 @@ def _find_least(parts: _Parts, heads: I64Array, equal: I64Array) -> int:
 
 @kernel
 def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Positions]:
-    """Merge parts.
+    """Merge the vocabularies, posting lists and positions of parts.
 
     Returns:
         As `_invert`.
@@ -648,6 +661,7 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
     positions, position_starts = parts.positions, parts.position_starts
     doc_map, term_bases, bases = parts.doc_map, parts.term_bases, parts.bases
     num_parts = len(term_bases) - 1
+    # Room for the worst case: no term shared, no document dropped.
     num_terms_max = term_bases[num_parts]
     num_entries_max = 0
     for count in entry_counts:
@@ -661,6 +675,7 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
     out_position_starts = np.empty(num_terms_max + 1, np.int64)
     out_skip_positions = np.empty(len(skip_docs), np.uint32)
 
+    # One head per part: the next term to merge.
     heads = np.empty(num_parts, np.int64)
     for part in range(num_parts):
         heads[part] = term_bases[part]
@@ -676,6 +691,7 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
     position_cursor = 0
     num_rows = 0
     while True:
+        # The least term, and all parts that have it.
         num_equal = _find_least(parts, heads, equal)
         if num_equal == 0:
             break
@@ -690,6 +706,8 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
         for e in range(num_equal):
             part = equal[e]
             head = heads[part]
+            # Append the part's entries, under their new ordinals; these follow those of the parts
+            # before.
             at = bases[part, 1] + posting_starts[head + part]
             position = bases[part, 2] + position_starts[head + part]
             left: Any = int64(entry_counts[head])
@@ -701,6 +719,7 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
                     doc = doc_map[bases[part, 3] + int64(in_docs[i])]
                     freq = int64(in_freqs[i])
                     if doc < 0:
+                        # A dropped document: skip its positions as well.
                         position = skip_varints(positions, position, freq)
                         continue
                     if filled == BLOCK_ENTRIES:
@@ -715,6 +734,7 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
                     filled += 1
                     num_docs += doc != previous_doc
                     previous_doc = doc
+                    # Positions are relative within an entry, so their bytes are copied as they are.
                     while freq > 0:
                         byte = positions[position]
                         out_positions[position_cursor] = byte
@@ -723,7 +743,8 @@ def _merge(parts: _Parts) -> tuple[U8Array, I64Array, PostingLists, U32Array, Po
                         position_cursor += 1
             heads[part] = head + 1
         if num_docs == 0:
-            continue  # all documents of the term were deleted
+            continue  # every document of the term is dropped, so the term is too
+        # Finish the list: last block, counts, and the term's own bytes.
         out_counts[num_terms] = (row - num_rows) * BLOCK_ENTRIES + filled
         out_skip_positions[row] = block_position - out_position_starts[num_terms]
         cursor = add_block(lists, num_terms, row, cursor, block, filled)
@@ -760,7 +781,7 @@ def merge_text(
     """Merge the text structures of segments, leaving out dropped documents.
 
     Args:
-        parts: the segments, in the order in which their documents follow each other.
+        parts: the segments, in the order of their documents.
         doc_maps: per part, new ordinal by old one, -1: dropped; ascending.
         num_docs: documents of the merged segment.
 
@@ -774,7 +795,7 @@ def merge_text(
         return np.concatenate([part[name] for part in parts])
 
     def joined_of_terms(name: str, more: int) -> NDArray[Any]:
-        """Join without what prefix lists have; they are made anew."""
+        """Concatenate without the prefix lists, which are built anew."""
         return np.concatenate(
             [part[name][: count + more] for part, count in zip(parts, num_terms, strict=True)]
         )
@@ -814,22 +835,22 @@ def merge_text(
 
 
 class TextIndex:
-    """Read access to the text structures of one segment; get it with `text_index`.
+    """Read access to the text structures of one segment; get it from `text_index`.
 
     Attributes:
         num_docs: documents of the segment, deleted ones included.
         vocabulary: its words.
-        lists: the posting lists of these, and then those of prefixes.
+        lists: the posting lists of the words, then those of prefixes.
         doc_freqs: documents of each list.
         positions: of the words.
-        field_lengths: how many words each field of a document has.
+        field_lengths: number of words of each field of a document.
         length_fields: field number of each row of these.
         field_num_docs: documents with words in each row.
         field_totals: sum of the lengths of each row.
         prefix_ranges: the terms of each prefix list.
-        prefix_lists: by range of terms [first, last) with a common prefix, the ordinal of the list
-            that is the sum of theirs.
-        dense_lists: bitsets of the longest lists.
+        prefix_lists: by range of terms [first, last) with a common prefix, the ordinal of their
+            prefix list.
+        dense_lists: bitset postings of the longest lists.
     """
 
     __slots__ = (
@@ -867,7 +888,7 @@ class TextIndex:
 
 
 def text_index(segment: Segment) -> TextIndex:
-    """Return the text reader of a segment, made once and kept with it."""
+    """Return the text reader of a segment, created once and cached with it."""
     reader: TextIndex | None = segment.caches.get("text")
     if reader is None:
         reader = segment.caches["text"] = TextIndex(segment)

@@ -1,30 +1,31 @@
 """The vocabulary: every distinct word of a segment, sorted by its UTF-8 bytes.
 
-Questions: which ordinal has this word; which words begin with these letters; which are one or two
-edits away? A term ordinal is the index into all the arrays:
+Questions it answers: which ordinal does this word have; which words begin with these letters; which
+are one or two edits away? A term ordinal is the index into all the arrays:
 
-    text.term_bytes    uint8[…]       the terms, one behind the other, 8 bytes of padding at the end
+    text.term_bytes    uint8[…]       the terms, one after the other, 8 bytes of padding at the end
     text.term_starts   int64[V + 1]   where each begins
-    text.term_keys     uint64[V]      its first 8 bytes as a big-endian number (zeros behind): keys
+    text.term_keys     uint64[V]      its first 8 bytes as a big-endian number (zero-padded): keys
                                       ascend with the terms and compare most of them in one step
     text.term_masks    uint32[V]      its set of letters: bits 0-25 for a-z, 26-31 for all other
                                       characters (code point mod 6)
     text.term_lengths  uint8[V]       its characters
 
-Exact and prefix search are binary searches over the keys (bytes only where keys tie). For typos all
-terms are looked at, but most of them only by length and mask: k edits change at most 2 k members of
-the set of letters (a substitution takes one and gives one, a transposition none). The few that pass
-are compared by a banded edit distance that stops as soon as the band exceeds k; the terms that
-follow and begin with the same letters are then passed over.
+Exact and prefix search are binary searches over the keys (bytes only where keys tie). A search with
+typos scans all terms, but rejects most by length and mask: k edits change at most 2 k members of
+the set of letters (a substitution removes one and adds one, a transposition changes none). The few
+that pass are compared by a banded edit distance that stops as soon as the band exceeds k; the
+following terms that begin with the same letters are then skipped.
 
 Edit distance is optimal string alignment (OSA): insertion, deletion, substitution and the
 transposition of neighbours cost 1 each; no substring is edited twice.
 
-No edit may fall on a digit: iphones is not iphone8, but iphnoe begins iphone8. Words with digits
-are never looked for with typos, so a term can be near only before its first digit.
+No edit may touch a digit: iphones does not match iphone8, but iphnoe matches the beginning of
+iphone8. Words with digits are never expanded with typos, so a term can be near only before its
+first digit.
 
-Prefix with typos ("shewsh" for shawshank): some beginning of the term is within k edits. Only as
-many letters may be missing from the mask as there are edits.
+Prefix with typos ("shewsh" for shawshank): some beginning of the term is within k edits. At most
+as many letters may be missing from the mask as there are edits.
 
 Costs, 500,000 terms of 8 letters: exact 0.3 µs; prefix range 0.6 µs plus a step a term; typos
 0.3-0.6 ms, prefix with typos 0.6-1 ms; memory 8 + 8 + 4 + 1 bytes a term and its letters.
@@ -76,8 +77,9 @@ class Terms(NamedTuple):
 
 @kernel(inline=True, allocates=False)
 def term_key(array: U8Array, start: int, length: int) -> U64:
-    """Return the first 8 bytes of a term, big-endian, zeros behind; 8 bytes must be readable."""
+    """Return the first 8 bytes of a term, big-endian, zero-padded; 8 bytes must be readable."""
     word = load_u64(array, start)
+    # Reverse the bytes: halves, then pairs, then single ones.
     word = (word & uint64(0x00000000FFFFFFFF)) << uint64(32) | word >> uint64(32)
     word = (word & uint64(0x0000FFFF0000FFFF)) << uint64(16) | (
         word >> uint64(16) & uint64(0x0000FFFF0000FFFF)
@@ -94,7 +96,7 @@ def term_key(array: U8Array, start: int, length: int) -> U64:
 def compare_terms(
     left: U8Array, left_start: int, left_end: int, right: U8Array, right_start: int, right_end: int
 ) -> int:
-    """Return a negative, zero or positive number as left sorts before, at or behind right."""
+    """Return a negative, zero or positive number as left sorts before, with or after right."""
     length = min(left_end - left_start, right_end - right_start)
     for i in range(length):
         if left[left_start + i] != right[right_start + i]:
@@ -108,7 +110,7 @@ def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[
 
     Columns 1 and 2 of `terms` say where each term begins and ends in `term_bytes`.
 
-    Runs are short in natural text but not in numbered names, hence heap sort, not insertion sort.
+    Heap sort, not insertion sort: runs are short in natural text, but long among numbered names.
     """
     count = len(order)
     begin = 0
@@ -117,7 +119,8 @@ def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[
         while end < count and keys[order[end]] == keys[order[begin]]:
             end += 1
         size = end - begin
-        # Heap sort of order[begin:end]: first build the heap, then take the greatest off it.
+        # Heap sort of order[begin:end]: `step` counts down through both phases, building the heap
+        # (step >= size), then taking the greatest off it.
         step = size // 2 + size
         while size > 1 and step > 1:
             step -= 1
@@ -130,6 +133,7 @@ def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[
                 root = 0
             item = order[begin + root]
             while True:
+                # Sift `item` down to where neither child is greater.
                 child = 2 * root + 1
                 if child >= heap_size:
                     break
@@ -169,7 +173,7 @@ def sort_ties(order: I64Array, keys: U64Array, term_bytes: U8Array, terms: Rows[
 
 @kernel(inline=True, allocates=False)
 def _next_character(array: U8Array, at: int) -> tuple[int, int]:
-    """Return the code point at a place of valid UTF-8, and the next place."""
+    """Return the code point at an offset of valid UTF-8, and the next offset."""
     lead = int64(array[at])
     if lead < 0x80:
         return lead, at + 1
@@ -185,6 +189,7 @@ def _next_character(array: U8Array, at: int) -> tuple[int, int]:
 
 @kernel(inline=True, allocates=False)
 def _mask_bit(point: int) -> U32:
+    """Return the bit of a character in a mask."""
     if 97 <= point <= 122:
         return uint32(1) << uint32(point - 97)
     return uint32(1) << uint32(26 + point % 6)
@@ -192,7 +197,7 @@ def _mask_bit(point: int) -> U32:
 
 @kernel(allocates=False)
 def describe_terms(terms: Terms) -> None:
-    """Fill keys, masks and lengths of the terms."""
+    """Compute keys, masks and lengths of the terms."""
     term_bytes, term_starts, keys, masks, lengths = terms
     for term in range(len(keys)):
         start = term_starts[term]
@@ -217,7 +222,7 @@ def lower_bound(word: U8Array, length: int, terms: Terms, is_past_prefix: bool) 
         word: the word's bytes, padded by 8.
         length: its bytes.
         terms: the vocabulary.
-        is_past_prefix: whether terms that begin with the word count as before it.
+        is_past_prefix: whether terms that begin with the word sort before it.
     """
     term_bytes, term_starts, keys, _, _ = terms
     key = term_key(word, 0, length)
@@ -225,6 +230,7 @@ def lower_bound(word: U8Array, length: int, terms: Terms, is_past_prefix: bool) 
     high = len(keys)
     while low < high:
         middle = (low + high) >> 1
+        # Keys decide, unless they tie or a short prefix could end inside the key.
         if keys[middle] != key and (length >= 8 or not is_past_prefix):
             is_before = keys[middle] < key
         else:
@@ -252,15 +258,15 @@ def _distance(
     is_prefix: bool,
     band: Rows[np.int64],
 ) -> int:
-    """Return the OSA distance of the word and a term, or edits_max + 1, or less than 0, if greater.
+    """Return the OSA distance of a word and a term, or a number that says it is too great.
 
-    Rows are the term's characters, columns the word's; only the cells with |row - column| <=
-    edits_max are computed: cell d of a row is column row + d - edits_max. `band` is scratch for
-    three rows (a transposition looks two rows back). With `is_prefix` the distance to the nearest
-    beginning of the term.
+    Rows are the term's characters, columns the word's; only cells with |row - column| <= edits_max
+    are computed: cell d of a row is column row + d - edits_max. `band` is scratch for three rows (a
+    transposition looks two rows back). With `is_prefix`, the distance to the nearest beginning of
+    the term.
 
-    Where no term with the same first n bytes can be near either, the result is -n. The word has no
-    digits, so from the first digit of the term on, nothing is near.
+    Too great is edits_max + 1, or -n if no term with the same first n bytes can be near either. The
+    word has no digits, so from the first digit of the term on, nothing is near.
     """
     over = edits_max + 1
     width = 2 * edits_max + 1
@@ -274,7 +280,7 @@ def _distance(
     previous = -1
     while at < end:
         point, at = _next_character(term_bytes, at)
-        if 0x30 <= point <= 0x39:  # folding makes these of the digits of every script
+        if 0x30 <= point <= 0x39:  # folding maps the digits of every script to these
             return best if best <= edits_max else start - at
         row += 1
         current = row % 3
@@ -285,9 +291,11 @@ def _distance(
             column = row + d - edits_max
             cell = over
             if column == 0:
+                # First column: all characters so far are insertions.
                 cell = row
             elif 0 < column <= length:
                 letter = word[column - 1]
+                # Substitution or match, then insertion, deletion and transposition.
                 cell = band[above, d] + (letter != point)
                 if d > 0:
                     cell = min(cell, band[current, d - 1] + 1)
@@ -300,6 +308,7 @@ def _distance(
             cell = min(cell, over)
             band[current, d] = cell
             least = min(least, cell)
+        # The whole row exceeds the limit: no further row can come back below it.
         if least == over:
             return best if best <= edits_max else start - at
         previous = point
@@ -318,7 +327,7 @@ def find_similar(
     Args:
         word: its code points; no digits among them.
         edits_max: 1 or 2.
-        is_prefix: whether a term's beginning may be compared instead of the whole term.
+        is_prefix: whether to compare the word with the beginnings of terms.
         terms: the vocabulary.
 
     Returns:
@@ -337,9 +346,10 @@ def find_similar(
     shortest = max(length - edits_max, 1)
     longest = 255 if is_prefix else length + edits_max
     members_max = edits_max if is_prefix else 2 * edits_max
-    # Terms that begin like one whose beginning was too far already need no look.
+    # Terms that share a beginning already known to be too far are skipped.
     far_key = uint64(0)
     far_bits = uint64(0)
+    # A longer term may have any other letters: only missing ones count.
     ignored = ~mask if is_prefix else uint32(0)
     for term in range(len(masks)):
         if count_ones(uint64((mask ^ masks[term]) & ~ignored)) > members_max:
@@ -406,7 +416,7 @@ class Vocabulary:
         ]
 
     def find(self, word: str) -> int | None:
-        """Return the ordinal of a word, or None if it is not in the vocabulary."""
+        """Return the ordinal of a word, or None if the vocabulary lacks it."""
         encoded, length = _padded(word)
         ordinal = lower_bound(encoded, length, self._terms, False)
         if ordinal == len(self):
@@ -430,7 +440,8 @@ class Vocabulary:
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         """Return the ordinals, ascending, of the terms within so many edits, and their distances.
 
-        The word itself and the terms that begin with it are among them, at distance 0.
+        The word itself, and with `is_prefix` the terms that begin with it, are included at distance
+        0.
         """
         points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
         found, distances = find_similar(points, edits_max, is_prefix, self._terms)
@@ -438,13 +449,13 @@ class Vocabulary:
 
 
 def _padded(word: str) -> tuple[NDArray[np.uint8], int]:
-    """Return the UTF-8 bytes of a word with 8 readable bytes behind them, and their number."""
+    """Return the UTF-8 bytes of a word, followed by 8 readable bytes, and their number."""
     encoded = word.encode()
     return np.frombuffer(bytearray(encoded) + bytes(TERM_PADDING), np.uint8), len(encoded)
 
 
 def finish_vocabulary(term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int64]) -> Terms:
-    """Make a vocabulary of its sorted terms (bytes padded by `TERM_PADDING`)."""
+    """Return the vocabulary of sorted terms (bytes padded by `TERM_PADDING`)."""
     num_terms = len(term_starts) - 1
     terms = Terms(
         term_bytes,
@@ -458,9 +469,9 @@ def finish_vocabulary(term_bytes: NDArray[np.uint8], term_starts: NDArray[np.int
 
 
 def edit_distance(word: str, term: str, edits_max: int, *, is_prefix: bool) -> int | None:
-    """Return the OSA distance of a word and a term, or None if it is greater than `edits_max`.
+    """Return the OSA distance of a word and a term, or None if greater than `edits_max`.
 
-    With `is_prefix` the distance to the nearest beginning of the term; as in `find_similar`.
+    With `is_prefix`, the distance to the nearest beginning of the term, as in `find_similar`.
     """
     encoded, length = _padded(term)
     points = np.frombuffer(bytearray(word.encode("utf-32-le")), np.int32)
