@@ -263,11 +263,11 @@ class Oracle:
             self.items[key] = item
 
     def replace(self, item_id: object, item: Item) -> bool:
-        if str(item_id) not in self.items:
+        stored = self.items.get(str(item_id))
+        if stored is None:
             return False
-        # A path has no types: an id that is an integer's digits becomes one.
-        is_integer = re.fullmatch(r"0|[1-9][0-9]*", str(item_id))
-        self.items[str(item_id)] = {"id": int(str(item_id)) if is_integer else item_id} | item
+        # A path has no types: the id keeps the one that it was stored with.
+        self.items[str(item_id)] = {"id": stored["id"]} | item
         return True
 
     def merge(self, item_id: object, fields: Json) -> bool:
