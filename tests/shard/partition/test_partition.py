@@ -47,6 +47,7 @@ from shard.storage.codecs import number_key
 from shard.storage.environment import DamagedEnvironment, Environment, SubDatabase
 
 _ADDING = (Operation.PUT, Operation.UPSERT, Operation.PUT_KEEPING_ID)
+_KEEPING_ID = (Operation.REPLACE_KEEPING_ID, Operation.PUT_KEEPING_ID)
 _SETTINGS = ShardSettings(map_bytes_max=1 << 30, flush_docs=40)
 
 
@@ -1003,7 +1004,9 @@ class PartitionMachine(RuleBasedStateMachine):
         expected = []
         for operation, id, value in steps:
             key = str(id)
-            item: dict[str, Any] = {"id": key if value % 2 else id, f"v{value % 3}": value}
+            # (The id that only names an item has the form in which ids are shown: a number.)
+            is_text = value % 2 and operation not in _KEEPING_ID
+            item: dict[str, Any] = {"id": key if is_text else id, f"v{value % 3}": value}
             operations.append((operation, key if operation == Operation.DELETE else item))
             stored = self.model.get(key)
             if stored is None and operation not in _ADDING:
