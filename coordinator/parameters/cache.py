@@ -1,7 +1,7 @@
-"""Parameters of recent search requests: people and pages ask the same things again and again.
+"""Cache of parsed search requests: users and pages keep sending the same ones.
 
-The key has everything of a request that parsing looks at, and number and revision of its index;
-parsing is pure, so nothing can go stale. One memo a service: another one numbers its indexes anew.
+The key holds everything of a request that parsing reads, plus number and revision of its index.
+Parsing is pure, so nothing can go stale. One cache per service: each numbers its own indexes.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 PARSED_MAX: Final = 2_048
 PARSED_BYTES_MAX: Final = 2_048
-"""Requests longer than this are not remembered."""
+"""Longer requests are not cached."""
 
 
 class ParsedRequests:
-    """The memo."""
+    """The cache of parsed searches, cleared when full."""
 
     def __init__(self) -> None:
         self._searches: dict[tuple[int, int, str, bytes], SearchParameters] = {}
 
     def search(self, index: Index, query_string: str, body: bytes) -> SearchParameters | None:
-        """Return the parameters of a search request, if it came before."""
+        """Return the parameters of a search request, if cached."""
         return self._searches.get((index.number, index.revision, query_string, body))
 
     def remember(
         self, index: Index, query_string: str, body: bytes, parameters: SearchParameters
     ) -> None:
-        """Remember the parameters of a search request, unless it is long."""
+        """Cache the parameters of a search request, unless it is long."""
         if len(body) + len(query_string) > PARSED_BYTES_MAX:
             return
         if len(self._searches) >= PARSED_MAX:

@@ -1,10 +1,9 @@
-"""Curation: the rules that hold for one search, and what they make of it (pure).
+"""Curation: the rules that apply to one search, and their effect on it (pure).
 
     rules ─▶ compiled once (filters parsed, words folded) ─▶ those whose conditions hold now
           ─▶ pins, filters and factors of the search
 
-Rules are read in their order; of two that pin an item, the first one counts, and an item that any
-of them hides is hidden.
+Rules apply in order: the first rule that pins an item decides, and any rule can hide an item.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from coordinator.parameters.typed import SearchParameters
 ACCEPTED: Final = Limits(
     filter_expression_chars_max=1 << 30, filter_depth_max=100, filter_conditions_max=1 << 30
 )
-"""Limits of filters that were accepted before, perhaps under other limits than those of now."""
+"""Limits for filters accepted earlier, possibly under other limits than today's."""
 WORDS_MAX: Final = 256
-"""Of a query, as far as rules look at it."""
+"""Words of a query that rules look at."""
 
 
 class CompiledRule(NamedTuple):
-    """A rule ready for use."""
+    """A rule prepared for matching."""
 
     rule: Rule
     words: tuple[str, ...] | None
-    """Folded words of its query; None: whatever the query is."""
+    """Folded words of its query; None matches any query."""
     filter: Filter | None
     factors: tuple[FilterFactor, ...]
 
@@ -44,12 +43,12 @@ class CompiledRule(NamedTuple):
 def compile_rules(
     rules: Sequence[Rule], analyzer: Analyzer, limits: Limits, code: str = "invalid_rules"
 ) -> tuple[CompiledRule, ...]:
-    """Parse the filters and fold the words of rules.
+    """Parse the filters of rules and fold their words.
 
     Args:
         rules: of a configuration or a request.
         analyzer: folds the words.
-        limits: of the filters.
+        limits: on the filters.
         code: of the error.
 
     Raises:
@@ -90,11 +89,11 @@ def curated(
     analyzer: Analyzer,
     moment: int,
 ) -> tuple[SearchParameters, list[str]]:
-    """Return a search as the rules that hold for it want it, and their names.
+    """Apply the matching rules to a search; return the new search and the names of these rules.
 
     Args:
         parameters: of the search.
-        rules: of its index, or of its request.
+        rules: of its index, or of the request.
         analyzer: folds the query.
         moment: now, in seconds since 1970.
     """
@@ -130,7 +129,7 @@ def curated(
 
 
 def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:
-    """Add the values that a filter asks for, by field."""
+    """Collect the values that a filter requires, by field."""
     match condition:
         case And(children):
             for child in children:
@@ -144,7 +143,7 @@ def _add_chosen(condition: Filter, chosen: dict[str, set[str]]) -> None:
 def _holds(
     compiled: CompiledRule, words: tuple[str, ...], chosen: dict[str, set[str]], moment: int
 ) -> bool:
-    """Return whether the conditions of a rule hold."""
+    """Return whether all conditions of a rule hold."""
     rule = compiled.rule
     if rule.begins is not None and moment < rule.begins:
         return False

@@ -45,14 +45,14 @@ FACET_OPTIONS: Final = (
 )
 CALENDARS: Final = ("year", "quarter", "month", "week", "day", "hour")
 SPAN: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]", re.ASCII)
-"""A span of time that is as long everywhere: "90m", "6h", "7d"."""
+"""A time span of fixed length: "90m", "6h", "7d"."""
 
 
 class FacetOptions(NamedTuple):
-    """What a request says about one facet."""
+    """The options of one facet in a request."""
 
     configuration: FacetConfiguration
-    """The index's settings with the request's own."""
+    """The index's settings, overridden by the request's."""
     key_query: str | None
     offset: int
     summary: FacetSummary
@@ -87,7 +87,7 @@ def read_facet_options(
 
 
 def _percentiles(value: Any, limits: Limits, path: str) -> tuple[float, ...]:
-    """Read the percentiles of a facet's numbers."""
+    """Read the percentiles requested of a facet's numbers."""
     if value is None:
         return ()
     if (
@@ -103,7 +103,7 @@ def _percentiles(value: Any, limits: Limits, path: str) -> tuple[float, ...]:
 
 
 def _key_query(value: Any, limits: Limits, path: str) -> str | None:
-    """Read the start of words that keys must have."""
+    """Read the words (or prefixes of words) that keys must contain."""
     if value is None or value == "":
         return None
     if not isinstance(value, str) or len(value) > limits.query_chars_max:
@@ -117,7 +117,7 @@ def _key_query(value: Any, limits: Limits, path: str) -> str | None:
 def _overridden(
     base: FacetConfiguration, options: dict[str, Any], limits: Limits, path: str
 ) -> FacetConfiguration:
-    """Return a facet's settings with the request's options."""
+    """Return a facet's settings overridden by the request's options."""
     sort = base.sort
     if options.get("sort") is not None or options.get("order") is not None:
         parsed = parse_facet_sort(
@@ -139,7 +139,7 @@ def _overridden(
 def read_facet_ranges(
     value: Any, geo_fields: Sequence[str], limits: Limits
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Read the intervals to count by: field and members of a `RangeRequest`."""
+    """Read the intervals to count by, as field and members of a `RangeRequest`."""
     wanted = object_of(value, 'for example {"price": [{"to": 10}, {"from": 10}]}')
     if len(wanted) > limits.facet_ranges_max:
         raise Mistake(f"names more than {limits.shown('facet_ranges_max')} fields")
@@ -155,7 +155,7 @@ def read_facet_ranges(
 
 
 def _place_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
-    """Read the rings around a point, or the grid, that points are counted by."""
+    """Read the rings around a point, or the grid, to count points by."""
     if isinstance(value, dict) and set(value) == {"origin", "rings"}:
         rings = value["rings"]
         if not isinstance(rings, list) or not 1 <= len(rings) <= limits.geo_rings_max:
@@ -175,7 +175,7 @@ def _place_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
 
 
 def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
-    """Read the intervals of one field: listed, equally wide, or of the calendar."""
+    """Read the intervals of one field: explicit, of equal width, or of the calendar."""
     if isinstance(value, list):
         if not 1 <= len(value) <= limits.range_bounds_max:
             raise Mistake(f"must list 1 to {limits.shown('range_bounds_max')} ranges", path=path)
@@ -206,7 +206,7 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
 
 
 def _calendar_options(value: dict[str, Any], path: str) -> dict[str, Any]:
-    """Read a calendar, and where its clock stands."""
+    """Read a calendar interval and its time zone."""
     calendar, time_zone = value["calendar"], value.get("time_zone")
     if not isinstance(calendar, str) or not (calendar in CALENDARS or SPAN.fullmatch(calendar)):
         raise Mistake(
@@ -233,7 +233,7 @@ def _is_time_zone(name: str) -> bool:
 
 
 def _range_bounds(value: Any, limits: Limits, path: str) -> tuple[Any, Any]:
-    """Read one {"from", "to"}: numbers, or texts; at least one."""
+    """Read one {"from", "to"}: numbers or texts, at least one of the two."""
     if not isinstance(value, dict) or not value or not set(value) <= {"from", "to"}:
         raise Mistake('must be an object with "from" (inclusive), "to" (exclusive)', path=path)
     low, high = value.get("from"), value.get("to")

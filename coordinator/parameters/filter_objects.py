@@ -1,12 +1,12 @@
 """Filters as objects: `{"tags": ["a"], "price": {"gte": 10}}` → filter nodes (pure).
 
-"a" | ["a", "b"]                         values: all of them, or any where the caller says so
+"a" | ["a", "b"]                         values: all of them, or any if the caller says so
 {"gte": 10, "lt": 50}                    a range; gt, gte, lt, lte; numbers or texts
 {"any": […], "all": […], "none": […]}    values, whatever the facet's conjunction
-{"exists": true}                         the field is there; all members of one object are ANDed
-{"count": {"gte": 2}}                    how many values a facet has, or elements a nested field
-{"same": {"size": ["M"], …}}             what one element of a nested field must have, by field
-{"radius": …} {"box": …} {"polygon": …}  a point of the field lies there (`places`)
+{"exists": true}                         the field exists; members of one object are ANDed
+{"count": {"gte": 2}}                    number of a facet's values or a nested field's elements
+{"same": {"size": ["M"], …}}             conditions that a single nested element meets, by field
+{"radius": …} {"box": …} {"polygon": …}  the area that a point of the field lies in (`places`)
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from coordinator.parameters.kinds import Mistake, check_bounds, check_value_size
 from coordinator.parameters.places import AREA_MEMBERS, read_area
 
 OBJECT_KEYS: Final = frozenset(("count", "same", *AREA_MEMBERS))
-"""Members that ask about points and elements, not about values of the field itself."""
+"""Members about points and elements, rather than values of the field itself."""
 _RANGE_KEYS: Final = frozenset(("gt", "gte", "lt", "lte"))
 _CHOICE_KEYS: Final = frozenset(("any", "all", "none", "exists"))
 _COMPARISONS: Final = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "equal": "="}
 COUNT_MAX: Final = 999_999_999
-"""Counts that can be asked for: nine digits, as everywhere."""
+"""Largest count in a condition: nine digits, as for all integers."""
 
 
 def count_condition(field: str, operator: str, count: int) -> Filter:
-    """Return what compares the number of a field's values or elements."""
+    """Return the filter that compares the number of a field's values or elements."""
     match operator:
         case "=":
             return NumElements(field, count, count)
@@ -60,14 +60,14 @@ def count_condition(field: str, operator: str, count: int) -> Filter:
 
 
 class FilterObjects:
-    """Reads the filter objects of one request, which share one bound on values."""
+    """Reads the filter objects of one request, which share one limit on values."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.num_values = 0
 
     def fields(self, value: Any) -> dict[str, Any]:
-        """Read the object of filters: what each field must have."""
+        """Read the object of filters: the condition of each field."""
         filters = object_of(value, 'of values by field, for example {"tags": ["a", "b"]}')
         if len(filters) > self.limits.filter_fields_max:
             raise Mistake(
@@ -79,7 +79,7 @@ class FilterObjects:
     def condition(
         self, field: str, wanted: Any, is_any: bool, path: str, keys: list[str]
     ) -> Filter | None:
-        """Read what one field must have; `keys` takes the values that are asked for.
+        """Read the condition of one field; append the values that it requires to `keys`.
 
         Returns:
             The filter, or None if there is no restriction.
@@ -134,11 +134,11 @@ class FilterObjects:
         return children[0] if len(children) == 1 else And(tuple(children))
 
     def nodes(self, wanted: Any, path: str) -> tuple[str, ...]:
-        """Read nodes of a tree, each by its whole path."""
+        """Read nodes of a tree, each by its full path."""
         return self._value_keys(wanted, path)
 
     def same(self, field: str, wanted: Any, path: str) -> dict[str, tuple[Any, str]]:
-        """Read what one element of a nested field must have: values and path by whole field."""
+        """Read the conditions on one nested element: values and error path, by full field name."""
         members = object_of(wanted, 'of values by field, for example {"size": ["M"]}')
         if len(members) > self.limits.filter_fields_max:
             shown = self.limits.shown("filter_fields_max")
@@ -146,7 +146,7 @@ class FilterObjects:
         return {f"{field}.{name}": (one, f"{path}.{name[:100]}") for name, one in members.items()}
 
     def _count_conditions(self, field: str, wanted: Any, path: str) -> list[Filter]:
-        """Read the bounds of a number of elements, or the number."""
+        """Read the bounds on a number of elements, or the exact number."""
         bounds = wanted if isinstance(wanted, dict) else {"equal": wanted}
         if not bounds or not all(
             name in _COMPARISONS and type(count) is int and 0 <= count <= COUNT_MAX
@@ -169,7 +169,7 @@ class FilterObjects:
         return Range(field, lower, is_lower_open, upper, is_upper_open)
 
     def _value_keys(self, wanted: Any, path: str) -> tuple[str, ...]:
-        """Read one value or a list of values as facet keys, each once."""
+        """Read one value or a list of values as facet keys, without repeats."""
         values = wanted if isinstance(wanted, list) else [wanted]
         self.num_values += len(values)
         if self.num_values > self.limits.filter_values_max:
@@ -180,7 +180,7 @@ class FilterObjects:
             )
         keys: dict[str, None] = {}
         for value in values:
-            # The empty text is no facet value, but a right question: no item has it.
+            # The empty text is no facet value, but a valid condition: it matches nothing.
             key = value if value == "" else facet_key(value)
             if key is None:
                 raise Mistake("must be texts, numbers or booleans", path=path)
@@ -190,10 +190,10 @@ class FilterObjects:
 
 
 def check_objects(condition: Filter, configuration: IndexConfiguration, path: str = "") -> None:
-    """Refuse conditions on points and elements that the index cannot have.
+    """Reject conditions on points and elements that the index does not support.
 
     Raises:
-        Mistake: a field is not configured so, or a condition cannot be asked of elements.
+        Mistake: a field is not configured for it, or elements do not support the condition.
     """
     match condition:
         case And(children) | Or(children):
@@ -229,7 +229,7 @@ def check_objects(condition: Filter, configuration: IndexConfiguration, path: st
 
 
 def _check_element(condition: Filter, configuration: IndexConfiguration, path: str) -> None:
-    """Refuse what columns of elements do not answer."""
+    """Reject conditions that element columns do not support."""
     match condition:
         case And(children) | Or(children):
             for child in children:
@@ -257,7 +257,7 @@ def _check_element(condition: Filter, configuration: IndexConfiguration, path: s
 
 
 def scalar_fields_of(condition: Filter) -> Iterator[str]:
-    """Yield the fields that a filter compares with values (not those that it asks about)."""
+    """Yield the fields whose values a filter compares (not those it only tests for existence)."""
     match condition:
         case And(children) | Or(children):
             for child in children:

@@ -86,13 +86,13 @@ class _Token:
 
     @property
     def keyword(self) -> str | None:
-        """The keyword that the bare word is, upper case."""
+        """The keyword that this bare word is, in upper case."""
         upper = self.text.upper()
         return upper if self.kind == "word" and upper in _KEYWORDS else None
 
     @property
     def shown(self) -> str:
-        """How an error message shows the token."""
+        """The token as error messages show it."""
         return "the end" if self.kind == "end" else f"'{self.text[:40]}'"
 
 
@@ -223,7 +223,7 @@ class _ExpressionParser:
         return Same(field, condition)
 
     def _call(self, function: _Token) -> Filter:
-        """Parse what follows the parenthesis of a function."""
+        """Parse the rest of a function call, after its parenthesis."""
         if function.text not in _FUNCTIONS:
             known = ", ".join(_FUNCTIONS)
             _fail(f"'{function.text[:40]}' is no function; there are {known}", function.position)
@@ -269,7 +269,7 @@ class _ExpressionParser:
         return point
 
     def _count(self) -> Filter:
-        """Parse `field) >= 2` behind `_count(`."""
+        """Parse `field) >= 2`, the rest of a condition after `_count(`."""
         field = self._field()
         self._expect_operator(")")
         operator, number = self._take(), self._value()
@@ -370,10 +370,10 @@ class _ExpressionParser:
 
 
 def _bound_of(token: _Token) -> int | float | str:
-    """The number that a bare word is, or the text.
+    """Return a bare word that is a number as a number, anything else as text.
 
-    An integer stays one as far as items have integers (as the JSON decoder reads them); greater
-    ones are doubles, as they are in items.
+    An integer stays an integer within the range that items have (as the JSON decoder reads them);
+    greater ones become doubles, as they do in items.
     """
     if token.kind == "word" and (number_parts := _NUMBER.match(token.text)):
         if number_parts["fraction"] is None and len(token.text) <= _INTEGER_CHARS_MAX:
@@ -392,8 +392,8 @@ def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS, geo_field: str = GE
 
     Args:
         text: the expression; blank means no restriction.
-        limits: of its length, depth and number of conditions.
-        geo_field: the field of points that is meant where none is named.
+        limits: on its length, depth and number of conditions.
+        geo_field: the default field of points.
 
     Returns:
         The filter's syntax tree; fields and values are not checked against any index.

@@ -1,8 +1,8 @@
-"""What parameters of other engines are called here (pure data).
+"""Parameters of other engines and their equivalents here (pure data).
 
-Elasticsearch and OpenSearch, Solr, Algolia, Meilisearch, Typesense, itemsapi. They are no aliases:
-what looks the same often means something else there (an offset from 0, a filter's syntax), so a
-request with one is refused, and told ours.
+Elasticsearch and OpenSearch, Solr, Algolia, Meilisearch, Typesense, itemsapi. They are not aliases:
+what looks alike often means something else there (an offset from 0, a filter's syntax). So a
+request that uses one is rejected, with a hint at ours.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ FOREIGN: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("timeout", "search_cutoff_ms"), "timeout_ms is the deadline"),
     }
 )
-"""Foreign name to what says the same here, as the end of a sentence."""
+"""Foreign name to its equivalent here, as the end of a sentence."""
 
 MISPLACED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -84,4 +84,4 @@ MISPLACED: Final[Mapping[str, str]] = MappingProxyType(
         "facets": "names of facets go to facet_fields",
     }
 )
-"""Parameter that takes JSON to where a text that is none belongs, as the end of a sentence."""
+"""JSON parameter to the parameter that takes plain text instead, as the end of a sentence."""

@@ -1,7 +1,7 @@
-"""Kinds of parameter values: one function reads one kind, or says what would be valid (pure).
+"""Kinds of parameter values: one function per kind reads it, or says what would be valid (pure).
 
-Every function takes a value as it came (`QueryText` from a query string, JSON from a body) and
-raises `Mistake`; who calls it knows the parameter's name and goes on with the next parameter.
+Each function takes a value as received (`QueryText` from a query string, JSON from a body) and
+raises `Mistake`; the caller knows the parameter's name and continues with the next parameter.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from common.limits import Limits
 from coordinator.parameters.raw import QueryText
 
 DIGITS: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-"""`int()` is no parser: it takes 1_0, spaces, and the digits of every script."""
+"""`int()` is too lenient: it accepts 1_0, spaces, and the digits of every script."""
 
 
 class Mistake(Exception):
-    """Ends the reading of one parameter; the others go on."""
+    """Ends the reading of one parameter; the others are still read."""
 
     def __init__(self, message: str, *, code: str | None = None, path: str | None = None) -> None:
         super().__init__(message)
@@ -31,13 +31,13 @@ class Mistake(Exception):
 def json_of_text(text: str) -> Any:
     """Decode an object or array that a query string carries as JSON."""
     try:
-        return orjson.loads(str(text))  # a subclass of str is refused
+        return orjson.loads(str(text))  # orjson rejects subclasses of str
     except orjson.JSONDecodeError as error:
         raise Mistake(f"must be JSON: {error}") from None
 
 
 def integer(value: Any, low: int, limit_name: str, limits: Limits, path: str = "") -> int:
-    """Read an integer up to a limit; digits in a text will do."""
+    """Read an integer up to a limit; a text of digits is accepted."""
     high = getattr(limits, limit_name)
     if type(value) is int:
         number = value
@@ -64,7 +64,7 @@ def text(value: Any, limit_name: str, limits: Limits) -> str:
 
 
 def names(value: Any, limit_name: str, limits: Limits) -> list[str]:
-    """Read a list of names: a list, a JSON list in a text, or a comma list."""
+    """Read a list of names: a list, a JSON list as text, or a comma-separated list."""
     if value.__class__ is QueryText and value.startswith("["):
         value = json_of_text(value)
     if isinstance(value, str):
@@ -80,7 +80,7 @@ def names(value: Any, limit_name: str, limits: Limits) -> list[str]:
 
 
 def paths(value: Any, limits: Limits) -> tuple[str, ...]:
-    """Read a list of field paths, each once."""
+    """Read a list of field paths, without repeats."""
     found = dict.fromkeys(names(value, "projected_fields_max", limits))
     for name in found:
         check_field(name, limits)
@@ -88,7 +88,7 @@ def paths(value: Any, limits: Limits) -> tuple[str, ...]:
 
 
 def check_field(name: Any, limits: Limits, path: str = "") -> str:
-    """Refuse what cannot be the name or dotted path of a field."""
+    """Check that a value can be the name or dotted path of a field."""
     if not isinstance(name, str) or not name:
         raise Mistake("must name a field", path=path)
     if len(name.encode()) > limits.field_name_bytes_max:
@@ -99,7 +99,7 @@ def check_field(name: Any, limits: Limits, path: str = "") -> str:
 
 
 def object_of(value: Any, what: str) -> dict[str, Any]:
-    """Read an object; an empty list is how some languages write an empty one."""
+    """Read an object; an empty list is how some languages encode an empty one."""
     if isinstance(value, dict):
         return value
     if isinstance(value, list) and not value:
@@ -108,7 +108,7 @@ def object_of(value: Any, what: str) -> dict[str, Any]:
 
 
 def check_members(options: dict[str, Any], known: tuple[str, ...], path: str = "") -> None:
-    """Refuse members that do not exist: a misspelt option must not be ignored silently."""
+    """Reject unknown members: a misspelt option must not be silently ignored."""
     for name in options:
         if name not in known:
             raise Mistake(f"is unknown; known are {', '.join(known)}", path=f"{path}.{name[:100]}")
@@ -117,13 +117,13 @@ def check_members(options: dict[str, Any], known: tuple[str, ...], path: str = "
 def optional_integer(
     options: dict[str, Any], name: str, limit_name: str, limits: Limits, default: int, path: str
 ) -> int:
-    """Read an integer from 0 on that may be left out."""
+    """Read an optional integer of at least 0."""
     value = options.get(name)
     return default if value is None else integer(value, 0, limit_name, limits, f"{path}.{name}")
 
 
 def optional_bool(options: dict[str, Any], name: str, default: bool, path: str) -> bool:
-    """Read true or false, where it may be left out."""
+    """Read an optional boolean."""
     value = options.get(name)
     if value is None:
         return default
@@ -133,7 +133,7 @@ def optional_bool(options: dict[str, Any], name: str, default: bool, path: str) 
 
 
 def check_bounds(low: Any, high: Any, path: str, limits: Limits) -> None:
-    """Refuse bounds that are not two numbers or two texts (or one of these alone)."""
+    """Check that bounds are two numbers or two texts (or just one of either)."""
     given = [bound for bound in (low, high) if bound is not None]
     are_numbers = [type(bound) in (int, float) for bound in given]
     are_texts = [isinstance(bound, str) for bound in given]
@@ -144,7 +144,7 @@ def check_bounds(low: Any, high: Any, path: str, limits: Limits) -> None:
 
 
 def check_value_size(value: Any, path: str, limits: Limits) -> None:
-    """Refuse a text that no facet value can be."""
+    """Reject a text too long to be a facet value."""
     if isinstance(value, str) and len(value.encode()) > limits.filter_value_bytes_max:
         raise Mistake(
             f"has a value of more than {limits.shown('filter_value_bytes_max')} bytes", path=path

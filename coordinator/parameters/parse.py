@@ -1,16 +1,16 @@
-"""Requests: raw parameters → frozen, typed parameters; every mistake is reported at once.
+"""Requests: raw parameters → frozen, typed parameters; all mistakes are reported at once.
 
-    target of the request line ─┐  raw_parameters.query_parameters
+    target of the request line ─┐  raw.query_parameters
                                 ├─▶ raw ──parse_search──▶ SearchParameters, or InvalidRequest
-    body (JSON object) ─────────┘  raw_parameters.decode_object          the body wins
+    body (JSON object) ─────────┘  raw.decode_object                     the body wins
 
-What a parameter is called, what it takes and how it is read stands once, in `parameter_table`; the
-reading itself in `parameter_reader`, the results in `parameters`. Nothing here touches a socket, a
-clock or a shard, and nothing but `ServiceError` comes out.
+`table` defines the name, the values and the reader of every parameter, in one place; `reader`
+reads them, `typed` holds the results. Nothing here touches a socket, a clock or a shard, and only
+`ServiceError` is raised.
 
-Rules: a query string's objects and arrays are JSON; lists of names may also be comma lists or
-repeated parameters. An empty text in a query string and `null` in a body count as absent. Integers
-are one to nine ASCII digits.
+Rules: objects and arrays in a query string are JSON; lists of names may also be comma-separated
+lists or repeated parameters. An empty text in a query string and `null` in a body count as absent.
+Integers are one to nine ASCII digits.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = [
 def parse_search(
     raw: RawParameters, configuration: IndexConfiguration, limits: Limits
 ) -> SearchParameters:
-    """Read the parameters of a search.
+    """Parse the parameters of a search.
 
     Args:
-        raw: query string and body, joined.
-        configuration: of the index that is searched.
-        limits: bounds of sizes and counts.
+        raw: query string and body, merged.
+        configuration: of the index to search.
+        limits: on sizes and counts.
 
     Raises:
-        InvalidRequest: with the first mistake; `details["errors"]` lists all if there are more.
+        InvalidRequest: with the first mistake; if there are more, `details["errors"]` lists all.
 
-    Cost: some microseconds; grows with what is given, not with what exists.
+    Cost: some microseconds; proportional to the parameters given, not to those that exist.
     """
     reader = ParameterReader(configuration, limits)
     if raw:
@@ -60,7 +60,7 @@ def parse_search(
 def parse_facet(
     raw: RawParameters, configuration: IndexConfiguration, limits: Limits
 ) -> FacetParameters:
-    """Read the parameters of the facet route.
+    """Parse the parameters of the facet route.
 
     Raises:
         InvalidRequest: as `parse_search`; code missing_name without a name.
@@ -98,7 +98,7 @@ def parse_facet(
 
 
 def parse_searches(raw: RawParameters, limits: Limits) -> list[NamedSearch]:
-    """Read the list of searches of `POST /_search`; each is parsed when its index is known.
+    """Read the list of searches of `POST /_search`; each is parsed once its index is known.
 
     Raises:
         InvalidRequest: code invalid_searches.

@@ -1,9 +1,9 @@
-"""Points and areas in parameters: what is written about places → filter nodes (pure).
+"""Points and areas in parameters → filter nodes (pure).
 
 point      {"lat": 48.2, "lng": 16.4} or [48.2, 16.4]
 radius     {"lat": 48.2, "lng": 16.4, "metres": 2000}
 box        {"top_right": point, "bottom_left": point}     west of its right side; may cross 180°
-polygon    [point, point, point, …]                       each side the shorter way round
+polygon    [point, point, point, …]                       each side takes the shorter way round
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Point: TypeAlias = tuple[float, float]
 
 AREA_MEMBERS: Final = ("radius", "box", "polygon")
 METRES_MAX: Final = 1e9
-"""More than any two points on earth are apart."""
+"""More than the distance between any two points on earth."""
 _CORNERS_MIN: Final = 3
 _FULL_TURN: Final = 360.0
 
@@ -71,7 +71,7 @@ def read_box(field: str, value: Any, path: str) -> GeoBox:
 
 
 def box_of(field: str, top_right: Point, bottom_left: Point, path: str = "") -> GeoBox:
-    """Return the box between two corners."""
+    """Return the box with two opposite corners."""
     (top, right), (bottom, left) = top_right, bottom_left
     if top < bottom:
         raise Mistake("has a top_right that is south of its bottom_left", path=path)
@@ -89,11 +89,11 @@ def read_polygon(field: str, value: Any, limits: Limits, path: str) -> GeoPolygo
 
 
 def polygon_of(field: str, points: Sequence[Point], path: str = "") -> GeoPolygon:
-    """Return the polygon with some corners, on one plane.
+    """Return the polygon with the given corners, on one plane.
 
-    Every side goes the shorter way round the earth, so longitudes go on beyond 180°. A border that
-    ends a turn from where it began goes round a pole, the one that it is nearer to: then the area
-    reaches up to it.
+    Every side takes the shorter way round the earth, so longitudes continue past 180°. A border
+    that ends a full turn away from its start encloses a pole, the nearer one: the area then extends
+    up to that pole.
     """
     if len(points) < _CORNERS_MIN:
         raise Mistake("must have at least 3 corners", path=path)
@@ -108,7 +108,7 @@ def polygon_of(field: str, points: Sequence[Point], path: str = "") -> GeoPolygo
         corners += [(points[0][0], end), (pole, end), (pole, lngs[0])]
     if max(lngs) - min(lngs) > _FULL_TURN or abs(end - lngs[0]) > _FULL_TURN + 1.0:
         raise Mistake("goes round the earth more than once", path=path)
-    # Within a turn of where points are, whichever way the border went.
+    # Shift the polygon to within a turn of where points are, whichever way the border went.
     turns = math.floor(((min(lngs) + max(lngs)) / 2 + 180.0) / _FULL_TURN)
     return GeoPolygon(field, tuple((lat, lng - turns * _FULL_TURN) for lat, lng in corners))
 
@@ -116,7 +116,7 @@ def polygon_of(field: str, points: Sequence[Point], path: str = "") -> GeoPolygo
 def read_area(
     field: str, name: str, value: Any, limits: Limits, path: str
 ) -> GeoRadius | GeoBox | GeoPolygon:
-    """Read the area that a member of a filter object names."""
+    """Read the area in a member of a filter object."""
     if name == "radius":
         return read_radius(field, value, path)
     if name == "box":

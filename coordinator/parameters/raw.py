@@ -1,8 +1,8 @@
-"""Raw parameters: query strings and bodies decoded, not yet understood (pure).
+"""Raw parameters: query strings and bodies, decoded but not interpreted (pure).
 
-A query string gives texts (`QueryText`, lists of them where repeated), a body gives JSON values.
-Decoding is strict: UTF-8 only, JSON as the item scanner takes it; what is let in here can be
-encoded again anywhere behind.
+A query string yields texts (`QueryText`, or lists of them if repeated), a body yields JSON values.
+Decoding is strict: UTF-8 only, and JSON as the item scanner accepts it. So whatever passes here can
+be encoded again anywhere downstream.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from common.limits import Limits
 
 
 class QueryText(str):
-    """A value from a query string: a text that may stand for another type."""
+    """A value from a query string: a text that may represent another type."""
 
     __slots__ = ()
 
 
 RawParameters: TypeAlias = dict[str, Any]
-"""By name: a `QueryText`, a list of these (repeated), or a decoded JSON value (from a body)."""
+"""By name: a `QueryText`, a list of them (repeated), or a decoded JSON value (from a body)."""
 
 DECODED_CHARS_MAX: Final = 512
-"""Longer parts of a request target are not remembered decoded."""
+"""Longer parts of a request target are not cached in decoded form."""
 _TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
 _OPENING: Final = frozenset((b"{", b"["))
 _CLOSING: Final = frozenset((b"}", b"]"))
@@ -36,16 +36,16 @@ _PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
 
 
 def query_parameters(query_string: str) -> RawParameters:
-    """Decode a raw query string (behind the `?`).
+    """Decode a raw query string (the part after the `?`).
 
     Args:
-        query_string: as the HTTP parser gives it: UTF-8 with surrogate escapes for other bytes.
+        query_string: from the HTTP parser: UTF-8 with surrogate escapes for other bytes.
 
     Returns:
-        Values by name; empty values are left out, repeated ones are lists in their order.
+        Values by name; empty values are dropped, repeated ones become lists in order.
 
     Raises:
-        InvalidRequest: code invalid_encoding; what is percent-encoded is no UTF-8.
+        InvalidRequest: code invalid_encoding; percent-encoded bytes are not UTF-8.
     """
     raw: RawParameters = {}
     for pair in query_string.split("&"):
@@ -68,7 +68,7 @@ def query_parameters(query_string: str) -> RawParameters:
 
 @lru_cache(maxsize=4_096)
 def _decode_short(text: str, plus_is_space: bool) -> str:
-    """Percent-decode; names, and filters that stay while a query is typed, come again and again."""
+    """Percent-decode; cached, since names recur, and filters do while a user types."""
     return _decode(text, plus_is_space)
 
 
@@ -89,7 +89,7 @@ def decode_component(text: str, *, plus_is_space: bool = True) -> str:
     """Percent-decode a part of a request target, strictly.
 
     Raises:
-        InvalidRequest: code invalid_encoding; the bytes are no UTF-8, or an escape is none.
+        InvalidRequest: code invalid_encoding; the bytes are not UTF-8, or an escape is malformed.
     """
     if len(text) <= DECODED_CHARS_MAX:
         return _decode_short(text, plus_is_space)
@@ -111,13 +111,13 @@ def decode_object(body: bytes, limits: Limits) -> RawParameters:
 
 
 def decode_json(body: bytes, limits: Limits) -> Any:
-    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates, not deep.
+    """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates, not too deep.
 
     Raises:
-        InvalidRequest: code invalid_json; the message gives line and column. Code too_deep.
+        InvalidRequest: code invalid_json (the message gives line and column) or too_deep.
     """
     depth_max = limits.json_depth_max
-    # Most bodies have fewer brackets than they may have levels.
+    # Fast path: most bodies have fewer brackets than the allowed depth.
     if body.count(b"{") + body.count(b"[") > depth_max and _depth(body, depth_max) > depth_max:
         raise InvalidRequest(
             f"values may be nested {limits.shown('json_depth_max')} deep", code="too_deep"
@@ -129,7 +129,7 @@ def decode_json(body: bytes, limits: Limits) -> Any:
 
 
 def _depth(body: bytes, depth_max: int) -> int:
-    """Return how deep a body's brackets are nested; looks no further than one level too many."""
+    """Return the nesting depth of a body's brackets; stops one level past the limit."""
     depth = deepest = 0
     for match in _TEXT_OR_BRACKET.finditer(body):
         bracket = match.group()

@@ -1,11 +1,11 @@
-"""The parameter reader: raw parameters → values, one method a parameter; mistakes are collected.
+"""The parameter reader: raw parameters → values, one method per parameter; mistakes are collected.
 
     for each raw parameter: find its row in the table ─▶ read ─▶ values
-                            none ─▶ mistake              └─▶ mistake, go on with the next
+                            none ─▶ mistake              └─▶ mistake, continue with the next
 
-Rows have stages: what looks at other parameters (`order` at `sort_field`, `filters` at the options
-of `facets`) is read behind them. At the end `search_parameters` fills in what the index's
-configuration says, or raises all mistakes as one error.
+Rows have stages: a parameter that depends on others (`order` on `sort_field`, `filters` on the
+options of `facets`) is read after them. Finally `search_parameters` fills the gaps from the
+index's configuration, or raises all mistakes as one error.
 """
 
 from __future__ import annotations
@@ -79,16 +79,16 @@ SNIPPET_WORDS_DEFAULT: Final = 30
 MIN_SCORE_MAX: Final = 1e12
 NUMBER: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 HINTS_MAX: Final = 8
-"""Unknown names for which the nearest known one is looked up: that takes a millisecond each."""
+"""Only this many unknown names get a suggestion: finding the nearest one takes a millisecond."""
 
 _SHOWN: Final = frozenset(("score", "score_details", "timings", "elements"))
 _COMMA: Final = re.compile(r",(?![^(]*\))")
-"""A comma that is not inside of parentheses."""
+"""A comma outside parentheses."""
 _NEARLY_ORDERS: Final = frozenset(("asc", "desc", "ascending", "descending", "up", "down"))
-"""What is meant as an order. A field whose name ends so is sorted by as `a:up:asc`."""
+"""Near misses of an order. A field whose name ends like this can be sorted as `a:up:asc`."""
 _DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
 _FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
-"""`_geo(48.2,16.4)`: the field, latitude and longitude of a sort key."""
+"""`_geo(48.2,16.4)`: field, latitude and longitude of a sort key."""
 _MARK_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "highlight_fields": None,
@@ -103,7 +103,7 @@ Schema: TypeAlias = dict[str, Any]
 
 
 class Parameter(NamedTuple):
-    """One parameter: how it is called, read and documented."""
+    """One parameter: its name, reader and documentation."""
 
     name: str
     read: Callable[[ParameterReader, Any], None]
@@ -111,14 +111,14 @@ class Parameter(NamedTuple):
     """JSON Schema of the value in a body."""
     description: str
     code: str
-    """Of the error when it is wrong."""
+    """Error code for an invalid value."""
     aliases: tuple[str, ...] = ()
     is_list: bool = False
-    """Whether it may be repeated in a query string."""
+    """Whether a query string may repeat it."""
     is_json: bool = False
     """Whether its text in a query string is always JSON."""
     stage: int = 0
-    """Parameters are read in this order: some look at what others said."""
+    """Order of reading: some parameters depend on others."""
 
 
 def _stage_of(late: tuple[int, Parameter, Any]) -> int:
@@ -126,7 +126,7 @@ def _stage_of(late: tuple[int, Parameter, Any]) -> int:
 
 
 class ParameterReader:
-    """Reads the parameters of one request into `values`, collecting mistakes."""
+    """Reads the parameters of one request into `values` and collects mistakes."""
 
     def __init__(self, configuration: IndexConfiguration, limits: Limits) -> None:
         self.configuration = configuration
@@ -148,14 +148,14 @@ class ParameterReader:
         self.marks: dict[str, Any] = {}
 
     def read(self, raw: RawParameters, parameters: Mapping[str, Parameter]) -> None:
-        """Read what is given, in the order of the table where one depends on another."""
+        """Read the given parameters, those that depend on others last."""
         late: list[tuple[int, Parameter, Any]] = []
         seen: dict[str, str] = {}
         for name, value in raw.items():
             if value is None:
                 continue
             if len(self.errors) >= self.limits.errors_reported_max:
-                break  # enough to know; a body may have a hundred thousand wrong names
+                break  # enough to report; a body may have a hundred thousand unknown names
             parameter = parameters.get(name)
             if parameter is None:
                 self.note_unknown(name, parameters)
@@ -171,7 +171,7 @@ class ParameterReader:
                 self.read_one(parameter, value)
 
     def read_one(self, parameter: Parameter, value: Any) -> None:
-        """Read one parameter; a mistake is noted under its name."""
+        """Read one parameter; record a mistake under its name."""
         try:
             if value.__class__ is list and value and value[0].__class__ is QueryText:
                 if not parameter.is_list:
@@ -196,7 +196,7 @@ class ParameterReader:
             )
 
     def json_of(self, parameter: Parameter, value: QueryText) -> Any:
-        """Decode what a query string carries as JSON; say where it belongs if it is none."""
+        """Decode JSON from a query string; if it is not JSON, say which parameter takes it."""
         try:
             return json_of_text(value)
         except Mistake as mistake:
@@ -205,13 +205,13 @@ class ParameterReader:
             raise Mistake(f"{mistake.message}; {MISPLACED[parameter.name]}") from None
 
     def note(self, param: str, message: str, code: str | None) -> None:
-        """Note a mistake."""
+        """Record a mistake."""
         self.errors.append(
             {"code": code or "invalid_request", "param": param, "message": f"{param} {message}"}
         )
 
     def note_unknown(self, name: str, parameters: Mapping[str, Parameter]) -> None:
-        """Note a parameter that does not exist, with the nearest one that does."""
+        """Record an unknown parameter, and suggest the nearest known one."""
         shown = name[:100]
         hint = ""
         if name in FOREIGN:
@@ -229,7 +229,7 @@ class ParameterReader:
         )
 
     def raise_if_wrong(self) -> None:
-        """Raise the first mistake; all of them are listed in the details."""
+        """Raise the first mistake; if there are more, `details` lists all."""
         if not self.errors:
             return
         first = self.errors[0]
@@ -266,7 +266,7 @@ class ParameterReader:
         self.values["typo"] = self.mode(parse_typo(value), TYPO_FORMS)
 
     def mode(self, mode: Any, forms: str) -> Any:
-        """Return a mode that was parsed, or say which there are."""
+        """Return a parsed mode, or raise a mistake that lists the valid ones."""
         if mode is None:
             raise Mistake(forms)
         return str(mode) if isinstance(mode, str) else mode
@@ -518,7 +518,7 @@ class ParameterReader:
         self.marks.update(options)
 
     def mark_options(self, value: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
-        """Read the options of highlight or snippet; also true, or just the fields."""
+        """Read the options of highlight or snippet; also `true`, or just the fields."""
         if value.__class__ is QueryText and value[:1] in "{[tf":
             value = (
                 json_of_text(value) if value[:1] in "{[" or value in ("true", "false") else value
@@ -605,7 +605,7 @@ class ParameterReader:
             self.clauses.append(FilterClause(condition, name if is_left_out else None))
 
     def read_nodes(self, name: str, wanted: Any, path: str) -> None:
-        """Read which nodes of a tree are chosen; an item must be at, or under, one of them."""
+        """Read the chosen nodes of a tree; an item must be at or below one of them."""
         tree = self.configuration.hierarchies[name]
         nodes = self.filters.nodes(wanted, path)
         if not nodes:
@@ -658,7 +658,7 @@ class ParameterReader:
         self.values["trees"] = tuple(wishes)
 
     def read_same(self, nested: str, wanted: Any, path: str) -> None:
-        """Read what one element of a nested field must have."""
+        """Read the conditions that one element of a nested field must meet."""
         conditions: dict[str, Filter] = {}
         for name, (values, inner_path) in self.filters.same(nested, wanted, path).items():
             check_field(name, self.limits, inner_path)
@@ -680,12 +680,12 @@ class ParameterReader:
             self.clauses.append(FilterClause(self.element(nested), elements_of(nested)))
 
     def element(self, nested: str, without: str | None = None) -> Same:
-        """Return what `filters` ask of one element, but for what they ask of one of its fields."""
+        """Return the conditions of `filters` on one element, except those on field `without`."""
         conditions = self.same.get(nested, {})
         return Same(nested, And(tuple(one for name, one in conditions.items() if name != without)))
 
     def nested_field_of(self, name: str) -> str | None:
-        """Return the nested field that a field lies inside of, if there is one."""
+        """Return the innermost nested field that contains a field, if any."""
         nested = [one for one in self.configuration.nested if name.startswith(f"{one}.")]
         return max(nested, key=len, default=None)
 
@@ -730,7 +730,7 @@ class ParameterReader:
         """Build the result from what was read.
 
         Raises:
-            InvalidRequest: anything was wrong.
+            InvalidRequest: any parameter was wrong.
         """
         if self.errors:
             self.raise_if_wrong()
@@ -775,14 +775,14 @@ class ParameterReader:
         return SearchParameters(**values)
 
     def element_key(self, key: SortKey) -> SortKey:
-        """Return a sort key; inside a nested field it looks at the elements that pass."""
+        """Return a sort key; inside a nested field, restricted to the elements that match."""
         nested = None if key.field is None else self.nested_field_of(key.field)
         return key if nested is None else structs.replace(key, within=self.element(nested))
 
     def facets_within(self) -> dict[str, Same]:
-        """Return, by facet inside a nested field, which elements it counts.
+        """Return, by facet inside a nested field, the elements that it counts.
 
-        Those that pass what is asked of one element, but for a disjunctive facet's own values.
+        These match all conditions on one element, except a disjunctive facet's own.
         """
         within = {}
         for name, facet in self.facets.items():
@@ -810,10 +810,10 @@ class ParameterReader:
 
 
 class _WishCache:
-    """The facets of an index when a request names none: the same tuple for every request.
+    """Caches the facets of an index for requests that name none: always the same tuple.
 
-    Keyed by identity, because a configuration is immutable and replaced as a whole; the entry holds
-    the configuration so that its identity is not used again meanwhile.
+    Keyed by identity, because a configuration is immutable and replaced as a whole. Each entry
+    holds its configuration, so that the identity cannot be reused meanwhile.
     """
 
     def __init__(self, size_max: int) -> None:

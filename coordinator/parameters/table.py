@@ -1,7 +1,7 @@
 """The table of parameters: name, aliases, reader, JSON Schema, description.
 
-The parser, the list of known names in an error, the OpenAPI document and the documentation page
-come from here; a parameter that is not here does not exist.
+It is the single source for the parser, the known names in errors, the OpenAPI document and the
+documentation page.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _parameter(
     is_json: bool = False,
     stage: int = 0,
 ) -> Parameter:
-    """Build a row of the table; the error code is `invalid_<name>` unless given."""
+    """Build a row of the table; the error code defaults to `invalid_<name>`."""
     return Parameter(
         name, read, schema, description, code or f"invalid_{name}", aliases, is_list, is_json, stage
     )
@@ -51,20 +51,20 @@ def _text(chars_max: int, chars_min: int = 0) -> Schema:
 
 
 def _integer(low: int, high: int, default: int | None = None) -> Schema:
-    # Bounds concern a number only, the pattern a text only: both forms of it are described.
+    # The bounds apply to numbers only, the pattern to texts only: both forms are described.
     schema: Schema = {"type": ["integer", "string"], "minimum": low, "maximum": high}
     schema["pattern"] = f"^(?!0+$){DIGITS.pattern}$" if low > 0 else f"^{DIGITS.pattern}$"
     return schema if default is None else {**schema, "default": default}
 
 
 def _options(**members: Schema) -> Schema:
-    """Return the schema of an object of options; null stands for "not given"."""
+    """Return the schema of an object of options; null means "not given"."""
     properties = {name: {"anyOf": [schema, {"type": "null"}]} for name, schema in members.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _by_field(schema: Schema, num_max: int | None = None) -> Schema:
-    """Return the schema of an object by field; some languages write an empty one as a list."""
+    """Return the schema of an object by field; some languages encode an empty one as a list."""
     by_field: Schema = {
         "type": "object",
         "propertyNames": _FIELD,
@@ -76,7 +76,7 @@ def _by_field(schema: Schema, num_max: int | None = None) -> Schema:
 
 
 def _names(num_max: int) -> Schema:
-    """Return the schema of a list of names, or of their comma list."""
+    """Return the schema of a list of names, or of a comma-separated list."""
     listed = {"type": "array", "items": _FIELD, "maxItems": num_max}
     return {"anyOf": [listed, {"type": "string"}]}
 
@@ -330,7 +330,7 @@ _QUERY_PARAMETER: Final = _parameter(
 )
 
 RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
-"""Those that say which items are meant; exports and changes by filter take them too."""
+"""Parameters that select items; exports and changes by filter accept them too."""
 
 SEARCH_PARAMETERS: Final = (
     _QUERY_PARAMETER,
@@ -637,7 +637,7 @@ FACET_PARAMETERS: Final = (
 
 
 def _by_name(parameters: Iterable[Parameter]) -> Mapping[str, Parameter]:
-    """Index a table by name and aliases."""
+    """Index parameters by name and alias."""
     return {
         name: parameter for parameter in parameters for name in (parameter.name, *parameter.aliases)
     }

@@ -1,4 +1,4 @@
-"""Parameters: what a request asks for, frozen and typed; the result of `requests.parse_…`."""
+"""Parameters: what a request asks for, frozen and typed; the result of `parse.parse_…`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from common.rules import Rule
 from coordinator.parameters.raw import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10
-"""Hits, or buckets, of a page."""
+"""Hits or buckets per page."""
 
 
 class BucketOrder(Struct, frozen=True):
@@ -35,12 +35,12 @@ class BucketOrder(Struct, frozen=True):
     """(selected | count | key, is_descending), most significant first."""
     hides_zero: bool = False
     hides_chosen_zero: bool = False
-    """Whether selected values without hits are left out as well: that one is listed tells that some
-    item has it, which a key with a filter must not learn."""
+    """Whether to leave out selected values without hits too: listing one reveals that some item has
+    it, which a key with a filter must not learn."""
 
     @property
     def is_by_count(self) -> bool:
-        """Whether this is the usual order, which needs no pass over all values as texts."""
+        """Whether this is the usual order, which does not need to compare all values as texts."""
         return self.keys in (
             (("selected", True), ("count", True), ("key", False)),
             (("count", True), ("key", False)),
@@ -53,18 +53,18 @@ class BucketOrder(Struct, frozen=True):
 
 
 class FacetSummary(Struct, frozen=True):
-    """What else an answer shall say of a facet's values."""
+    """Additional figures about a facet's values."""
 
     missing: bool = False
     """How many of the items that the facet counts have no value."""
     cardinality: bool = False
-    """How many values the hits have."""
+    """How many distinct values the hits have."""
     percentiles: tuple[float, ...] = ()
     """Of the numeric values within the hits."""
 
     @property
     def is_of_values(self) -> bool:
-        """Whether the counts within the hits are needed."""
+        """Whether it needs the counts within the hits."""
         return self.cardinality or bool(self.percentiles)
 
 
@@ -72,16 +72,16 @@ NO_SUMMARY: Final = FacetSummary()
 
 
 class FacetWish(Struct, frozen=True):
-    """One facet that an answer shall show; made by `facet_wish`."""
+    """One facet to show in the response; made by `facet_wish`."""
 
     configuration: FacetConfiguration
-    """The index's settings with the request's own options applied."""
+    """The index's settings, overridden by the request's options."""
     order: BucketOrder
-    """Of its buckets, as these settings say."""
+    """Order of its buckets, from these settings."""
     key_query: str | None = None
-    """Only buckets whose key has a word that begins like this (typos forgiven)."""
+    """Only buckets whose key has a word that starts like this, typos tolerated."""
     offset: int = 0
-    """Buckets to leave out before `configuration.size` are listed."""
+    """Buckets to skip before listing `configuration.size`."""
     summary: FacetSummary = NO_SUMMARY
 
 
@@ -91,13 +91,13 @@ def facet_wish(
     offset: int = 0,
     summary: FacetSummary = NO_SUMMARY,
 ) -> FacetWish:
-    """Return the wish for a facet."""
+    """Return the request for a facet."""
     order = BucketOrder(configuration.sort, configuration.hide_zero)
     return FacetWish(configuration, order, key_query, offset, summary)
 
 
 def without_zeros(wish: FacetWish) -> FacetWish:
-    """Return the wish for nothing but values with hits."""
+    """Return the request restricted to values with hits."""
     return FacetWish(
         dataclasses.replace(wish.configuration, hide_zero=True),
         BucketOrder(wish.order.keys, hides_zero=True, hides_chosen_zero=True),
@@ -108,98 +108,101 @@ def without_zeros(wish: FacetWish) -> FacetWish:
 
 
 class TreeWish(Struct, frozen=True):
-    """One tree that an answer shall show."""
+    """One tree to show in the response."""
 
     name: str
     separator: str
     requests: tuple[RangeRequest, ...]
-    """For the counts of its nodes, by level or altogether."""
+    """For the counts of its nodes: one per level, or one for all."""
     size: int
-    """Most nodes below one; those on the way to chosen or opened ones come in any case."""
+    """Most children to show of a node; those on the path to chosen or opened nodes are always
+    shown."""
     chosen: frozenset[str]
-    """Nodes that `filters` ask for."""
+    """Nodes selected in `filters`."""
     opened: frozenset[str]
-    """Nodes whose children are shown, beside those on the way to the chosen ones."""
+    """Nodes whose children to show, in addition to those on the path to chosen nodes."""
 
 
 class SearchParameters(Struct, frozen=True, kw_only=True):
-    """One search, valid but for what only the data knows (see `filter_fields`, `sort`)."""
+    """One search, validated except for what only the data knows (see `filter_fields`, `sort`)."""
 
     query: str = ""
     """Full text as typed."""
     match: str = "all"
-    """The request's, else the index's: "all", "any", "last", "75%"."""
+    """From the request, else the index: "all", "any", "last", "75%", "auto"."""
     prefix: PrefixMode = "last"
-    """The request's, else the index's."""
+    """From the request, else the index."""
     typo: TypoMode = "auto"
-    """The request's, else the index's."""
+    """From the request, else the index."""
     search_fields: tuple[SearchableField, ...] | None = None
-    """The request's, else the index's searchable fields; None: every string."""
+    """From the request, else the index's searchable fields; None: every string."""
     page: int = 1
     per_page: int = PER_PAGE_DEFAULT
     skip: int = 0
-    """Hits to leave out before the first page."""
+    """Hits to skip before the first page."""
     filters: tuple[FilterClause, ...] = ()
-    """All restrictions, ANDed: of `filters`, `not_filters`, `filter` and the API key. A clause of
-    `filters` on a disjunctive facet carries that field in `facet`, and so does one on a field that
-    is no facet (which takes any of several values, as a disjunctive one) if `ranges` names it."""
+    """All restrictions, ANDed: from `filters`, `not_filters`, `filter` and the API key. A clause of
+    `filters` on a disjunctive facet names that field in `facet`. So does one on a field that is not
+    a facet (which matches any of several values, as a disjunctive facet does) if `ranges` names
+    it."""
     key_filter: Filter | None = None
-    """The filter of the caller's API key; it is one of `filters`, too. Then nothing in an answer
-    may depend on items that it hides: words are counted and weighed among the others, values
-    without hits are never listed, and a field that no item has is no mistake."""
+    """The filter of the caller's API key; it is among `filters`, too. Then nothing in a response
+    may depend on the items it hides: words are counted and weighed among the others, values without
+    hits are never listed, and a field that no item has is not an error."""
     filter_fields: Mapping[str, str] = MappingProxyType({})
-    """Fields that are restricted and no facets, to the parameter that names them ("filters.year",
-    "filter"): a field that has no scalar values either is the client's mistake."""
+    """Restricted fields that are not facets, with the parameter that names them ("filters.year",
+    "filter"): if such a field has no scalar values either, the request is wrong."""
     selected: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
     facets: tuple[FacetWish, ...] = ()
-    """What to count, in alphabetical order of the field."""
+    """Facets to count, in alphabetical order of their fields."""
     within: Mapping[str, Same] = MappingProxyType({})
-    """By facet inside a nested field that `filters` ask about with `same`: which elements it
-    counts. The clauses of that are marked with `elements_of` the nested field."""
+    """The elements to count, by facet inside a nested field that `filters` restricts with `same`.
+    The clauses from `same` are marked with `elements_of` the nested field."""
     trees: tuple[TreeWish, ...] = ()
-    """Which trees to show."""
+    """Trees to show."""
     is_strict: bool = False
-    """Whether every facet counts within the hits, disjunctive ones and ranges too."""
+    """Whether every facet counts within the hits, including disjunctive ones and ranges."""
     ranges: tuple[RangeRequest, ...] = ()
-    """`leaves_out_own` is already set as `is_strict` says."""
+    """`leaves_out_own` is already set according to `is_strict`."""
     sort: tuple[SortKey, ...] = ()
-    """Explicit keys (of `sort`, or `sort_field` and `order`); fields are not checked against the
-    data; the parameter to name in an error is `sort_param`."""
+    """Explicit keys (from `sort`, or `sort_field` and `order`). Fields are not checked against the
+    data yet; errors name the parameter `sort_param`."""
     sort_param: str = "sort_field"
     is_place_descending: bool = False
-    """`order=desc` without a sort key: newest first, where there is no query either."""
+    """`order=desc` without a sort key: newest first, if there is no query either."""
     boosts: tuple[Boost, ...] = ()
-    """The request's, else the index's: what scores are multiplied by."""
+    """From the request, else the index: factors on scores."""
     rules: tuple[Rule, ...] | None = None
-    """The request's; None: the index's."""
+    """From the request; None: the index's rules apply."""
     factors: tuple[FilterFactor, ...] = ()
-    """Of the rules that hold, as are the `pins`."""
+    """From the rules that apply, as are the `pins`."""
     pins: tuple[Pin, ...] = ()
     min_score: float | None = None
-    """Items below it are no hits."""
+    """Items with a lower score are not hits."""
     cursor: str | None = None
-    """Opaque; "*" asks for the first page of a snapshot that the answer's cursor goes on with."""
+    """Opaque; "*" requests the first page of a snapshot, which the response's cursor continues."""
     distinct: Distinct | None = None
     fields: tuple[str, ...] | None = None
-    """Projection: the only paths to return; None: the stored bytes as they are."""
+    """Projection: the only paths to return; None: the stored bytes unchanged."""
     exclude_fields: tuple[str, ...] | None = None
     """Projection: paths to leave out."""
     marks: HighlightRequest | None = None
-    """What to highlight and to cut snippets from."""
+    """What to highlight, and what to make snippets of."""
     show: frozenset[str] = frozenset()
-    """Of "score", "score_details", "timings", "elements"."""
+    """Any of "score", "score_details", "timings", "elements"."""
     allows_partial: bool = False
-    """Whether an answer without the shards that are away is wanted rather than an error."""
+    """Whether to respond without the shards that are down, rather than with an error."""
     timeout_ms: int = 10_000
     only_ids: tuple[bytes, ...] = ()
-    """Not empty: only items with these (canonical) ids count as there. No client can set it."""
+    """If not empty, only items with these (canonical) ids exist for the search. Clients cannot set
+    it."""
 
     @property
     def is_boosted(self) -> bool:
-        """Whether boosts change this answer.
+        """Whether boosts affect this search.
 
-        Not where another order is asked for and there is no query: by fields, by insertion.
+        They do not if there is no query and the order is another one: by fields, or by insertion.
         """
         if self.query:
             return True
@@ -207,12 +210,12 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
 
     @property
     def depends_on_time(self) -> bool:
-        """Whether the same search of the same items has another answer later."""
+        """Whether the same search of the same items may have a different result later."""
         return any(one.depends_on_time for one in self.boosts) or bool(self.rules)
 
     @property
     def offset(self) -> int:
-        """How many hits come before the page."""
+        """Number of hits before the page."""
         return self.skip + (self.page - 1) * self.per_page
 
 
@@ -220,25 +223,25 @@ class FacetParameters(Struct, frozen=True, kw_only=True):
     """One page of one facet's buckets."""
 
     search: SearchParameters
-    """Which items count: a search with `search_query` as its query, no hits (per_page 0), and
-    `facet` as its only facet. Its `page` and `per_page` say nothing about buckets."""
+    """The items to count: a search with `search_query` as its query, no hits (per_page 0), and
+    `facet` as its only facet. Its `page` and `per_page` do not apply to buckets."""
     facet: FacetConfiguration
-    """`size` does not apply; `sort` does."""
+    """Its `sort` applies, its `size` does not."""
     page: int = 1
     per_page: int = PER_PAGE_DEFAULT
     key_pattern: str | None = None
     """Parameter `query`: matches the whole key, case and accents folded; `*` is any text."""
     key_query: str | None = None
-    """Parameter `facet_query`: the start of any word of the key, typos forgiven."""
+    """Parameter `facet_query`: the start of any word of the key, typos tolerated."""
 
     @property
     def offset(self) -> int:
-        """How many buckets come before the page."""
+        """Number of buckets before the page."""
         return (self.page - 1) * self.per_page
 
 
 class NamedSearch(Struct, frozen=True):
-    """One search of `POST /_search`: the index that it names, and its raw parameters."""
+    """One search of `POST /_search`: the index it names, and its raw parameters."""
 
     index: str
     raw: RawParameters

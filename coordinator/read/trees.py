@@ -1,7 +1,8 @@
-"""Merging the counts of trees over shards, and choosing what of a tree is shown (pure).
+"""Merges the counts of trees over shards, and chooses the nodes to show (pure).
 
-Shown are the nodes of the top, and the children of every node that is chosen, opened, or on the way
-to one of these. Below a node: the largest, then by name; those on such a way in any case.
+Shown are the top nodes, and the children of every node that is chosen, opened, or on the path to
+one of these. Among siblings the largest come first, ties by name; nodes on such a path are always
+shown.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def merge_trees(
 
     Args:
         wishes: the trees.
-        first: where the ranges of the answers begin to be theirs.
-        answers: of the shards.
+        first: index of their first range in each response.
+        answers: pairs (shard ordinal, response).
     """
     trees = {}
     for wish in wishes:
@@ -37,7 +38,7 @@ def merge_trees(
 
 
 def _shown(wish: TreeWish, counts: Counter[str]) -> list[dict[str, Any]]:
-    """Return the top of a tree, with what is shown below."""
+    """Return the top of a tree, with the nodes shown below it."""
     on_way = set(_ways((*wish.chosen, *wish.opened), wish.separator))
     children: dict[str, list[str]] = {}
     for node in {*counts, *_ways(wish.chosen, wish.separator)}:
@@ -63,7 +64,7 @@ def _shown(wish: TreeWish, counts: Counter[str]) -> list[dict[str, Any]]:
 
 
 def _ways(nodes: Iterable[str], separator: str) -> Iterable[str]:
-    """Yield nodes and all that they lie under."""
+    """Yield nodes and all their ancestors."""
     for node in nodes:
         names = node.split(separator)
         for depth in range(len(names)):

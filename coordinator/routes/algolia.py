@@ -1,8 +1,8 @@
 """Algolia's protocol under `/1/`: for algoliasearch, InstantSearch, Autocomplete, DocSearch.
 
-`coordinator/algolia` knows what parameters, filters, settings and answers mean; here are the pages.
-Writes are visible when they are acknowledged, so every task is published. Names such as
-`films:year:desc` are the index in that order.
+`coordinator/algolia` translates parameters, filters, settings and responses; this module has the
+routes. Writes are visible once acknowledged, so every task counts as published. A name such as
+`films:year:desc` means the index in that order.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 BROWSED: Final = 1_000
-"""Hits of a page of browsing, unless the request says how many."""
+"""Hits per page of browsing, unless the request sets it."""
 
 
-# --- what a request names
+# --- the index of a request
 
 
 def find_index(services: Services, request: Request, name: Any) -> tuple[Index, list[str]]:
-    """Return the index that a name stands for, and the order that the name asks for.
+    """Return the index that a name denotes, and the sort order in that name.
 
     Raises:
-        NotFound: there is none.
-        Forbidden: the caller may not use it, whether there is one or not.
+        NotFound: there is no such index.
+        Forbidden: the caller may not use the name, whether or not it exists.
     """
     if not isinstance(name, str):
         raise InvalidRequest("indexName must be a text", code="invalid_index_name")
@@ -80,13 +80,13 @@ def find_index(services: Services, request: Request, name: Any) -> tuple[Index, 
         return services.guard.index(request.caller, plain), sort
     except (Forbidden, NotFound):
         check_index_name(plain, services.settings.limits)
-        # The error names what was asked for: where the order begins tells whether there is one.
+        # The error quotes the whole name: splitting off the order would reveal what exists.
         services.guard.check_index(request.caller, name)
         raise
 
 
 async def index_to_write(services: Services, request: Request, name: str) -> Index:
-    """Return an index to write to; it is made where there is none and the caller may make it."""
+    """Return an index to write to; create it if it is missing and the caller may configure."""
     try:
         index, sort = find_index(services, request, name)
     except NotFound:
@@ -144,7 +144,7 @@ def _read(
 async def _answer(
     services: Services, request: Request, index: Index, asked: AlgoliaSearch
 ) -> tuple[dict[str, Any], SearchResult]:
-    """Search, and return the answer."""
+    """Run a search; return its response and result."""
     result = await services.search.search(index, asked.search)
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
@@ -166,7 +166,7 @@ async def query(services: Services, request: Request) -> Response:
 
 
 async def browse(services: Services, request: Request) -> Response:
-    """Answer `/1/indexes/{index}/browse`: all hits, page by page, of one state of the index."""
+    """Answer `/1/indexes/{index}/browse`: all hits, page by page, on one state of the index."""
     params = query_string_parameters(request.query_string)
     if request.body:
         params |= flattened(_body(services, request))
@@ -178,7 +178,7 @@ async def browse(services: Services, request: Request) -> Response:
 
 
 async def facet_query(services: Services, request: Request) -> Response:
-    """Answer `/1/indexes/{index}/facets/{facet}/query`: values that begin with what is typed."""
+    """Answer `/1/indexes/{index}/facets/{facet}/query`: values that start with the typed text."""
     name, facet = request.arguments
     params = flattened(_body(services, request))
     return json_answer(await _facet_answer(services, request, name, facet, params))
@@ -199,9 +199,9 @@ async def _facet_answer(
 
 
 async def queries(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/*/queries`: all of them, or the first error, named by its position.
+    """Answer `POST /1/indexes/*/queries`: all results, or the first error, with its position.
 
-    Queries that only ask for the counts of a disjunctive facet are folded into their search.
+    Queries that ask only for the counts of a disjunctive facet are folded into the main search.
     """
     limits = services.settings.limits
     body = _body(services, request)
@@ -267,7 +267,7 @@ async def _search_into(
     index: Index,
     read: AlgoliaSearch,
 ) -> None:
-    """Put a search's answer into its place, and those of the queries folded into it."""
+    """Store the response of a search at its position, and those of the queries folded into it."""
     try:
         answer, _ = await _answer(services, request, index, read)
     except ServiceError as error:
@@ -284,7 +284,7 @@ async def _facet_into(
     position: int,
     asked: tuple[Any, Any, Mapping[str, Any]],
 ) -> None:
-    """Put the answer of a search in a facet's values into its place."""
+    """Store the response of a facet search at its position."""
     try:
         results[position] = await _facet_answer(services, request, *asked)
     except ServiceError as error:
@@ -292,7 +292,7 @@ async def _facet_into(
 
 
 def _placed(error: ServiceError, position: int) -> ServiceError:
-    """Return an error that says which of several queries it is about."""
+    """Return an error that names the position of the query it concerns."""
     param = f"requests[{position}]" + (f".{error.param}" if error.param else "")
     return type(error)(error.message, code=error.code, param=param, details=error.details)
 
@@ -301,7 +301,7 @@ def _placed(error: ServiceError, position: int) -> ServiceError:
 
 
 async def _document(services: Services, index: Index, object_id: object) -> bytes | None:
-    """Return a stored item."""
+    """Return a stored item, or None."""
     canonical = canonical_id(object_id) if isinstance(object_id, int | str) else None
     if canonical is None:
         raise InvalidRequest("an objectID is a text of 1 to 256 bytes", code="invalid_id")
@@ -343,7 +343,7 @@ async def get_object(services: Services, request: Request) -> Response:
 
 
 async def get_objects(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/*/objects`: objects by id; null for those that are not there."""
+    """Answer `POST /1/indexes/*/objects`: objects by id; null for those that do not exist."""
     limits = services.settings.limits
     listed = _body(services, request).get("requests")
     if not isinstance(listed, list) or len(listed) > limits.batch_items_max:
@@ -363,16 +363,16 @@ async def get_objects(services: Services, request: Request) -> Response:
 
 
 async def _write(services: Services, index: Index, changes: Sequence[ObjectChange]) -> int:
-    """Carry out changes in one group; return its number."""
+    """Apply changes in one group; return its sequence number."""
     operations = [(one.operation, one.item_id, one.payload) for one in changes]
     result = await services.ingest.write_operations(index, operations, _deadline(services))
     return result.seq
 
 
 async def batch(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/{index}/batch`: changes in their order, in one write.
+    """Answer `POST /1/indexes/{index}/batch`: changes in order, in one write.
 
-    What is wrong with any of them refuses all.
+    If any of them is invalid, none is applied.
     """
     index = await index_to_write(services, request, request.arguments[0])
     listed = _requests(services, request)
@@ -381,7 +381,7 @@ async def batch(services: Services, request: Request) -> Response:
 
 
 async def batches(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/*/batch`: changes of several indexes."""
+    """Answer `POST /1/indexes/*/batch`: changes to several indexes."""
     by_index: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for i, one in _requests(services, request):
         by_index.setdefault(str(one.get("indexName")), []).append((i, one))
@@ -395,7 +395,7 @@ async def batches(services: Services, request: Request) -> Response:
 
 
 def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:
-    """Return the changes that a body lists, with their positions."""
+    """Return the changes in a body, with their positions."""
     limits = services.settings.limits
     listed = _body(services, request).get("requests")
     if (
@@ -415,7 +415,7 @@ def _requests(services: Services, request: Request) -> list[tuple[int, dict[str,
 async def _carry_out(
     services: Services, request: Request, index: Index, listed: list[tuple[int, dict[str, Any]]]
 ) -> tuple[list[str], int]:
-    """Carry out the changes of one index; return their objectIDs and the write's number."""
+    """Apply the changes to one index; return their objectIDs and the write's sequence number."""
     if any(one.get("action") in ("clear", "delete") for _, one in listed):
         if len(listed) > 1:
             raise InvalidRequest(
@@ -457,7 +457,7 @@ async def update_object(services: Services, request: Request) -> Response:
 
 
 async def delete_object(services: Services, request: Request) -> Response:
-    """Answer `DELETE /1/indexes/{index}/{objectID}`; one that is not there changes nothing."""
+    """Answer `DELETE /1/indexes/{index}/{objectID}`; a missing object is not an error."""
     name, object_id = request.arguments
     index, _ = find_index(services, request, name)
     change = _single(services, request, index, "deleteObject", object_id)
@@ -474,7 +474,7 @@ def _single(
 
 
 async def delete_by(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/{index}/deleteByQuery`: removes what filters find."""
+    """Answer `POST /1/indexes/{index}/deleteByQuery`: deletes the objects that filters match."""
     index, _ = find_index(services, request, request.arguments[0])
     params = flattened(_body(services, request))
     known = ("filters", "facetFilters", "numericFilters", "tagFilters")
@@ -492,7 +492,7 @@ async def delete_by(services: Services, request: Request) -> Response:
 
 
 async def clear(services: Services, request: Request) -> Response:
-    """Answer `POST /1/indexes/{index}/clear`: removes all objects."""
+    """Answer `POST /1/indexes/{index}/clear`: deletes all objects."""
     index, _ = find_index(services, request, request.arguments[0])
     return json_answer({"taskID": await _clear(services, request, index), "updatedAt": _now()})
 
@@ -506,10 +506,10 @@ async def _clear(services: Services, request: Request, index: Index) -> int:
 async def _delete_matching(
     services: Services, request: Request, index: Index, expression: str
 ) -> Response:
-    """Remove all items that an expression of our own language finds."""
+    """Delete all items that an expression in our own filter language matches."""
     request.index = index
     request.body = orjson.dumps({"filter": expression})
-    request.query_string = ""  # Algolia's clients name themselves there
+    request.query_string = ""  # Algolia's clients identify themselves in it
     answer = await delete_items(services, request)
     seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
     return json_answer({"taskID": seq, "updatedAt": _now()})
@@ -519,13 +519,13 @@ async def _delete_matching(
 
 
 async def list_indexes(services: Services, request: Request) -> Response:
-    """Answer `GET /1/indexes`: those that the caller may use."""
+    """Answer `GET /1/indexes`: the indexes that the caller may use."""
     names = [name for name in sorted(services.catalog.indexes) if request.caller.may_use(name)]
     return json_answer({"items": [{"name": name} for name in names], "nbPages": 1})
 
 
 async def delete_index(services: Services, request: Request) -> Response:
-    """Answer `DELETE /1/indexes/{index}`; one that is not there changes nothing."""
+    """Answer `DELETE /1/indexes/{index}`; a missing index is not an error."""
     try:
         index, sort = find_index(services, request, request.arguments[0])
     except NotFound:
@@ -554,7 +554,7 @@ async def get_settings(services: Services, request: Request) -> Response:
 
 
 async def set_settings(services: Services, request: Request) -> Response:
-    """Answer `PUT /1/indexes/{index}/settings`: changes the configuration, creates the index."""
+    """Answer `PUT /1/indexes/{index}/settings`: changes the configuration, or creates the index."""
     index = await index_to_write(services, request, request.arguments[0])
     limits = services.settings.limits
     document = index_settings.changed(
@@ -575,7 +575,7 @@ async def task(services: Services, request: Request) -> Response:
 
 
 async def list_keys(services: Services, request: Request) -> Response:
-    """Answer `GET /1/keys`: ids stand for the keys, which nobody can see again."""
+    """Answer `GET /1/keys`: ids stand for the keys, which are never shown again."""
     keys = stored_keys(services.catalog)
     return json_answer(
         {"keys": [shown_key(shown_own_key(id_, key), id_) for id_, key in sorted(keys.items())]}
@@ -583,7 +583,7 @@ async def list_keys(services: Services, request: Request) -> Response:
 
 
 def _key_id(value: str) -> str:
-    """Return the id of a key that is named by it, or by the whole key."""
+    """Return the id of a key, given the id or the whole key."""
     return value.split("_")[1] if value.startswith("fk_") and value.count("_") > 1 else value
 
 
@@ -597,7 +597,7 @@ async def get_key(services: Services, request: Request) -> Response:
 
 
 async def create_key(services: Services, request: Request) -> Response:
-    """Answer `POST /1/keys`: the only answer that ever has the key itself."""
+    """Answer `POST /1/keys`: the only response that ever contains the key itself."""
     document = new_key(_body(services, request), services.settings.limits)
     request.body = orjson.dumps(document)
     made = orjson.loads((await operations.create_key(services, request)).body)
@@ -625,7 +625,7 @@ def _route(
     bytes_limit: str = "json_body_bytes_max",
     **more: Any,
 ) -> Route:
-    """Return a route of this protocol: what its clients send as text is JSON as well."""
+    """Return a route of this protocol; its clients send JSON labelled as text."""
     document = {"answer": answer} if body is None else {"answer": answer, "body": body}
     takes = Body.NONE if body is None else Body.LOOSE_JSON
     return Route(

@@ -1,13 +1,13 @@
-"""Changes of many items: those that ids name, or that a filter finds.
+"""Changes to many items: those named by id, or those that a filter matches.
 
     select ─▶ a page of hits ─▶ their ids, a few megabytes of items at a time
-    change ─▶ one group: each item that is still the record that was selected
-    decide ─▶ the others have changed since: selected anew, among these ids only, and changed if
+    change ─▶ one group: each item that is still the selected record
+    decide ─▶ the others have changed since: select again, among these ids only, and change them if
               they still match
 
-So no write that was acknowledged after the selection is undone: an item that was changed meanwhile
-is changed on top of that, and only if the filter still finds it. An item that is written faster
-than it can be selected is given up after some rounds, and reported.
+So no write acknowledged after the selection is ever undone: an item that was changed meanwhile gets
+our change on top, and only if the filter still matches. An item that is rewritten faster than it
+can be selected is given up after some rounds, and reported.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from coordinator.read.merge import Hit
 
 GROUP_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of the changes that are sent in one group, about."""
+"""Approximate bytes of the changes sent in one group."""
 CONFLICT_ROUNDS_MAX: Final = 20
-"""How often an item that was changed meanwhile is selected anew."""
+"""How often to select an item again that was changed meanwhile."""
 
 _REASONS: Final = {
     Outcome.NOT_FOUND: ("item_not_found", "there is no such item"),
@@ -69,7 +69,7 @@ _NO_ID: Final = ("invalid_id", "an item without id cannot be addressed; load it 
 
 
 class _Change(NamedTuple):
-    """What is done with each item.
+    """The change to apply to each item.
 
     Attributes:
         operation: the kind.
@@ -122,13 +122,13 @@ async def update_items(services: Services, request: Request) -> Response:
 
 
 class _Changes:
-    """One request's changes, and what became of them.
+    """One request's changes and their outcome.
 
     Args:
         services: of the coordinator.
-        request: the request; its index may be switched to another configuration on the way.
-        raw: which items: parameters of a search.
-        change: what to do with each.
+        request: the request; its index may switch configuration on the way.
+        raw: search parameters that select the items.
+        change: to apply to each.
     """
 
     def __init__(
@@ -146,16 +146,16 @@ class _Changes:
         """Change all items that match.
 
         Raises:
-            ServiceError: with what was changed before as details.
+            ServiceError: `details` say what had been changed before.
         """
         await self._change_matching()
         return self._result
 
     async def carry_out_named(self, ids: Sequence[bytes]) -> WriteResult:
-        """Change the items with some canonical ids; report those that are not there.
+        """Change the items with the given canonical ids; report those that do not exist.
 
         Raises:
-            ServiceError: with what was changed before as details.
+            ServiceError: `details` say what had been changed before.
         """
         wanted = list(dict.fromkeys(ids))
         for first in range(0, len(wanted), PAGE_ITEMS):
@@ -167,7 +167,7 @@ class _Changes:
         return self._result
 
     async def _change_matching(self, only_ids: Sequence[bytes] = ()) -> set[bytes]:
-        """Change the items that match, now or when they have changed; return their ids."""
+        """Change the items that match, again if they changed meanwhile; return their ids."""
         found: set[bytes] = set()
         conflicts: list[bytes] = []
         try:
@@ -189,7 +189,8 @@ class _Changes:
     def _select(
         self, only_ids: Sequence[bytes]
     ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
-        """Yield the items that match, among those with some ids or (none given) all, and ids."""
+        """Yield the matching items and their ids, among those with the given ids or (if none)
+        all."""
         return matching_hits(
             self._services,
             self._request,
@@ -200,7 +201,7 @@ class _Changes:
         )
 
     async def _decide_anew(self, ids: Sequence[bytes]) -> None:
-        """Select items anew that were changed since they were selected."""
+        """Select again the items that changed since their selection, and change them."""
         for _ in range(CONFLICT_ROUNDS_MAX):
             conflicts: list[bytes] = []
             async with aclosing(self._select(ids)) as parts:
@@ -215,12 +216,12 @@ class _Changes:
     async def _change_part(
         self, part: Sequence[tuple[Hit, bytes | None]], found: set[bytes]
     ) -> list[bytes]:
-        """Change items as far as they are as they were; return the ids of the others.
+        """Change the items that are unchanged since their selection; return the ids of the others.
 
         Args:
-            part: hits and their ids as JSON; empty where an item has none, None where it is
+            part: hits with their ids as JSON; empty where an item has none, None where it is
                 damaged.
-            found: takes their ids.
+            found: receives their ids.
         """
         changes: list[Selected] = []
         ids: list[int | str | None] = []
@@ -250,7 +251,7 @@ class _Changes:
     async def _write(
         self, changes: Sequence[Selected], ids: Sequence[int | str | None]
     ) -> list[bytes]:
-        """Write one group; return the ids of the items that have changed since the selection."""
+        """Write one group; return the ids of the items that have changed since their selection."""
         self._services.ingest.check_not_ending()
         self._has_written = True
         deadline = Deadline.after_ms(self._limits.request_timeout_ms)
@@ -265,7 +266,7 @@ class _Changes:
                 conflicts.append(canonical_id(id) or b"")
             elif outcome in (Outcome.INVALID, Outcome.CORRUPT):
                 self._reject(id, *_REASONS[Outcome(outcome)])
-        return conflicts  # (what was deleted meanwhile is as if it had not been selected)
+        return conflicts  # (items deleted meanwhile count as not selected)
 
     def _reject(self, id: int | str | None, code: str, message: str) -> None:
         """Report an item that was not changed."""
@@ -278,7 +279,7 @@ class _Changes:
 def _named_ids(services: Services, request: Request, raw: dict[str, Any]) -> list[bytes] | None:
     """Take the ids that a request names; None if it names a restriction instead.
 
-    What is null was not given: a client without a value must not mean all items by it.
+    null means "not given": a client that lacks a value must not select all items by accident.
     """
     ids = raw.pop("ids", None)
     for name in [name for name, value in raw.items() if value is None]:

@@ -1,4 +1,4 @@
-"""Indexes: configuration, removal, sizes, aliases."""
+"""Indexes: configuration, deletion, sizes, aliases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def configure(services: Services, request: Request) -> Response:
     """Answer `POST` and `PUT /{index}/configuration`: creates the index, or changes it live."""
     name = request.arguments[0]
     if not request.body and name in services.catalog.indexes:
-        # A body that got lost (`curl -d @missing.json` sends none) must not wipe what is there.
+        # A body that was lost (`curl -d @missing.json` sends none) must not wipe the configuration.
         raise InvalidRequest(
             f"the body is empty, and index {name!r} has a configuration; send {{}} for one without "
             "settings",
@@ -45,7 +45,7 @@ async def configure(services: Services, request: Request) -> Response:
 
 
 async def merge_configuration(services: Services, request: Request) -> Response:
-    """Answer `PATCH /{index}/configuration`: what the body does not name stays, null removes."""
+    """Answer `PATCH /{index}/configuration`: members not named stay as they are, null removes."""
     patch = decode_object(request.body, services.settings.limits)
     return await _change_configuration(services, request, patch, is_patch=True)
 
@@ -53,14 +53,14 @@ async def merge_configuration(services: Services, request: Request) -> Response:
 async def _change_configuration(
     services: Services, request: Request, document: dict[str, Any], *, is_patch: bool
 ) -> Response:
-    """Configure an index, or say what that would change."""
+    """Configure an index, or preview the changes."""
     name = request.arguments[0]
     if flag_parameter(request, "preview", code="invalid_preview"):
         plan = services.ingest.preview(name, document, is_patch=is_patch)
         status = "preview"
     else:
-        # Rebuilding a large index takes its time: this write has the setting configure_timeout_ms
-        # as its deadline, not that of a search.
+        # Rebuilding a large index takes long: the deadline is the setting configure_timeout_ms, not
+        # that of a search.
         deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
         _, plan = await services.ingest.configure(name, document, deadline, is_patch=is_patch)
         status = "configuration accepted"
@@ -68,10 +68,10 @@ async def _change_configuration(
 
 
 def flag_parameter(request: Request, name: str, code: str) -> bool:
-    """Return the only parameter of a page, true or false; false unless given.
+    """Return a page's only parameter, a boolean; it defaults to false.
 
     Raises:
-        InvalidRequest: it is neither, or there is another parameter.
+        InvalidRequest: it is neither true nor false, or there is another parameter.
     """
     raw = query_parameters(request.query_string)
     value = raw.pop(name, "false")
@@ -90,7 +90,7 @@ async def configuration(services: Services, request: Request) -> Response:
 
 
 async def delete_index(services: Services, request: Request) -> Response:
-    """Answer `DELETE /{index}` and `POST /{index}/reset`: index and data are gone."""
+    """Answer `DELETE /{index}` and `POST /{index}/reset`: deletes the index and its data."""
     index = request.index
     if request.arguments[0] != index.name:
         raise InvalidRequest(
@@ -110,7 +110,7 @@ async def index_status(services: Services, request: Request) -> Response:
 
 
 async def summary(services: Services, request: Request) -> Response:
-    """Answer `GET /{index}`: how many items there are, and what they can be asked for."""
+    """Answer `GET /{index}`: number of items, facets and fields."""
     index = request.index
     present = [part for part in await index_statistics(services, index) if part is not None]
     facets = index.configuration.facets
@@ -134,7 +134,7 @@ async def summary(services: Services, request: Request) -> Response:
 async def index_statistics(
     services: Services, index: Index
 ) -> list[IndexStatisticsResponse | None]:
-    """Return what each shard says of an index; None for one that is away."""
+    """Return each shard's statistics of an index; None for a shard that is down."""
     return await gather(
         services.cluster,
         "index_statistics",
@@ -189,7 +189,7 @@ async def statistics(services: Services, request: Request) -> Response:
 
 
 async def process_statistics(services: Services) -> list[ProcessStatistics | None]:
-    """Ask every shard process for its numbers; None for one that is away."""
+    """Return the statistics of every shard process; None for a shard that is down."""
     timeout_ms = services.settings.limits.request_timeout_ms
 
     async def ask(shard: Any) -> ProcessStatistics | None:
@@ -205,7 +205,7 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
 
 
 async def list_indexes(services: Services, request: Request) -> Response:
-    """Answer `GET /_indexes`: those that the caller may use, with their sizes."""
+    """Answer `GET /_indexes`: the indexes that the caller may use, with their sizes."""
     shards = await process_statistics(services)
     parts: dict[int, list[IndexStatisticsResponse]] = {}
     for process in shards:
@@ -238,12 +238,12 @@ async def list_indexes(services: Services, request: Request) -> Response:
 
 
 async def list_aliases(services: Services, request: Request) -> Response:
-    """Answer `GET /_aliases`: those that the caller may use, or whose indexes."""
+    """Answer `GET /_aliases`: those that the caller may use, by their own or their index's name."""
     return json_answer({"aliases": _shown_aliases(services.catalog.aliases, request.caller)})
 
 
 def _shown_aliases(aliases: Mapping[str, str], caller: Caller) -> dict[str, str]:
-    """Return the indexes by alias, as far as a caller reaches the one or the other."""
+    """Return the indexes by alias, where the caller may use either name."""
     return {
         alias: target
         for alias, target in sorted(aliases.items())
@@ -254,8 +254,8 @@ def _shown_aliases(aliases: Mapping[str, str], caller: Caller) -> dict[str, str]
 async def change_aliases(services: Services, request: Request) -> Response:
     """Answer `POST /_aliases`: all changes at once, or none.
 
-    {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes. A key for some
-    indexes only may neither change an alias nor name an index that its patterns do not cover.
+    {"aliases": {"films": "films-2026-11", "old": null}}: a name sets, null removes. A key limited
+    to some indexes may change only aliases, and name only indexes, that its patterns cover.
     """
     limits = services.settings.limits
     raw = decode_object(request.body, limits)

@@ -1,4 +1,4 @@
-"""Items: read, write, load, export. Changes of many items are in `changes`."""
+"""Items: read, write, load, export. Changes to many items are in `changes`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coordinator.read.merge import Hit
 
 PAGE_ITEMS: Final = 500
-"""Hits found at a time by an export, or by a change of all items that a filter finds."""
+"""Hits per page of an export, or of a change by filter."""
 NDJSON: Final = b"application/x-ndjson"
 
 RESTRICTING: Final = frozenset(
@@ -46,7 +46,7 @@ _log = Log("http")
 
 
 def write_answer(status: str, result: WriteResult, **more: Any) -> Response:
-    """Return the answer to a write."""
+    """Return the response to a write."""
     return json_answer(
         {
             "status": status,
@@ -62,7 +62,7 @@ def write_answer(status: str, result: WriteResult, **more: Any) -> Response:
 
 
 def item_id(request: Request) -> bytes:
-    """Return the canonical id that the path names.
+    """Return the canonical id in the path.
 
     Raises:
         InvalidRequest: code invalid_id.
@@ -83,10 +83,10 @@ def entity_tag(document: bytes) -> str:
 
 
 def wanted_version(request: Request) -> bytes | None:
-    """Return the hash that `If-Match` asks the stored item to have.
+    """Return the hash that `If-Match` requires of the stored item.
 
     Raises:
-        InvalidRequest: code invalid_if_match; it is no ETag of ours.
+        InvalidRequest: code invalid_if_match; it is not one of our ETags.
     """
     tag = request.headers.get(hdrs.IF_MATCH)
     if tag is None or tag.strip() == "*":
@@ -152,7 +152,7 @@ async def update_item(services: Services, request: Request) -> Response:
 async def put_item(services: Services, request: Request) -> Response:
     """Answer `PUT /{index}/items/{id}`: the body is the whole item, new or not.
 
-    With `If-Match` there must be one already.
+    With `If-Match` the item must exist.
     """
     refuse_query(request)
     if request.headers.get(hdrs.IF_MATCH) is not None:
@@ -166,7 +166,7 @@ async def put_item(services: Services, request: Request) -> Response:
 async def merge_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/partial` and `PATCH /{index}/items/{id}`.
 
-    The body has the fields to change.
+    The body holds the fields to change.
     """
     refuse_query(request)
     result = await services.ingest.merge_item(
@@ -220,13 +220,13 @@ async def load(services: Services, request: Request) -> Response:
 
 
 async def list_loads(services: Services, request: Request) -> Response:
-    """Answer `GET /_loads`: how far the bulk loads are that run now."""
+    """Answer `GET /_loads`: the progress of the running bulk loads."""
     loads = [load for load in services.ingest.loads if request.caller.may_use(load.index)]
     return json_answer({"loads": [load.shown() for load in loads]})
 
 
 def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
-    """Refuse parameters that the page does not have.
+    """Reject parameters that the page does not have.
 
     Raises:
         InvalidRequest: code unknown_parameter.
@@ -241,7 +241,7 @@ def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:
 
 
 def refuse_query(request: Request) -> None:
-    """Refuse a query string of a page that takes everything from path and body.
+    """Reject a query string on a page that takes everything from path and body.
 
     Raises:
         InvalidRequest: code unknown_parameter.
@@ -255,13 +255,13 @@ def refuse_query(request: Request) -> None:
 
 
 async def export(services: Services, request: Request) -> Stream:
-    """Answer `GET /{index}/items`: all items that match, one JSON object a line."""
+    """Answer `GET /{index}/items`: all items that match, one JSON object per line."""
     raw = query_parameters(request.query_string)
     known = RESTRICTING | _ORDERING | _PROJECTING
     refuse_unknown(raw, sorted(known))
     pages = matching_hits(services, request, raw)
     damaged = _Damaged(request)
-    # The first part decides between an error and a stream.
+    # Up to the first part, a failure can still become an error response.
     first: list[tuple[Hit, bytes | None]] = await anext(pages, [])
     if request.method == "HEAD":
         await pages.aclose()
@@ -276,14 +276,14 @@ async def export(services: Services, request: Request) -> Stream:
 
 
 class _Damaged:
-    """The damaged items that an export leaves out: counted, logged, named behind its last line."""
+    """The damaged items that an export leaves out: counted, logged, and reported in a trailer."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self.count = 0
 
     def left_out(self, part: Sequence[tuple[Hit, bytes | None]]) -> list[bytes]:
-        """Return the items of a part that are whole."""
+        """Return the intact items of a part."""
         items = [item for _, item in part if item is not None]
         for hit, item in part:
             if item is None:
@@ -297,7 +297,7 @@ class _Damaged:
         return items
 
     def trailers(self) -> bytes:
-        """Return the trailer lines of the export: none, where all was well."""
+        """Return the trailer lines of the export: none if no item was damaged."""
         return header("X-Damaged-Items", str(self.count)) if self.count else b""
 
 
@@ -306,7 +306,7 @@ def _lines(items: list[bytes]) -> bytes:
 
 
 def _one_line(item: bytes) -> bytes:
-    """Return an item without line breaks: between values they are only space."""
+    """Replace an item's line breaks: in JSON they occur only between tokens."""
     if b"\n" not in item and b"\r" not in item:
         return item
     return item.replace(b"\n", b" ").replace(b"\r", b" ")
@@ -319,14 +319,14 @@ def _whole_search(
     cursor: str,
     only_ids: Sequence[bytes],
 ) -> SearchParameters:
-    """Return a search for all matching items, a page at a time, over one state of the index."""
+    """Return a search for all matching items, page by page, on one state of the index."""
     search = parse_search(
         {**raw, "facet_fields": [], "boost": {}, "rules": [], "cursor": cursor},
         request.index.configuration,
         services.settings.limits,
     )
     search = narrowed(search, request)
-    # Whoever exports or changes items means all words: "auto" is for people who look for something.
+    # Exports and changes require all words: "auto" suits people who are looking for something.
     match = "all" if search.match == "auto" else search.match
     return msgspec.structs.replace(
         search, match=match, per_page=PAGE_ITEMS, only_ids=tuple(only_ids)
@@ -342,28 +342,28 @@ async def matching_hits(
     wants_ids: bool = False,
     is_first: bool = True,
 ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
-    """Yield the items that match, a few megabytes at a time, all of one state of the index.
+    """Yield the items that match, a few megabytes at a time, all from one state of the index.
 
-    A configuration that comes meanwhile is the one that further pages are read with.
+    If the configuration changes meanwhile, further pages are read under the new one.
 
     Args:
         services: of the coordinator.
-        request: names the index; it is another one where the configuration was switched.
-        raw: parameters of a search that restrict, order and project.
-        only_ids: look only at the items with these canonical ids; empty: at all.
+        request: names the index, which is replaced if its configuration switches.
+        raw: search parameters that restrict, order and project.
+        only_ids: consider only items with these canonical ids; empty: all.
         wants_ids: yield ids instead of items.
-        is_first: whether the request has changed and sent nothing yet.
+        is_first: whether the request has not changed or sent anything yet.
 
     Yields:
-        Hits with their items, as the projection has them; or with their ids as JSON, empty where
-        an item has none. None stands for an item that is damaged.
+        Hits with their (projected) items, or with their ids as JSON, empty where an item has none.
+        None marks a damaged item.
 
     Raises:
-        Switched: the configuration came before the first page, and `is_first`.
-        Unavailable: it came between pages in the order of their scores, which it may have changed.
+        Switched: the configuration changed before the first page, and `is_first`.
+        Unavailable: it changed between pages ordered by score, which may have changed with it.
     """
     search = _whole_search(services, request, raw, START, only_ids)
-    with services.cluster.reading(request.index.number) as horizon:  # the shards keep it meanwhile
+    with services.cluster.reading(request.index.number) as horizon:  # keeps the state readable
         while True:
             try:
                 hits, cursor = await services.search.select(request.index, search, horizon)
@@ -386,7 +386,7 @@ async def matching_hits(
 def _dressed(
     search: SearchParameters, part: Sequence[tuple[Hit, bytes | None]]
 ) -> list[tuple[Hit, bytes | None]]:
-    """Return hits with what the projection leaves of their items."""
+    """Apply the search's projection to the items of hits."""
     return [
         (hit, None if item is None else dress_items(search, [hit], [item], None)[0])
         for hit, item in part
@@ -396,7 +396,7 @@ def _dressed(
 async def _go_on_switched(
     services: Services, request: Request, raw: dict[str, Any], search: SearchParameters
 ) -> SearchParameters:
-    """Return the search for the next page under the configuration that the index has now."""
+    """Return the search for the next page under the index's new configuration."""
     index = request.index
     now = None
     if not search.query:

@@ -44,7 +44,7 @@ async def status(services: Services, request: Request) -> Response:
 
 
 async def health(services: Services, request: Request) -> Response:
-    """Answer `GET /_health`: this process is alive, whatever the shards do."""
+    """Answer `GET /_health`: this process is alive, whatever the state of the shards."""
     return json_answer(
         {
             "status": "ok",
@@ -55,7 +55,7 @@ async def health(services: Services, request: Request) -> Response:
 
 
 async def ready(services: Services, request: Request) -> Response:
-    """Answer `GET /_ready`: 200 as soon as every shard serves."""
+    """Answer `GET /_ready`: 200 once every shard is serving."""
     cluster = services.cluster
     if not cluster.is_ready:
         failed = cluster.failed_shards()
@@ -93,7 +93,7 @@ async def metrics(services: Services, request: Request) -> Response:
 
 
 async def statistics(services: Services, request: Request) -> Response:
-    """Answer `GET /_stats`: what the dashboard's health page shows."""
+    """Answer `GET /_stats`: the figures on the dashboard's health page."""
     names = {index.number: index.name for index in services.catalog.indexes.values()}
     shards = []
     for shard, process in enumerate(await process_statistics(services)):
@@ -150,7 +150,7 @@ async def create_snapshot(services: Services, request: Request) -> Response:
         catalog=services.catalog,
         settings=settings,
     )
-    # Large data take their time, as they do to configure.
+    # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(settings.configure_timeout_ms)
     snapshot = await services.ingest.while_unchanged(make, deadline)
     folder = settings.snapshot_folder / name
@@ -158,14 +158,14 @@ async def create_snapshot(services: Services, request: Request) -> Response:
 
 
 async def list_snapshots(services: Services, request: Request) -> Response:
-    """Answer `GET /_snapshots`: those that are complete, oldest first."""
+    """Answer `GET /_snapshots`: the complete ones, oldest first."""
     folder = services.settings.snapshot_folder
     found = await asyncio.to_thread(snapshots.list_snapshots, folder)
     return json_answer({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
 async def restore_snapshot(services: Services, request: Request) -> Response:
-    """Answer `POST /_snapshots/{name}/restore`: indexes of a snapshot become new ones."""
+    """Answer `POST /_snapshots/{name}/restore`: creates new indexes from a snapshot."""
     name = snapshots.check_name(request.arguments[0])
     limits = services.settings.limits
     document = decode_object(request.body, limits) if request.body else {}
@@ -208,14 +208,14 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
         raise InvalidRequest(
             "two indexes would get the same name", code="invalid_body", param="rename"
         )
-    # Large data take their time, as they do to configure.
+    # Large data takes long to restore, so the deadline is that of configuring.
     await services.ingest.restore(plan, Deadline.after_ms(services.settings.configure_timeout_ms))
     indexes = [{"name": one.name, "from": one.former_name} for one in plan]
     return json_answer({"status": "restored", "snapshot": name, "indexes": indexes})
 
 
 def _is_names(names: object) -> bool:
-    """Whether this is a list of texts, no two of them alike."""
+    """Whether this is a list of distinct texts."""
     return (
         isinstance(names, list)
         and all(isinstance(one, str) for one in names)
@@ -237,14 +237,14 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
             )
         await asyncio.to_thread(snapshots.remove_snapshot, folder, name)
 
-    # Not while another is made: that clears away what is unfinished.
+    # Not while a snapshot is being made: that removes unfinished ones.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.ingest.while_unchanged(remove, deadline)
     return json_answer({"status": "deleted", "name": name})
 
 
 def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
-    """Return what clients see of a snapshot."""
+    """Return a snapshot as clients see it."""
     return {
         "name": snapshot.name,
         "created_at": snapshot.created_at,
@@ -257,14 +257,14 @@ def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
 
 
 async def list_keys(services: Services, request: Request) -> Response:
-    """Answer `GET /_keys`: everything but the secrets, of keys within the caller's indexes."""
+    """Answer `GET /_keys`: keys within the caller's indexes, without secrets."""
     keys = stored_keys(services.catalog)
     shown = [shown_key(id_, key) for id_, key in sorted(keys.items()) if request.caller.covers(key)]
     return json_answer({"keys": shown})
 
 
 async def create_key(services: Services, request: Request) -> Response:
-    """Answer `POST /_keys`: the only answer that ever has the key itself."""
+    """Answer `POST /_keys`: the only response that ever contains the key itself."""
     shown, token = await add_key(
         services.catalog,
         decode_object(request.body, services.settings.limits),
@@ -298,7 +298,7 @@ async def openapi_document(services: Services, request: Request) -> Response:
 
 
 async def documentation(services: Services, request: Request) -> Response:
-    """Answer `GET /_docs`: the same, to be read by people, without the internet."""
+    """Answer `GET /_docs`: the API for people; needs no internet access."""
     return Response(
         services.interface.page,
         content_type=b"text/html; charset=utf-8",

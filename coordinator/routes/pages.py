@@ -1,4 +1,4 @@
-"""Pages: the dashboard's files and clients, from a dict in memory, never from a path on disk."""
+"""Pages: the dashboard's and clients' files, served from a dict in memory, never from disk."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PAGE_HEADERS: Final = (
     b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'\r\n"
     b"Referrer-Policy: same-origin\r\nX-Frame-Options: DENY\r\nCache-Control: no-cache\r\n"
 )
-"""Only our own files run, and no page of others may frame ours; `no-cache` means: ask with ETag.
+"""Only our own files run, and other pages may not frame ours; `no-cache` means revalidate by ETag.
 
-Pictures may come from elsewhere: items show those that the configuration names (`display.image`).
+Images may come from elsewhere: the dashboard shows those that items link to (`display.image`).
 """
 
 
@@ -55,7 +55,7 @@ async def asset(services: Services, request: Request) -> Response:
 
 
 def _file(request: Request, content: bytes, content_type: bytes, tag: str) -> Response:
-    """Return a file, or that the client has it already."""
+    """Return a file, or 304 if the client has it already."""
     headers = PAGE_HEADERS + f"ETag: {tag}\r\n".encode()
     if tag in request.headers.get("If-None-Match", ""):
         return Response(b"", status=304, headers=headers)

@@ -1,4 +1,4 @@
-"""The proposal of a configuration: what the items of an index would be good for."""
+"""The proposal of a configuration, from a sample of an index's items."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE_BYTES: Final = 1024 * 1024
 
 
 async def proposal(services: Services, request: Request) -> Response:
-    """Answer `GET /{index}/proposal`: looks at a sample, spread over the whole index."""
+    """Answer `GET /{index}/proposal` from a sample, spread over the whole index."""
     refuse_unknown(query_parameters(request.query_string), ())
     index = request.index
     limits = services.settings.limits
@@ -39,7 +39,7 @@ async def proposal(services: Services, request: Request) -> Response:
 
     first = await page(1, 10)
     items = list(first.items)
-    # As many on a page as fit, by the size of the first ones.
+    # Choose the page size by the mean size of the first items.
     mean = sum(map(len, items)) // max(len(items), 1) + 1
     per_page = max(1, min(PAGE_BYTES // mean, SAMPLE_ITEMS // SAMPLE_PAGES, limits.per_page_max))
     num_bytes = 0

@@ -1,7 +1,7 @@
-"""The reference of the interface as a page of docs/: `python -m coordinator.routes.reference`.
+"""The API reference as a page of docs/: `python -m coordinator.routes.reference`.
 
-It is made from the route table, the parameter table, the error codes, the limits and the settings,
-so that it says what the service does; a test compares the page in docs/ with it.
+Generated from the route table, the parameter table, the error codes, the limits and the settings,
+so that it describes what the service does; a test compares it with the page in docs/.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def reference() -> str:
 
 
 def _routes(routes: Iterable[Route]) -> Iterator[str]:
-    """Yield what one section says of each of its routes."""
+    """Yield the Markdown of each route of a section."""
     described: set[str] = set()
     for route in routes:
         need = (
@@ -77,7 +77,7 @@ def _routes(routes: Iterable[Route]) -> Iterator[str]:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a table; a bar within a cell is escaped."""
+    """Return a table; bars within cells are escaped."""
     lines = [[*heads]]
     lines.append(["---"] * len(lines[0]))
     lines += [[" ".join(str(cell).split()).replace("|", "\\|") for cell in row] for row in rows]

@@ -1,4 +1,4 @@
-"""Search: hits and facets of an index, one facet's values, and many searches at once."""
+"""Search: hits and facets of an index, the values of one facet, and several searches at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def search_parameters(services: Services, request: Request) -> SearchParameters:
     """Return the parameters of a search request.
 
     Raises:
-        InvalidRequest: as `requests.parse_search`.
+        InvalidRequest: as `parse_search`.
     """
     asked = (request.index, request.query_string, request.body)
     parameters = services.parsed.search(*asked)
@@ -63,7 +63,7 @@ def search_parameters(services: Services, request: Request) -> SearchParameters:
 
 
 def raw_parameters(request: Request, limits: Limits) -> dict[str, Any]:
-    """Join query string and body; where both name one, the body wins."""
+    """Merge query string and body; the body wins."""
     raw = query_parameters(request.query_string) if request.query_string else {}
     if request.body:
         raw.update(decode_object(request.body, limits))
@@ -71,10 +71,10 @@ def raw_parameters(request: Request, limits: Limits) -> dict[str, Any]:
 
 
 def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
-    """Return a search with the filter of the caller's key, and with the time that is left for it.
+    """Narrow a search by the filter of the caller's key, and to the time left.
 
-    With a filter, the answer depends on the items that pass it and on no other: values without hits
-    are not listed, and words are counted and weighed among these items (`key_filter`).
+    With a filter, the response depends only on items that pass it: values without hits are not
+    listed, and words are counted and weighed among these items (`key_filter`).
 
     Raises:
         DeadlineExceeded: no time is left.
@@ -119,7 +119,7 @@ async def search(services: Services, request: Request) -> Response:
 async def _remembered(
     services: Services, request: Request, parameters: SearchParameters
 ) -> SearchResult:
-    """Return the result of a search from the cache, or keep it there."""
+    """Return the result of a search through the cache."""
     index = request.index
     moment = 0
     if parameters.depends_on_time or index.configuration.rules:
@@ -152,9 +152,9 @@ async def facet(services: Services, request: Request) -> Response:
 
 
 async def searches(services: Services, request: Request) -> Response:
-    """Answer `POST /_search`: each search by its result, or by its error.
+    """Answer `POST /_search`: for each search its result or its error.
 
-    Where none succeeds, the whole request fails as its first search does.
+    If none succeeds, the whole request fails with the error of the first search.
     """
     limits = services.settings.limits
     named = parse_searches(decode_object(request.body, limits), limits)
@@ -193,10 +193,10 @@ async def searches(services: Services, request: Request) -> Response:
 async def _one_of_several(
     services: Services, request: Request, prepared: tuple[Index, SearchParameters] | ServiceError
 ) -> bytes | ServiceError:
-    """Return the JSON of the result of one of several searches, or its own error.
+    """Return the JSON of one search's result, or its own error.
 
     Raises:
-        Switched: all of them have to be done anew.
+        Switched: all searches have to run again.
     """
     if isinstance(prepared, ServiceError):
         return prepared
@@ -222,7 +222,7 @@ async def _result_body(
 async def _search_body(
     result: SearchResult, request_id: str, total_us: int, parameters: SearchParameters
 ) -> bytes:
-    """Return the JSON of a search; while that of many buckets is made, others have their turn."""
+    """Return the JSON of a search; yields to the event loop between long facets."""
     facets = None
     if sum([len(one.buckets) for one in result.facets]) > BUCKETS_AT_ONCE:
         pieces = []
@@ -234,7 +234,7 @@ async def _search_body(
 
 
 def _placed(error: ServiceError, position: int) -> ServiceError:
-    """Return an error that says which of several searches it is about."""
+    """Return an error that names the position of the search it concerns."""
     param = f"searches[{position}]" + (f".{error.param}" if error.param else "")
     return type(error)(error.message, code=error.code, param=param, details=error.details)
 
