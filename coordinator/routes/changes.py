@@ -189,8 +189,7 @@ class _Changes:
     def _select(
         self, only_ids: Sequence[bytes]
     ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
-        """Yield the matching items and their ids, among those with the given ids or (if none)
-        all."""
+        """Yield the matching items and ids, of those with the given ids or (if none) of all."""
         return matching_hits(
             self._services,
             self._request,
