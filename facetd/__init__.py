@@ -7,9 +7,9 @@
         found = client.search("films", query="godfathr", facet_fields=["year"])
         print(found.total, found.items[0]["name"], found.facets["year"].counts)
 
-`AsyncClient` has the same methods to be awaited. Importing this starts nothing and needs nothing of
-the service. Errors are typed (`facetd.errors`); what is sent again after a failure, and when, says
-`facetd.retries`.
+`AsyncClient` has the same methods as coroutines. Importing this package starts nothing and imports
+no server code. Errors are typed (`facetd.errors`); `facetd.retries` documents which calls are
+retried after a failure, and when.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The asynchronous client, on aiohttp; the same methods as `facetd.client.Client`, awaited."""
+"""The asynchronous client, on aiohttp: the methods of `facetd.client.Client` as coroutines."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class AsyncClient:
     """Talks to one service from one event loop.
 
     Args:
-        url: `http://host:port`, `https://host`, with a path where a proxy serves it under one.
-        key: API key or tenant token, if the service wants one.
-        timeout: seconds without any byte after which a call fails.
-        retries: of failed calls; nothing is ever done twice by them.
+        url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.
+        key: API key or tenant token, if the service requires one.
+        timeout: seconds without receiving a byte after which a call fails.
+        retries: policy for failed calls; a retry never applies a change twice.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close kept connections; the client can still be used."""
+        """Close idle connections; the client remains usable."""
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             await session.close()
@@ -73,11 +73,11 @@ class AsyncClient:
     # --- searches
 
     async def search(self, index: str, **parameters: Any) -> SearchPage:
-        """Search; parameters as `/_docs` describes them: query, filters, sort and so on."""
+        """Search; `/_docs` describes the parameters: query, filters, sort and so on."""
         return await self._result(calls.search(index, parameters))
 
     async def searches(self, *searches: Mapping[str, Any]) -> list[SearchPage]:
-        """Make many searches at once; each is the parameters and an `index`."""
+        """Run several searches at once; each has parameters and an `index`."""
         found: SearchPages = await self._result(calls.searches(searches))
         return found.results
 
@@ -91,7 +91,7 @@ class AsyncClient:
         """Return one item.
 
         Raises:
-            NotFound: there is none.
+            NotFound: it does not exist.
         """
         return await self._result(calls.get(index, item_id))
 
@@ -102,13 +102,13 @@ class AsyncClient:
     async def update(
         self, index: str, item_id: int | str, fields: Item, *, version: str | None = None
     ) -> WriteResult:
-        """Set fields of one item; with `version` (an ETag) only if it still is that one."""
+        """Set fields of one item; with `version` (an ETag), only if it still has that version."""
         return await self._result(calls.update(index, item_id, fields, version))
 
     async def delete(
         self, index: str, ids: Sequence[int | str] | None = None, *, filter: str | None = None
     ) -> WriteResult:
-        """Remove items by ids, or all that a filter expression finds."""
+        """Delete items by ids, or all that match a filter expression."""
         return await self._result(calls.delete(index, ids, filter))
 
     async def load(
@@ -118,17 +118,17 @@ class AsyncClient:
         *,
         skips_bad: bool = False,
     ) -> WriteResult:
-        """Load any number of items as a stream; nothing is stored if one of them is wrong.
+        """Load any number of items as a stream; if any of them is invalid, nothing is stored.
 
         Args:
-            index: where to.
+            index: the target.
             items: objects, or pieces of newline-delimited JSON.
-            skips_bad: store the good ones although there are bad ones.
+            skips_bad: store the valid items even if others are invalid.
         """
         return await self._result(calls.load(index, _lines(items), skips_bad=skips_bad))
 
     async def export(self, index: str, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
-        """Yield all items of one state of the index, or those that a filter or query finds."""
+        """Yield all items of one state of the index, or those that match a filter or query."""
         import aiohttp
 
         rest = b""
@@ -154,21 +154,21 @@ class AsyncClient:
         return await self._result(calls.configure(index, document))
 
     async def configuration(self, index: str) -> dict[str, Any]:
-        """Return the configuration as it was posted."""
+        """Return the configuration as posted."""
         return await self._result(calls.configuration(index))
 
     async def delete_index(self, index: str) -> None:
-        """Remove an index and its data."""
+        """Delete an index and its data."""
         await self._result(calls.delete_index(index))
 
     async def statistics(self, index: str | None = None) -> dict[str, Any]:
-        """Return sizes, fields and segments of an index; without one, all indexes."""
+        """Return sizes, fields and segments of an index, or a summary of all indexes."""
         return await self._result(calls.statistics(index))
 
     # --- transport
 
     async def _result(self, call: Call[T]) -> T:
-        """Make a call, again where that is safe, and return its answer."""
+        """Make a call, retry it where that is safe, and return its result."""
         num_done = 0
         while True:
             try:
@@ -187,7 +187,7 @@ class AsyncClient:
                     raise not_facetd(self.address.url) from error
 
     async def _once(self, call: Call[Any]) -> bytes:
-        """Make a call once; return the content of a good answer."""
+        """Make a call once; return the content of a successful response."""
         import aiohttp
 
         try:
@@ -207,7 +207,7 @@ class AsyncClient:
         return content
 
     def _send(self, call: Call[Any]) -> Any:
-        """Return the request as a context; what must not be sent twice gets a new connection."""
+        """Return the request as a context manager; non-repeatable calls get a new connection."""
         import aiohttp
         from yarl import URL
 
@@ -228,7 +228,7 @@ class AsyncClient:
 async def _lines(
     items: Iterable[Item | bytes] | AsyncIterable[Item | bytes],
 ) -> AsyncIterator[bytes]:
-    """Yield items as lines of JSON, some at a time."""
+    """Yield items as lines of JSON, several at a time."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield b"".join(calls.lines_of([item]))

@@ -1,6 +1,6 @@
-"""Calls: what each method of the clients sends, and how its answer reads (pure).
+"""Calls: what each method of the clients sends, and the type of its result (pure).
 
-Both clients are made of these; they differ only in how bytes travel.
+Both clients share these; they differ only in the transport.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Call(NamedTuple, Generic[T]):
 
     method: str
     path: str
-    """With query string, quoted; below the prefix of the URL."""
+    """With query string, quoted; relative to the prefix of the URL."""
     result: type[T]
-    """Of the answer."""
+    """Type of the response."""
     body: bytes | Iterable[bytes] | AsyncIterable[bytes] | None = None
     is_repeatable: bool = True
-    """Whether sending it twice gives the same as sending it once."""
+    """Whether sending it twice has the same effect as sending it once."""
     content_type: str = "application/json"
     headers: Mapping[str, str] = {}
 
 
 class Address(NamedTuple):
-    """Where a service is."""
+    """The address of a service."""
 
     is_secure: bool
     host: str
@@ -51,7 +51,7 @@ class Address(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Without a slash at its end."""
+        """The URL, without a trailing slash."""
         scheme, usual = ("https", 443) if self.is_secure else ("http", 80)
         name = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == usual else f":{self.port}"
@@ -59,15 +59,15 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """Read a URL: `http://host:port`, `https://host/prefix`.
+    """Parse a URL: `http://host:port`, `https://host/prefix`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is malformed.
     """
     parts = urlsplit(url if "//" in url else f"http://{url}")
     try:
         port = parts.port
-    except ValueError:  # not a number, or none that a port can have
+    except ValueError:  # not a number, or out of range
         port = -1
     if (
         port == -1
@@ -97,12 +97,12 @@ def headers_of(key: str | None) -> dict[str, str]:
 
 
 def path_of(*segments: str | int) -> str:
-    """Return a path of segments, each quoted."""
+    """Return a path of quoted segments."""
     return "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
 
 
 def encoded(document: Any) -> bytes:
-    """Return JSON."""
+    """Encode a document as JSON."""
     return msgspec.json.encode(document)
 
 
@@ -128,7 +128,7 @@ def get(index: str, item_id: int | str) -> Call[Document]:
 
 
 def add(index: str, items: Sequence[Item]) -> Call[WriteResult]:
-    """`POST /{index}/items`; items without id are stored anew each time that they are sent."""
+    """`POST /{index}/items`; items without an id are stored again each time they are sent."""
     has_ids = all(item.get("id") is not None for item in items)
     body = encoded(items)
     return Call("POST", path_of(index, "items"), WriteResult, body, is_repeatable=has_ids)
@@ -150,7 +150,7 @@ def delete(index: str, ids: Sequence[int | str] | None, filter: str | None) -> C
     """`POST /{index}/items/delete`: by ids, or by a filter expression.
 
     Raises:
-        ValueError: not exactly one of both is given.
+        ValueError: both or neither are given.
     """
     if (ids is None) == (filter is None):
         raise ValueError("delete takes either ids or a filter")
@@ -161,14 +161,14 @@ def delete(index: str, ids: Sequence[int | str] | None, filter: str | None) -> C
 def load(
     index: str, body: bytes | Iterable[bytes] | AsyncIterable[bytes], *, skips_bad: bool
 ) -> Call[WriteResult]:
-    """`POST /{index}/index`: a body of any size; what was streamed cannot be sent again."""
+    """`POST /{index}/index`: a body of any size; a stream cannot be sent again."""
     query = "?on_error=skip" if skips_bad else ""
     path = path_of(index, "index") + query
     return Call("POST", path, WriteResult, body, is_repeatable=False, content_type=NDJSON)
 
 
 def lines_of(items: Iterable[Item | bytes]) -> Iterable[bytes]:
-    """Yield items as lines of JSON, some at a time."""
+    """Yield items as lines of JSON, several at a time."""
     lines: list[bytes] = []
     num_bytes = 0
     for item in items:
@@ -205,7 +205,7 @@ def configuration(index: str) -> Call[Document]:
 
 
 def delete_index(index: str) -> Call[Document]:
-    """`DELETE /{index}`; a second one would find nothing, so it is not repeated."""
+    """`DELETE /{index}`; not repeated, since a second call would fail with 404."""
     return Call("DELETE", path_of(index), Document, is_repeatable=False)
 
 

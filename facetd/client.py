@@ -1,4 +1,4 @@
-"""The blocking client: `http.client` of the standard library, with connections that are kept."""
+"""The blocking client, on the standard library's `http.client`, with persistent connections."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _STREAM_BYTES: Final = 256 * 1024
 
 
 class Client:
-    """Talks to one service; may be used by several threads.
+    """Talks to one service; safe to share between threads.
 
     Args:
-        url: `http://host:port`, `https://host`, with a path where a proxy serves it under one.
-        key: API key or tenant token, if the service wants one.
-        timeout: seconds without any byte after which a call fails.
-        retries: of failed calls; nothing is ever done twice by them.
+        url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.
+        key: API key or tenant token, if the service requires one.
+        timeout: seconds without receiving a byte after which a call fails.
+        retries: policy for failed calls; a retry never applies a change twice.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close kept connections; the client can still be used."""
+        """Close idle connections; the client remains usable."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -77,11 +77,11 @@ class Client:
     # --- searches
 
     def search(self, index: str, **parameters: Any) -> SearchPage:
-        """Search; parameters as `/_docs` describes them: query, filters, sort and so on."""
+        """Search; `/_docs` describes the parameters: query, filters, sort and so on."""
         return self._result(calls.search(index, parameters))
 
     def searches(self, *searches: Mapping[str, Any]) -> list[SearchPage]:
-        """Make many searches at once; each is the parameters and an `index`."""
+        """Run several searches at once; each has parameters and an `index`."""
         found: SearchPages = self._result(calls.searches(searches))
         return found.results
 
@@ -95,7 +95,7 @@ class Client:
         """Return one item.
 
         Raises:
-            NotFound: there is none.
+            NotFound: it does not exist.
         """
         return self._result(calls.get(index, item_id))
 
@@ -106,29 +106,29 @@ class Client:
     def update(
         self, index: str, item_id: int | str, fields: Item, *, version: str | None = None
     ) -> WriteResult:
-        """Set fields of one item; with `version` (an ETag) only if it still is that one."""
+        """Set fields of one item; with `version` (an ETag), only if it still has that version."""
         return self._result(calls.update(index, item_id, fields, version))
 
     def delete(
         self, index: str, ids: Sequence[int | str] | None = None, *, filter: str | None = None
     ) -> WriteResult:
-        """Remove items by ids, or all that a filter expression finds."""
+        """Delete items by ids, or all that match a filter expression."""
         return self._result(calls.delete(index, ids, filter))
 
     def load(
         self, index: str, items: Iterable[Item | bytes], *, skips_bad: bool = False
     ) -> WriteResult:
-        """Load any number of items as a stream; nothing is stored if one of them is wrong.
+        """Load any number of items as a stream; if any of them is invalid, nothing is stored.
 
         Args:
-            index: where to.
+            index: the target.
             items: objects, or pieces of newline-delimited JSON.
-            skips_bad: store the good ones although there are bad ones.
+            skips_bad: store the valid items even if others are invalid.
         """
         return self._result(calls.load(index, calls.lines_of(items), skips_bad=skips_bad))
 
     def export(self, index: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-        """Yield all items of one state of the index, or those that a filter or query finds."""
+        """Yield all items of one state of the index, or those that match a filter or query."""
         rest = b""
         for piece in self.stream(calls.export(index, parameters)):
             *lines, rest = (rest + piece).split(b"\n")
@@ -142,22 +142,22 @@ class Client:
         return self._result(calls.configure(index, document))
 
     def configuration(self, index: str) -> dict[str, Any]:
-        """Return the configuration as it was posted."""
+        """Return the configuration as posted."""
         return self._result(calls.configuration(index))
 
     def delete_index(self, index: str) -> None:
-        """Remove an index and its data."""
+        """Delete an index and its data."""
         self._result(calls.delete_index(index))
 
     def statistics(self, index: str | None = None) -> dict[str, Any]:
-        """Return sizes, fields and segments of an index; without one, all indexes."""
+        """Return sizes, fields and segments of an index, or a summary of all indexes."""
         return self._result(calls.statistics(index))
 
     def wait_ready(self, seconds: float = 60.0) -> None:
-        """Return when all shards serve.
+        """Return once all shards are serving.
 
         Raises:
-            FacetdError: they do not in time.
+            FacetdError: they are not, within the time.
         """
         give_up_at = time.monotonic() + seconds
         while True:
@@ -173,7 +173,7 @@ class Client:
     # --- transport
 
     def _result(self, call: Call[T]) -> T:
-        """Make a call, again where that is safe, and return its answer."""
+        """Make a call, retry it where that is safe, and return its result."""
         num_done = 0
         while True:
             try:
@@ -195,11 +195,11 @@ class Client:
             raise not_facetd(self.address.url) from error
 
     def send(self, call: Call[Any]) -> bytes:
-        """Make a call once; return the content of a good answer.
+        """Make a call once; return the content of a successful response.
 
         Raises:
-            ConnectionFailed: no answer.
-            ApiError: an error answer.
+            ConnectionFailed: no response.
+            ApiError: an error response.
         """
         connection, is_new = self._connection(call)
         was_sent = False
@@ -208,7 +208,7 @@ class Client:
             if is_new:
                 connection.connect()
             was_sent = True
-            # What is refused before it was sent whole has an answer that says why.
+            # A server that rejects a body early stops reading; its response says why.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(*request_of(call, self.address.prefix, self._headers))
             response = connection.getresponse()
@@ -226,11 +226,11 @@ class Client:
         return content
 
     def stream(self, call: Call[Any]) -> Iterator[bytes]:
-        """Make a call whose answer is of any size; yield its pieces.
+        """Make a call with a response of any size; yield its pieces.
 
         Raises:
-            ConnectionFailed: no answer, or it ends before its end.
-            ApiError: an error answer.
+            ConnectionFailed: no response, or a truncated one.
+            ApiError: an error response.
         """
         connection = self._new_connection()
         was_sent = False
@@ -255,8 +255,8 @@ class Client:
     def _connection(self, call: Call[Any]) -> tuple[http.client.HTTPConnection, bool]:
         """Return a connection, and whether it is new.
 
-        A kept one may have been closed by the other side, which shows only after sending: what must
-        not be sent twice gets a new one.
+        The server may have closed an idle connection, which shows only after sending. So calls that
+        must not repeat get a new one.
         """
         if call.is_repeatable:
             with self._lock:
@@ -284,7 +284,7 @@ def is_stream(call: Call[Any]) -> bool:
 def request_of(
     call: Call[Any], prefix: str, headers: Mapping[str, str]
 ) -> tuple[str, str, Any, dict[str, str]]:
-    """Return what `http.client` sends for a call."""
+    """Return the arguments of `http.client` for a call."""
     sent = {**headers, **call.headers}
     if call.body is not None:
         sent["Content-Type"] = call.content_type
@@ -292,7 +292,7 @@ def request_of(
 
 
 def not_facetd(url: str) -> ServerError:
-    """Return the error for an answer that is not one of the service."""
+    """Return the error for a response that did not come from facetd."""
     message = (
         f"what answers at {url} is not facetd; check the URL, and the path if a proxy serves it "
         "under one"

@@ -1,12 +1,12 @@
-"""Errors of the client, one class for each kind of answer.
+"""Errors of the client, one class per kind of response.
 
 FacetdError
-├── ConnectionFailed       nothing answered, or the connection broke
-└── ApiError               an error answer: status, code, message, param, details, request_id
-    ├── BadRequest         400, 405, 415 and the like: the request cannot be right
+├── ConnectionFailed       no response, or the connection broke
+└── ApiError               an error response: status, code, message, param, details, request_id
+    ├── BadRequest         400, 405, 415 and the like: the request is invalid
     ├── Unauthorized       401     ├── Forbidden   403     ├── NotFound     404
     ├── Conflict           409     ├── TooLarge    413     ├── TooManyRequests 429
-    ├── Unavailable        503, 504: the same may succeed later
+    ├── Unavailable        503, 504: the same request may succeed later
     ├── StorageFull        507
     └── ServerError        other 5xx
 """
@@ -20,14 +20,14 @@ import msgspec
 
 
 class FacetdError(Exception):
-    """Anything that a call of the client can raise."""
+    """Base class of everything that a call of the client raises."""
 
 
 class ConnectionFailed(FacetdError):
-    """Nothing answered, or the connection broke.
+    """No response, or the connection broke.
 
     Attributes:
-        was_sent: whether the request may have arrived; then the outcome of a write is unknown.
+        was_sent: whether the request may have arrived; if so, the outcome of a write is unknown.
     """
 
     def __init__(self, message: str, *, was_sent: bool) -> None:
@@ -36,16 +36,16 @@ class ConnectionFailed(FacetdError):
 
 
 class ApiError(FacetdError):
-    """An error answer.
+    """An error response.
 
     Attributes:
-        status: of HTTP.
-        code: stable; "" where the answer is not facetd's (a proxy's).
+        status: HTTP status.
+        code: stable; "" if the response is not facetd's (but a proxy's, say).
         message: for people; says what would be valid.
-        param: the parameter or place at fault, if one is.
-        details: the whole error object, for example `errors` of a refused batch.
-        request_id: by which the service's log names the request.
-        retry_after: seconds, where the service says so.
+        param: the parameter or path at fault, if any.
+        details: the whole error object, including for example `errors` of a rejected batch.
+        request_id: identifies the request in the service's log.
+        retry_after: seconds to wait, if the service says so.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ApiError(FacetdError):
 
 
 class BadRequest(ApiError):
-    """The request cannot be right; sending it again cannot help."""
+    """The request is invalid; sending it again cannot help."""
 
 
 class Unauthorized(ApiError):
@@ -78,23 +78,23 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """What is there is not what the request takes for granted."""
+    """The stored state is not what the request expects."""
 
 
 class TooLarge(ApiError):
-    """The body is larger than its limit."""
+    """The body exceeds its limit."""
 
 
 class TooManyRequests(ApiError):
-    """More requests than one client may send."""
+    """The client has exceeded its request rate."""
 
 
 class Unavailable(ApiError):
-    """A shard is away, the service starts or has too much to do; the same may succeed later."""
+    """A shard is down, or the service starts or is overloaded; the request may succeed later."""
 
 
 class StorageFull(ApiError):
-    """There is no room; reads go on."""
+    """Storage is full; reads still work."""
 
 
 class ServerError(ApiError):
@@ -115,12 +115,12 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 
 
 def error_of(status: int, content: bytes, retry_after: str | None = None) -> ApiError:
-    """Return the error that an answer is.
+    """Return the error for an error response.
 
     Args:
         status: 400 or above.
-        content: of the answer.
-        retry_after: the header, if there is one.
+        content: of the response.
+        retry_after: the header, if present.
     """
     try:
         answer = msgspec.json.decode(content)

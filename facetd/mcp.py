@@ -1,9 +1,9 @@
-"""A Model Context Protocol server over a running service: language models search, count, explain.
+"""A Model Context Protocol server for a running service: lets language models search and count.
 
-`facetd mcp` runs it over stdio (the extra `facetd[mcp]`). It only reads, unless writes are allowed;
-what a caller may see is what the API key or tenant token allows. Answers are bounded for readers
-with little room: 50 hits and 100 values of a facet at most; errors are those of the service, which
-say what would be valid.
+`facetd mcp` runs it over stdio (the extra `facetd[mcp]`). It is read-only unless writes are
+allowed; the API key or tenant token decides what callers may see. Results are bounded to suit small
+contexts: at most 50 hits and 100 values of a facet. Errors are those of the service, which say what
+would be valid.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 def _told(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Return a tool whose errors reach the model: they say what would be valid."""
+    """Wrap a tool so that its errors reach the model: they say what would be valid."""
 
     @functools.wraps(tool)
     async def run(*arguments: P.args, **options: P.kwargs) -> T:
@@ -76,7 +76,7 @@ def _shown_facet(facet: Facet) -> dict[str, Any]:
 
 
 def _shown_page(page: SearchPage) -> dict[str, Any]:
-    """Return an answer with what a reader needs of it."""
+    """Return the parts of a page that a model needs."""
     shown: dict[str, Any] = {
         "total": page.total,
         "page": page.pagination.page,
@@ -91,11 +91,11 @@ def _shown_page(page: SearchPage) -> dict[str, Any]:
 
 
 def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPServer:
-    """Return the server.
+    """Create the server.
 
     Args:
         client: of the service.
-        allows_writes: whether there are tools that change something.
+        allows_writes: whether to offer tools that change data.
     """
     server = MCPServer("facetd", instructions=INSTRUCTIONS, log_level="WARNING")
 
@@ -207,7 +207,7 @@ def create_server(client: AsyncClient, *, allows_writes: bool = False) -> MCPSer
 
 
 def _add_writes(server: MCPServer, client: AsyncClient) -> None:
-    """Add the tools that change something."""
+    """Add the tools that change data."""
 
     @server.tool(annotations=_WRITES)
     @_told

@@ -1,4 +1,4 @@
-"""What calls return: answers of the service as typed values."""
+"""Results of calls: the service's responses as typed values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Bucket(Struct):
 
 
 class FacetStatistics(Struct):
-    """Of the numbers of a facet within the hits."""
+    """Statistics of a facet's numbers within the hits."""
 
     min: float | None
     max: float | None
@@ -29,7 +29,7 @@ class FacetStatistics(Struct):
 
 
 class Facet(Struct):
-    """One facet of an answer."""
+    """One facet of a response."""
 
     name: str
     title: str
@@ -39,12 +39,12 @@ class Facet(Struct):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Items by value, in the order of the answer."""
+        """Number of items by value, in the order of the response."""
         return {bucket.key: bucket.doc_count for bucket in self.buckets}
 
 
 class Pagination(Struct):
-    """Where in all hits a page is."""
+    """The position of a page among all hits."""
 
     per_page: int
     page: int
@@ -53,7 +53,7 @@ class Pagination(Struct):
 
 
 class Shards(Struct):
-    """How many shards answered."""
+    """How many shards responded."""
 
     total: int
     ok: int
@@ -61,7 +61,7 @@ class Shards(Struct):
 
 
 class Meta(Struct):
-    """About an answer."""
+    """Metadata of a response."""
 
     request_id: str
     seq: int
@@ -91,7 +91,7 @@ class SearchPage(Struct):
 
     @property
     def total(self) -> int:
-        """All hits, exactly."""
+        """Exact number of hits."""
         return self.pagination.total
 
     @property
@@ -106,12 +106,12 @@ class SearchPage(Struct):
 
     @property
     def cursor(self) -> str | None:
-        """Asks for the next page, of the same state of the index."""
+        """Cursor of the next page, on the same state of the index."""
         return self.pagination.cursor
 
 
 class SearchPages(Struct):
-    """Answers to many searches."""
+    """Responses to several searches."""
 
     results: list[SearchPage]
 
@@ -130,12 +130,12 @@ class FacetPage(Struct):
 
     @property
     def total(self) -> int:
-        """All values that match."""
+        """Number of all values that match."""
         return self.pagination.total
 
 
 class WriteResult(Struct):
-    """What a write did; it is on disk, searchable and counted."""
+    """The outcome of a write, which is durable, searchable and counted by now."""
 
     status: str
     created: int = 0
@@ -147,7 +147,7 @@ class WriteResult(Struct):
 
 
 class ConfigurationResult(Struct):
-    """What a change of a configuration did."""
+    """The outcome of a configuration change."""
 
     status: str
     warnings: list[str] = []
@@ -155,9 +155,9 @@ class ConfigurationResult(Struct):
 
 
 def decoded(content: bytes, kind: type[T]) -> T:
-    """Return an answer as the given type.
+    """Decode a response as the given type.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: it does not match.
     """
     return msgspec.json.decode(content, type=kind)

@@ -1,12 +1,12 @@
-"""What is sent again, and when (pure).
+"""Which calls are retried, and when (pure).
 
-A call is repeated only where that cannot do anything twice:
+A call is retried only if that cannot apply a change twice:
 
-- nothing was sent (no connection), or the service says that it did nothing with it (429, 503 with
-  the code overloaded, starting or switched): any call;
-- it may have been carried out (the connection broke, a shard went away, 504): only what gives the
-  same when it is done twice: reads, and writes and deletions by id. Items without an id, and what
-  has `If-Match`, are not sent again: the error says that the outcome is unknown.
+- any call, if nothing was sent (no connection), or if the service says that it did nothing (429, or
+  503 with the code overloaded, starting or switched);
+- only idempotent calls, if the first try may have been applied (the connection broke, a shard went
+  down, 504): reads, and writes and deletions by id. Items without an id, and calls with `If-Match`,
+  are not retried: the error says that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NOTHING_DONE: Final = frozenset(("overloaded", "starting", "switched", "too_many
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often and how long a failed call is tried again.
+    """How often, and for how long, a failed call is retried.
 
     Attributes:
-        tries: altogether; 1 never repeats.
-        first_wait: seconds before the second try; doubled for each further one, with jitter.
-        longest_wait: seconds between two tries; a longer `Retry-After` is not waited for.
+        tries: in total; 1 never retries.
+        first_wait: seconds before the second try; doubled before each further one, with jitter.
+        longest_wait: maximum seconds between two tries; if `Retry-After` is longer, the call fails.
     """
 
     tries: int = 4
@@ -35,12 +35,12 @@ class Retries:
     longest_wait: float = 10.0
 
     def wait_before(self, num_done: int, error: FacetdError, is_repeatable: bool) -> float | None:
-        """Return seconds to wait before the next try, or None if there is to be none.
+        """Return the seconds to wait before the next try, or None if there is none.
 
         Args:
             num_done: tries so far.
             error: of the last one.
-            is_repeatable: whether doing it twice gives the same.
+            is_repeatable: whether the call is idempotent.
         """
         if num_done >= self.tries or not may_repeat(error, is_repeatable):
             return None
@@ -52,7 +52,7 @@ class Retries:
 
 
 def may_repeat(error: FacetdError, is_repeatable: bool) -> bool:
-    """Return whether a call that failed so may be sent again."""
+    """Return whether a call that failed with this error may be sent again."""
     if isinstance(error, ConnectionFailed):
         return is_repeatable or not error.was_sent
     if not isinstance(error, ApiError):

@@ -1,11 +1,11 @@
-"""Tenant tokens: short-lived keys that a backend signs itself, without asking the service.
+"""Tenant tokens: short-lived keys that a backend signs itself, without calling the service.
 
     {"alg": "HS256", "typ": "JWT", "kid": "3f9a1c20d4e8"}     the parent key's id
     {"exp": 1763798506, "filter": "tenant = 42", "indexes": ["films"]}
 
-A token may what its parent key may at most; with it every search is narrowed by its filter. It is a
-JSON Web Token (HS256), so any language can make one: the signing key is the SHA-256 of the whole
-parent key, as hexadecimal text.
+A token allows at most what its parent key does; its filter narrows every search made with it. It is
+a JSON Web Token (HS256), so any language can create one: the signing key is the SHA-256 of the
+complete parent key, in hexadecimal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 
 def signing_key(parent_key: str) -> str:
-    """Return what signs the tokens of a key, and nothing else."""
+    """Return the key that signs a parent key's tokens; it serves no other purpose."""
     return hashlib.sha256(parent_key.encode()).hexdigest()
 
 
@@ -33,17 +33,17 @@ def tenant_token(
     actions: Sequence[str] = ("search",),
     expires_in: float = 3_600.0,
 ) -> str:
-    """Make a token to be used as an API key.
+    """Create a token for use as an API key.
 
     Args:
         parent_key: `fk_…`; never leaves the backend.
         filter: expression that narrows every search: `tenant = 42`.
-        indexes: names or patterns; all that the parent may use by default.
-        actions: what it allows of what the parent allows.
+        indexes: names or patterns; by default, all that the parent may use.
+        actions: among those of the parent.
         expires_in: seconds.
 
     Raises:
-        ValueError: that is no key.
+        ValueError: the parent key is malformed.
     """
     parts = parent_key.split("_", 2)
     if len(parts) != 3 or parts[0] != "fk":
