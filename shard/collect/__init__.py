@@ -1,4 +1,4 @@
-"""From matching documents to what is shown of them: hits (top_k) and counts (facets, ranges).
+"""From matching documents to what a response shows: hits (top_k) and counts (facets, ranges).
 
-Each collector takes the matches of every segment of a snapshot (`matches`) and gives one result.
+Each collector takes the matches of every segment of a snapshot (`matches`) and returns one result.
 """

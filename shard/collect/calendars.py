@@ -1,11 +1,11 @@
-"""Calendars: which bucket of years, weeks, hours or fixed spans a text that is a moment is in.
+"""Calendars: in which bucket of years, weeks, hours or fixed spans is a date or time?
 
     2026-11-22                 year 2026   quarter 2026-Q4   month 2026-11   week 2026-W47
     2026-11-22T14:05:00+01:00  day 2026-11-22   hour 2026-11-22T14   6h 2026-11-22T12:00:00
 
-Years, months and days are the beginning of the text, as it stands. With a time zone, a text that
-has a time is moved there first; one that names no offset is taken as UTC. A date without a time
-belongs to no zone. Weeks are those of ISO 8601: from Monday, the first one has a Thursday.
+Years, months and days are the beginning of the text, as written. With a time zone, a text that has
+a time is converted first; one without an offset is taken as UTC. A date without a time belongs to
+no zone. Weeks are those of ISO 8601: they start on Monday, and the first one has a Thursday.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
-    """Return the key of the bucket that a text is in, or None if it is no such moment.
+    """Return the key of a text's bucket, or None if it is no date or time that has one.
 
     Args:
         text: a value.
         calendar: year, quarter, month, week, day, hour, or a span such as "6h".
-        time_zone: where the moment is looked at from; None: where the text was written.
+        time_zone: the zone to convert to; None: the one in which the text was written.
     """
     prefix = _PREFIXES.get(calendar)
     if prefix is not None and (time_zone is None or "T" not in text[10:11].replace(" ", "T")):
@@ -49,11 +49,11 @@ def bucket_of(text: str, calendar: str, time_zone: str | None) -> str | None:
     try:
         return _key_of(found, calendar, time_zone)
     except (ValueError, OverflowError):
-        return None  # there is no such day or time, or not in the years 1 to 9999
+        return None  # no such day or time, or outside the years 1 to 9999
 
 
 def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str | None:
-    """Return the bucket of a moment that was found in a text, if it is written so exactly."""
+    """Return the bucket of a moment found in a text, if it is precise enough."""
     moment = _moment_of(found, time_zone)
     day = moment.date().isoformat()
     match calendar:
@@ -78,7 +78,7 @@ def _key_of(found: re.Match[str], calendar: str, time_zone: str | None) -> str |
 
 
 def _moment_of(found: re.Match[str], time_zone: str | None) -> datetime:
-    """Return the moment that was found, as a clock on the wall shows it."""
+    """Return the moment found, as local time."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     moment = datetime(year, month, day or 1, hour, minute, second)
     if time_zone is None or found[4] is None:

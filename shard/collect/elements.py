@@ -1,11 +1,11 @@
 """What is collected from the elements of a nested field that pass a condition.
 
     counts      how many matching documents have an element that passes and has this value
-    order       the least, or the greatest, number of the elements that pass, by document
+    order       by document, the least or the greatest number of the elements that pass
     positions   which elements of a hit passed
 
 Elements that pass are a bitset over the elements of a segment, resolved as over documents
-(`filters`), and remembered there.
+(`filters`), and cached there.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def _count_owners(
 ) -> None:
     """Add 1 to counts[code] for every document of a bitset that has it in one of the elements.
 
-    `last` has the document, plus 1, that each code was counted for last; elements ascend. An empty
-    bitset stands for all documents. Cost: 3 ns an element.
+    `last` holds, by code, the last document it was counted for, plus 1; elements ascend, so a
+    document counts once. An empty bitset means all documents. Cost: 3 ns an element.
     """
+    # The common case: single values, all documents.
     if len(starts) == 0 and len(words) == 0:
         for element in elements:
             code = codes[element]
@@ -87,11 +88,11 @@ def count_within(
     """Count the values of a facet inside a nested field, in elements that pass a condition.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         field: the facet.
         condition: the nested field, and what its elements must pass.
         matches: the documents that count, by segment of the snapshot.
-        counts: by value number + 1, of documents; grows.
+        counts: documents by value number + 1, to add to.
     """
     number = snapshot.registry.number(field)
     if number is None:
@@ -111,10 +112,10 @@ def count_within(
 def count_without(
     snapshot: Snapshot, field: str, condition: Same, matches: Sequence[Matches]
 ) -> int:
-    """Return how many documents have elements that pass, none of them with a value of a facet.
+    """Return how many documents have elements that pass, but none of these with a value of a facet.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         field: the facet.
         condition: the nested field, and what its elements must pass.
         matches: the documents that count, by segment of the snapshot.
@@ -140,7 +141,7 @@ def count_without(
 
 
 def _passing(snapshot: Snapshot, elements: ElementView, condition: Filter) -> NDArray[np.uint32]:
-    """Return the elements that pass a condition, ascending; remembered for the next facet."""
+    """Return the elements that pass a condition, ascending; cached for the next facet."""
     segment = elements.view.segment
     key = ("passing", segment.uid, condition)
     passing: NDArray[np.uint32] | None = FILTER_MEMO.get(key)
@@ -154,10 +155,10 @@ def _passing(snapshot: Snapshot, elements: ElementView, condition: Filter) -> ND
 def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
     """Return the order of a segment by the numbers of the elements that pass a condition.
 
-    Ascending, a document's least number counts, descending its greatest, as doubles; one without
-    a number in such an element counts as missing. Remembered as long as the segment is there.
+    Ascending, a document's least number counts; descending, its greatest; as doubles. A document
+    without a number in such an element counts as missing. Cached with the segment.
 
-    Cost: 10 ns an element when it is made.
+    Cost: 10 ns an element to build.
     """
     assert key.within is not None, "no elements to order by"
     segment = view.segment
@@ -185,16 +186,16 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
 def matching_elements(
     snapshot: Snapshot, hits: Hits, filters: Sequence[Filter]
 ) -> tuple[dict[str, list[int]], ...]:
-    """Return for each hit, by nested field, which of its elements passed its condition.
+    """Return, for each hit and nested field, which of its elements passed the field's condition.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         hits: of the search.
-        filters: all that a hit must pass. Of several conditions on one field, an element is
-            returned that passed any.
+        filters: all that a hit must pass. Given several conditions on one field, an element need
+            pass only one to be returned.
 
     Returns:
-        By hit: positions in the array, ascending, by nested field.
+        By hit, then nested field: ascending positions in the array.
     """
     found: list[dict[str, list[int]]] = [{} for _ in hits.docs]
     for condition in _conditions_of(filters):

@@ -8,13 +8,13 @@ documents and 75,000 matches):
     few values     matches intersected with the stored sets     8 values: 10 µs
     otherwise      one pass over the codes of the matches       35 µs, multi-valued 180 µs
 
-All add into one array by value number: numbers are the shard's, so segments need no translation.
-The array stays zero between searches: whoever packs the counts for the wire (packed_counts) clears
-them. Where a dictionary is longer than the matches have codes (500 matches, 5,000 brands), the
-codes that are counted first are noted, and only these are looked at.
+All ways add into one array by value number; the shard's segments share the numbers, so nothing is
+translated. The array stays zero between searches: packing the counts for the wire (packed_counts)
+clears them. Where a dictionary is longer than the matches have codes (500 matches, 5,000 brands),
+each code is noted when first counted, and only the noted ones are visited.
 
-Counts over all live documents do not depend on the query. They are kept with the snapshot, as the
-units that are sent (`SnapshotTotals`).
+Counts over all live documents do not depend on the query. They are cached with the snapshot, packed
+as they are sent (`SnapshotTotals`).
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _WALKED_PER_NOTED: Final = 2
-"""Values that are walked in the time in which one code is noted."""
+"""Values visited in the time that noting one code takes."""
 _CODE_NS: Final = 0.5
-"""One code of a single-valued column; listing the match comes to the same again."""
+"""Reading one code of a single-valued column; listing the match costs the same again."""
 _CODES_NS: Final = 2.5
-"""The codes of one document of a multi-valued column."""
+"""Reading the codes of one document of a multi-valued column."""
 _SET_UNIT_NS: Final = 0.06
-"""One uint16 of a stored bitset, intersected and counted."""
+"""Intersecting and counting one uint16 of a stored bitset."""
 _SET_DOC_NS: Final = 1.0
-"""One document of a stored list, looked up."""
+"""Looking up one document of a stored list."""
 _SETS_MATCHES_MIN: Final = 1_024
-"""Fewer matches are never worth a look at stored sets."""
+"""With fewer matches, stored sets never pay off."""
 
 
 class _Scratch(threading.local):
-    """What a thread counts in; grows with the longest dictionary.
+    """Per-thread counters; they grow with the longest dictionary.
 
     Attributes:
         counts: by code; zeros between facets.
         touched: codes with a count.
-        packed: what will be sent.
+        packed: the units to send.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class _Scratch(threading.local):
         self.packed = np.zeros(0, np.uint16)
 
     def ensure(self, num_values: int, num_units: int) -> None:
-        """Make room for a dictionary, and for so many units to be sent."""
+        """Make room for a dictionary of `num_values`, and for `num_units` to send."""
         if len(self.counts) < num_values + 2:
             self.counts = np.zeros(2 * num_values + 2, np.uint32)
             self.touched = np.empty(2 * num_values + 2, np.uint32)
@@ -86,14 +86,14 @@ def count_facets(
     """Count all facets of a search.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         requests: the facets, and how much to send of each.
-        matches_for: the matches that a facet counts within, by segment; given its field and
+        matches_for: returns the matches that a facet counts within, by segment, given its field and
             whether its own clauses are left out.
 
     Returns:
-        What there is to say of each facet, and the counts of all as `packed_counts` draws them. A
-        field that is no facet (any more) has no values.
+        What to report of each facet, and the counts of all as `packed_counts` draws them. A field
+        that is not, or no longer, a facet has no values.
     """
     if not requests:
         return (), b""
@@ -147,13 +147,13 @@ class SnapshotTotals:
 
 
 class FacetCounter:
-    """Counts one facet over the segments of a snapshot; made once per snapshot and facet.
+    """Counts one facet over the segments of a snapshot; one instance per snapshot and facet.
 
     Attributes:
         field: path of the facet.
         epoch: of the dictionary.
         num_values: length of the dictionary as of the snapshot.
-        room: units that its packed counts take at most.
+        room: upper bound on the units of its packed counts.
     """
 
     __slots__ = (
@@ -185,13 +185,14 @@ class FacetCounter:
         self._codes_per_doc = max(
             [column.codes_per_doc for column in self._columns if column is not None], default=1.0
         )
-        # Not the snapshot: it keeps this counter, and a cycle would keep all its segments.
+        # Not the snapshot itself: it caches this counter, and a cycle would keep all its segments
+        # alive.
         self._views = snapshot.views
         self._complete = FacetCounts(field, self.epoch, self.num_values, None)
 
     @property
     def totals(self) -> SnapshotTotals:
-        """Counts over all live documents; made on first use."""
+        """Counts over all live documents; computed on first use."""
         if self._totals is None:
             counts = np.zeros(self.num_values + 1, np.uint32)
             for view, column in zip(self._views, self._columns, strict=True):
@@ -227,6 +228,7 @@ class FacetCounter:
             for part, column in zip(matches, self._columns, strict=True)
             if part.count and column is not None
         ]
+        # Few codes to count, many values: note which ones are counted.
         if num_matches * self._codes_per_doc * _WALKED_PER_NOTED < self.num_values:
             touched = scratch.touched
             num_touched = 0
@@ -242,7 +244,7 @@ class FacetCounter:
     def count_missing(
         self, snapshot: Snapshot, request: FacetRequest, matches: Sequence[Matches]
     ) -> int:
-        """Return how many matches have no value; of elements, how many have none in those."""
+        """Return how many matches have no value; for elements, have none in those that pass."""
         if request.within is not None:
             return count_without(snapshot, request.field, request.within, matches)
         missing = 0
@@ -257,14 +259,14 @@ class FacetCounter:
         return missing
 
     def answer(self, request: FacetRequest, num_present: int) -> FacetCounts:
-        """Return what is said of the facet beside its counts."""
+        """Return what to report of the facet besides its counts."""
         if num_present >= request.num_alive_wanted:
             return self._complete
         return FacetCounts(self.field, self.epoch, self.num_values, self.totals.alive)
 
 
 def _add_live_totals(view: SegmentView, column: FacetColumn, counts: NDArray[np.uint32]) -> None:
-    """Add the documents of each value that are not deleted to counts[number + 1]."""
+    """Add the number of live documents of each value to counts[number + 1]."""
     column.add_totals(counts)
     if view.deleted is not None:
         deleted = np.array(view.deleted.to_array(), np.uint32)
@@ -280,7 +282,7 @@ def _subtract_codes(
 
 
 def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) -> None:
-    """Add the matches of one segment in the cheapest way."""
+    """Add the matches of one segment, in the way estimated as cheapest."""
     if part.is_all:
         _add_live_totals(part.view, column, counts)
         return
@@ -300,7 +302,7 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
 
 
 def facet_counter(snapshot: Snapshot, field: str) -> FacetCounter:
-    """Return the counter of a facet; that of a field that is no facet finds nothing."""
+    """Return the cached counter of a facet; if the field is no facet, one that finds nothing."""
     key = ("facet counter", field)
     counter: FacetCounter | None = snapshot.caches.get(key)
     if counter is None:

@@ -1,7 +1,7 @@
-"""Random orders: a number for every item that its id and a seed decide, and nothing else.
+"""Random orders: a number for every item, determined by its id and a seed alone.
 
-So an order is the same on any number of shards, after an update, a restore or a new load. Items
-without an id take their place instead.
+So an order is the same on any number of shards, and after an update, a restore or a new load. For
+items without an id, the insertion number replaces it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
 
 NUMBER_BITS: Final = 53
-"""Doubles hold the numbers exactly."""
+"""So that doubles hold the numbers exactly."""
 _MASK: Final = (1 << 64) - 1
 
 
 def random_numbers(segment: Segment, docs: NDArray[np.uint32], seed: int) -> NDArray[np.uint64]:
-    """Return the numbers of some documents: the finalizer of splitmix64 over hash and seed."""
+    """Return the numbers of some documents: splitmix64's finalizer over hash and seed."""
     mixed = _hashes(segment)[docs] + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _MASK)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -32,7 +32,7 @@ def random_numbers(segment: Segment, docs: NDArray[np.uint32], seed: int) -> NDA
 
 
 def _hashes(segment: Segment) -> NDArray[np.uint64]:
-    """Return what stands for every item of a segment, by document; remembered."""
+    """Return, by document, the hash of each item's id, or its insertion number; cached."""
     key = ("id hashes", segment.uid)
     hashes: NDArray[np.uint64] | None = COLUMN_MEMO.get(key)
     if hashes is None:

@@ -1,15 +1,15 @@
 """Range counts: how many matching documents have a value in each of some intervals.
 
     bounds     given intervals      each one a Range filter, intersected with the matches: exact for
-                                    numbers beyond 2^53, texts, several values, overlaps; a filter
-                                    that was resolved before costs 2 µs
+                                    numbers beyond 2^53, texts, several values, overlaps; a cached
+                                    filter costs 2 µs
     interval   histogram            bucket number floor(value / interval), counted by one sort of
-                                    the matches' buckets; by long doubles (64 bits of mantissa)
+                                    the matches' buckets; in long doubles (64 bits of mantissa)
                                     where numbers beyond 2^53 meet a whole interval
     rings      distances            from a point, of every point that a document has
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
-    calendar   year, week, hour …   the beginning of ISO dates: each distinct text is looked at
-                                    once, then codes are counted by bucket
+    calendar   year, week, hour …   the beginning of ISO dates: each distinct text is parsed once,
+                                    then codes are counted by bucket
 
 A document counts once per bucket, however many of its values are in it.
 """
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 _Counts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
 _COUNTED_PER_POINT: Final = 8
-"""Cells up to this share of the points are counted in one array, not sorted."""
+"""Up to so many cells per point, cells are counted in an array rather than by sorting."""
 _EXACT_END: Final = 2.0**53
 _INTEGER_END: Final = 2.0**63
-"""Bucket numbers from twice this on (or below minus this) travel as floats."""
+"""Bucket numbers from twice this on (or below minus this) are sent as floats."""
 
 
 def count_ranges(
@@ -55,7 +55,7 @@ def count_ranges(
     """Return how many matches have a value in each interval.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         request: field and intervals.
         matches: by segment of the snapshot.
 
@@ -111,7 +111,7 @@ def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _
 
 
 def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
-    """Count documents by the rings or cells that their points are in."""
+    """Count documents by the rings or cells of their points."""
     column = geo_column(part.view.segment, field)
     if column is None:
         return {}
@@ -143,7 +143,7 @@ def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> ND
     num_rows = 1 << zoom
     columns = np.floor((lngs + 180.0) / (360.0 / num_rows)).astype(np.int64)
     rows = np.floor((90.0 - lats) / (180.0 / num_rows)).astype(np.int64)
-    # The south pole is in the last row; rounding may bring a point to the east end.
+    # The south pole belongs to the last row; rounding may push a point past the eastern end.
     return np.minimum(rows, num_rows - 1) * num_rows + np.minimum(columns, num_rows - 1)
 
 
@@ -180,7 +180,7 @@ def _buckets(
 
     Args:
         values: integers, or doubles.
-        residuals: what each number exceeds its double by, if any does.
+        residuals: by how much each number exceeds its double; None if none does.
         request: with an interval.
     """
     is_long = (
@@ -225,7 +225,7 @@ def _calendar_buckets(
 ) -> tuple[list[str], NDArray[np.int64]]:
     """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date).
 
-    They are remembered as long as the segment that first asked is there.
+    Cached with the segment that first needed them.
     """
     assert request.calendar is not None, "no calendar"
     memo_key = ("calendar", texts.identity, request.calendar, request.time_zone)
@@ -245,7 +245,7 @@ def _calendar_buckets(
 
 
 def _among(part: Matches, docs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which of some documents match."""
+    """Return, for each of some documents, whether it matches."""
     bits = np.unpackbits(part.words.view(np.uint8), bitorder="little").view(np.bool_)
     is_match: NDArray[np.bool_] = bits[docs]
     return is_match

@@ -1,23 +1,25 @@
 """Top k: the best hits of a snapshot, in exact order, however many match and however deep.
 
-An order is a list of *levels*: the sort keys, then the score, then the place, which is unique and
-so decides everything. Each level gives one uint64 per document; smaller comes first.
+An order is a list of *levels*: the sort keys, then the score, then the insertion number ("place"),
+which is unique and so breaks every tie. Each level gives one uint64 per document; smaller comes
+first.
 
 Within a segment, level by level:
 
     keys of all candidates ─▶ k-th smallest T ─▶ below T: in        equal to T: candidates of the
                                                                      next level, for the rest of k
 
-so the keys of later levels are computed for ties only, and nothing is sorted but the k that were
-chosen. Then the best k of each segment are merged: by the same keys where these compare across
-segments, else (texts ranked within a segment) by ranks of the texts of the few that are left.
+so keys of later levels are computed for ties only, and only the k chosen are sorted. Then the best
+k of each segment are merged: by the same keys if these compare across segments, else (texts ranked
+within a segment) by ranks of the texts of the few that are left.
 
     75,000 matches, k = 10       one pass over the keys with a heap                      40 µs
     75,000 matches, k = 10,000   np.partition, one pass, one sort of 10,000              0.8 ms
     sort key, most match         walk the field's permutation until k are found          1 µs a 100
     no query, no sort key        the first k documents, no keys at all                   1 µs
 
-A cursor (`after`) leaves out what does not stand behind the hit that it names, by the same levels.
+A cursor (`after`) leaves out whatever does not come after the hit that it names, by the same
+levels.
 """
 
 from __future__ import annotations
@@ -64,18 +66,19 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _HEAP_MAX = 128
-"""Up to this k the k-th smallest key is found with a heap: one pass, hardly a branch missed."""
+"""Up to this k, a heap finds the k-th smallest key: one pass, with hardly a misprediction."""
 _WALK_STEPS_MAX = 3
-"""A permutation is walked if that is expected to look at no more documents per match than these. A
-step takes a fifth to a third of the time in which the key of a match is found somewhere in memory.
+"""A permutation is walked if that should visit at most so many documents per match. A step takes a
+fifth to a third of the time of a random read of a match's key.
 """
 _WALK_LUCK = 1.5
-"""It is given up when it has taken so many times more: the matches may be the last ones in it."""
+"""A walk is abandoned after so many times the expected steps: the matches may all be near its end.
+"""
 _WALK_MATCHES_MIN = 1_024
 _INSERTION_MAX = 64
-"""At most so many hits are sorted by insertion."""
+"""Up to so many hits are sorted by insertion."""
 _LEXSORT_MAX = 256
-"""Fewer rows are sorted by one call of `lexsort`."""
+"""Up to so many rows are sorted by one call of `lexsort`."""
 _ALL_ONES = uint64(MISSING_KEY)
 _MINOR_OFFSET = 1 << 15
 _TOP_BIT = uint64(1 << 63)
@@ -84,7 +87,7 @@ _LEAST = np.iinfo(np.int64).min
 
 @kernel
 def _kth_smallest_heap(keys: U64Array, k: int) -> U64:
-    """Return the k-th smallest of more than k keys: the k-th greatest of all turned round."""
+    """Return the k-th smallest of more than k keys: the k-th greatest of all inverted ones."""
     heap = np.full(k, int64(_LEAST))
     kth = _ALL_ONES
     for key in keys:
@@ -96,7 +99,7 @@ def _kth_smallest_heap(keys: U64Array, k: int) -> U64:
 
 @kernel
 def _split_at(keys: U64Array, threshold: U64, below: I64Array, equal: I64Array) -> tuple[int, int]:
-    """Write the positions of the keys below, and of those equal to, a threshold."""
+    """Write the positions of the keys below a threshold, and of those equal to it."""
     num_below = 0
     num_equal = 0
     for position in range(len(keys)):
@@ -123,9 +126,9 @@ def _walk(
 ) -> int:
     """Write the matching documents among the first of a permutation, at least k of them.
 
-    Runs of equal keys are taken from the first to the last, or from the last to the first; within
-    a run documents ascend. If `takes_first`, nothing but that orders equal keys; else the run in
-    which the k-th stands is walked to its end, so that whatever orders them can choose.
+    Runs of equal keys are visited from the first to the last, or from the last to the first; within
+    a run documents ascend. With `takes_first`, that order breaks ties between equal keys; otherwise
+    the run that holds the k-th is walked to its end, so that a later level can break them.
 
     Returns:
         How many were found, or -1 if the steps or the room did not suffice.
@@ -134,6 +137,7 @@ def _walk(
     num_steps = 0
     at = len(docs) if is_backward else 0
     while count < k and (at > 0 if is_backward else at < len(docs)):
+        # Backward: find the start of the run before.
         start = at
         if is_backward:
             start -= 1
@@ -143,6 +147,7 @@ def _walk(
         while True:
             if count == k and takes_first:
                 return count
+            # Out of luck: the caller compares keys instead.
             if num_steps >= steps_max or count == len(found):
                 return -1
             doc = docs[at]
@@ -167,9 +172,9 @@ def _first_of_few(
     all_records: U64Array,
     num_hits: int,
 ) -> tuple[I64Array, U32Array, U64Array, U64Array, F64Array]:
-    """Return the members of `Hits` of the best of a view's documents: by score, then by place.
+    """Return the best of a few documents of a view, as members of `Hits`: by score, then place.
 
-    Sorted by insertion: they are few.
+    Uses insertion sort, as there are few.
     """
     order = np.empty(len(docs), np.int64)
     for i in range(len(docs)):
@@ -199,14 +204,14 @@ def _first_of_few(
 
 
 class Level(Protocol):
-    """One criterion of the order, for the matches of one segment."""
+    """One criterion of the order, over the matches of one segment."""
 
     def keys(self, positions: NDArray[np.int64] | None) -> NDArray[np.uint64]:
         """Return the keys of some matches (all if None); smaller comes first."""
         ...
 
     def bounds(self, value: Any) -> tuple[int, int]:
-        """Return (least key equal to a value, key behind all equal to it), in this order."""
+        """Return (least key equal to a value, least key after all equal to it), in this order."""
         ...
 
 
@@ -234,7 +239,7 @@ class _FieldLevel:
 
 
 class _MinorLevel:
-    """What integers beyond 2^53 exceed their doubles by; behind the level of their field."""
+    """By how much integers beyond 2^53 exceed their doubles; follows the level of their field."""
 
     def __init__(self, column: SortColumn, docs: NDArray[np.uint32], key: SortKey) -> None:
         self._column = column
@@ -254,7 +259,7 @@ class _MinorLevel:
 
 
 class _ScoreLevel:
-    """The score, perhaps rounded down to steps; one for all where there is none."""
+    """The score, or the step it is in; constant if there are no scores."""
 
     def __init__(
         self, matches: Matches, *, is_descending: bool, bucket_height: float = 0.0
@@ -283,7 +288,7 @@ class _ScoreLevel:
 
 
 class _RandomLevel:
-    """A random order, the same for equal seeds."""
+    """A random order, determined by the seed."""
 
     def __init__(self, segment: Segment, docs: NDArray[np.uint32], key: SortKey) -> None:
         assert key.seed is not None, "a random order without a seed"
@@ -322,13 +327,13 @@ class _PlaceLevel:
 
 
 def score_buckets(scores: NDArray[np.float64], height: float) -> NDArray[np.float64]:
-    """Return the step that each score is in, counted from 0."""
+    """Return the step of each score, counted from 0."""
     buckets: NDArray[np.float64] = np.floor(scores / height)
     return buckets
 
 
 def _flipped(low: int, high: int) -> tuple[int, int]:
-    """Return the bounds of the inverted keys of [low, high); low == high names a gap."""
+    """Return the bounds of the inverted keys of [low, high); low == high is a gap between keys."""
     return MISSING_KEY - (high - 1), MISSING_KEY - low + 1
 
 
@@ -342,7 +347,7 @@ class Hits(NamedTuple):
     places: NDArray[np.uint64]
     records: NDArray[np.uint64]
     scores: NDArray[np.float64] | None
-    """None where nothing gives a score."""
+    """None if there are no scores."""
 
     def take(self, chosen: NDArray[np.int64] | slice) -> Hits:
         """Return some of the hits."""
@@ -362,7 +367,7 @@ class _Best(NamedTuple):
     positions: NDArray[np.int64]
     levels: list[Level]
     is_in_order: bool
-    """Whether the positions stand in the order of the hits."""
+    """Whether the positions are in the order of the hits."""
 
 
 def select_hits(
@@ -371,21 +376,23 @@ def select_hits(
     """Return the best hits of all segments.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         matches: by segment of the snapshot.
         request: the order, and the cursor.
-        num_hits: how many to return at most; 0: none.
+        num_hits: the maximum number to return; 0: none.
 
     Returns:
         Hits, best first.
     """
     if not num_hits:
         return _no_hits(has_scores=request.has_scores)
+    # Fast paths for the two plain orders: by score, and by insertion number.
     if request.has_scores and not request.sort and request.after is None:
         return _select_by_score(snapshot, matches, num_hits)
     is_by_place = not request.has_scores and not request.sort and request.after is None
     if is_by_place and _are_places_consecutive(snapshot):
         return _select_by_place(snapshot, matches, num_hits, request.is_place_descending)
+    # In general: the best k of each segment, then a merge.
     order = _Order(snapshot, request, matches)
     parts: list[_Best] = []
     ordinals: list[int] = []
@@ -412,7 +419,7 @@ def select_hits(
 def _select_by_place(
     snapshot: Snapshot, matches: Sequence[Matches], num_hits: int, is_descending: bool
 ) -> Hits:
-    """Return the first, or last, hits of segments whose documents all stand in their order."""
+    """Return the first, or last, hits of segments that are in order of insertion throughout."""
     ordinals: list[int] = []
     docs: list[NDArray[np.uint32]] = []
     num_missing = num_hits
@@ -432,7 +439,7 @@ def _select_by_place(
 
 
 def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: int) -> Hits:
-    """Return the hits with the greatest scores: the order of a search for words."""
+    """Return the hits with the greatest scores: the order of a plain text search."""
     ordinals = [i for i, part in enumerate(matches) if part.count]
     if not ordinals:
         return _no_hits(has_scores=True)
@@ -453,13 +460,13 @@ def _select_by_score(snapshot: Snapshot, matches: Sequence[Matches], num_hits: i
 
 
 def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """Return the order of scores, the greatest first, equal ones as they stand.
+    """Return the order of scores, greatest first, ties in their given order.
 
-    Score and position are packed into one integer each: sorting these takes a fifth of the time
-    that an order takes.
+    Score and position are packed into one integer each: sorting these takes a fifth of the time of
+    an argsort.
 
     Returns:
-        None where they need more than 63 bits.
+        None if they need more than 63 bits.
     """
     units = np.rint(scores * SCORE_UNIT)
     units = units.max() - units
@@ -474,13 +481,13 @@ def _order_of_scores(scores: NDArray[np.float64]) -> NDArray[np.int64] | None:
 
 
 def _joined(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
-    """Return the arrays of all segments as one."""
+    """Concatenate the arrays of all segments."""
     arrays = [part for part in parts if part is not None]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def column_of(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
-    """Return what a sort key orders the documents of a segment by."""
+    """Return the column by which a sort key orders the documents of a segment."""
     if key.point is not None:
         return DistanceColumn(view.segment, field, key.point)
     if key.within is not None:
@@ -529,7 +536,7 @@ class _Order:
         self._columns: dict[tuple[int, int], SortColumn] = {}
         self._has_minors: list[bool] = []
         for k, key in enumerate(request.sort):
-            # A cursor's value may have one where no document of this shard has.
+            # A cursor's value may have a residual although no document of this shard has one.
             has_minors = (
                 key.field is not None
                 and request.after is not None
@@ -589,7 +596,7 @@ class _Order:
         return self._request.is_place_descending and not self._request.sort and not self._has_scores
 
     def _first_by_place(self, matches: Matches, k: int) -> Matches:
-        """Return at least the best k if only the place counts: the first, or last, documents."""
+        """Return at least the best k by insertion number: the first, or last, documents."""
         view = matches.view
         if matches.count <= k or not _are_places_ascending(view):
             return matches
@@ -598,7 +605,7 @@ class _Order:
         return Matches(view, docs=matches.first_docs(k))
 
     def _first_by_walk(self, ordinal: int, matches: Matches, k: int) -> tuple[Matches, bool]:
-        """Return at least the best k by walking the permutation of the first key, if that pays.
+        """Return at least the best k by walking the permutation of the first key, if that pays off.
 
         Returns:
             Matches, and whether they are the best k in their order (then they may not ascend).
@@ -613,6 +620,7 @@ class _Order:
             if first_key.is_descending or first_key.is_missing_first:
                 return matches, False
             return Matches(matches.view, docs=nearby.closest(matches.docs, k)), False
+        # Matches are spread evenly in expectation: k of them take k · num_docs / count steps.
         if k * matches.view.segment.num_docs > _WALK_STEPS_MAX * count * count:
             return matches, False
         key = request.sort[0]
@@ -622,6 +630,7 @@ class _Order:
         permutation: Permutation | None = column.permutation()
         if permutation is None:
             return matches, False
+        # Whether the permutation's own order (documents ascend in a run) already breaks all ties.
         is_ordered_within = (
             len(request.sort) == 1
             and not self._has_minors[0]
@@ -650,7 +659,10 @@ class _Order:
     def _behind(
         self, levels: Sequence[Level], after: tuple[Any, ...], count: int
     ) -> NDArray[np.int64]:
-        """Return the positions of the matches that stand behind the hit that a cursor names."""
+        """Return the positions of the matches that come after the hit that a cursor names.
+
+        Lexicographic: a match comes after it if the first level on which they differ says so.
+        """
         is_behind = np.zeros(count, np.bool_)
         is_equal = np.ones(count, np.bool_)
         for level, value in zip(levels, self._level_values(levels, after), strict=True):
@@ -662,7 +674,7 @@ class _Order:
         return np.flatnonzero(is_behind)
 
     def _level_values(self, levels: Sequence[Level], after: tuple[Any, ...]) -> list[Any]:
-        """Return the cursor's value for each level: minor levels repeat that of their field."""
+        """Return the cursor's value for each level; minor levels repeat that of their field."""
         score, place = after[-2], after[-1]
         values: list[Any] = []
         fields = iter(
@@ -681,18 +693,18 @@ class _Order:
 
 
 def _field_of(snapshot: Snapshot, key: SortKey) -> int | None:
-    """Return the number of the field that a key compares, if there is one."""
+    """Return the number of the field that a key compares, or None."""
     return None if key.field is None else snapshot.registry.number(key.field)
 
 
 def _are_places_ascending(view: SegmentView) -> bool:
-    """Return whether the documents of a segment stand in the order of their places."""
+    """Return whether the documents of a segment are in order of their insertion numbers."""
     is_ascending: bool = view.segment.meta["places_ascending"]
     return is_ascending
 
 
 def _are_places_consecutive(snapshot: Snapshot) -> bool:
-    """Return whether all places of a segment are below those of the next; remembered."""
+    """Return whether the insertion numbers ascend over all segments; cached."""
     is_consecutive: bool | None = snapshot.caches.get("places consecutive")
     if is_consecutive is None:
         views = [view for view in snapshot.views if view.segment.num_docs]
@@ -722,6 +734,7 @@ def _choose(
         equal = np.empty(num_candidates, np.int64)
         num_below, num_equal = _split_at(keys, threshold, below, equal)
         below, equal = below[:num_below], equal[:num_equal]
+        # Keys below the threshold are in; ties go on to the next level.
         chosen.append(below if positions is None else positions[below])
         positions = equal if positions is None else positions[equal]
         k -= num_below
@@ -746,10 +759,10 @@ def _merge(parts: Sequence[_Best]) -> NDArray[np.int64]:
 
 
 def _sort_rows(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
-    """Return the order of rows by several columns, the first one first.
+    """Return the order of rows by several columns, the first column first.
 
-    Column by column, and no further than it takes to tell all rows apart, since the fast sort of
-    numpy (80 µs for 10,000 keys) is not stable and its stable one, as in `lexsort`, takes 450 µs.
+    Ranks are refined column by column until all rows differ: numpy's fast sort (80 µs for 10,000
+    keys) is not stable, and its stable one, as in `lexsort`, takes 450 µs.
     """
     if len(columns[0]) <= _LEXSORT_MAX:
         return np.lexsort(columns[::-1])
@@ -777,7 +790,7 @@ def _rank(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint6
 def _comparable(
     levels: Sequence[Level], parts: Sequence[_Best], keys: list[NDArray[np.uint64]]
 ) -> list[NDArray[np.uint64]]:
-    """Return a field's keys such that they compare across segments."""
+    """Return a field's keys in a form that compares across segments."""
     fields = [level for level in levels if isinstance(level, _FieldLevel)]
     if all(field.column.are_keys_global for field in fields):
         return keys
@@ -804,7 +817,7 @@ def _hits(
     """Return hits in the order of a ranking.
 
     Args:
-        snapshot: what was searched.
+        snapshot: what is searched.
         ordinals: segments that have some of them.
         docs: of each of these segments.
         scores: of all, segment by segment.
@@ -827,7 +840,7 @@ def hits_of(
     docs: NDArray[np.uint32],
     scores: NDArray[np.float64] | None,
 ) -> Hits:
-    """Return documents of several segments as hits, in the order given."""
+    """Return documents of several segments as hits, in the given order."""
     places, records = np.empty((2, len(docs)), np.uint64)
     for ordinal in np.unique(views).tolist():
         at = np.flatnonzero(views == ordinal)

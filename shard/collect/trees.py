@@ -3,8 +3,8 @@
     value of a document      nodes, with the separator " > "
     Home > Garden > Tools    Home, Home > Garden, Home > Garden > Tools
 
-A segment's values are turned into a column of nodes once (each document has a node once, however
-many of its values lie under it), which is remembered; a search counts its codes as a facet's.
+A segment's values are turned into a column of nodes once, and cached. (A document has each node
+once, however many of its values lie under it.) A search counts its codes like a facet's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Nodes(NamedTuple):
 
     column: FacetColumn
     names: list[str]
-    """Whole path of each, by number."""
+    """Full path of each node, by number."""
 
 
 def count_nodes(
@@ -49,7 +49,7 @@ def count_nodes(
 def _nodes_of(
     snapshot: Snapshot, part: Matches, field: int, request: RangeRequest, column: FacetColumn
 ) -> _Nodes:
-    """Return the nodes of a segment's documents; made once. Cost: 20 ns a value."""
+    """Return the nodes of a segment's documents, cached. Cost: 20 ns a value to build."""
     segment = part.view.segment
     key = ("nodes", segment.uid, field, request.separator)
     nodes: _Nodes | None = COLUMN_MEMO.get(key)
@@ -65,7 +65,7 @@ def _nodes_of(
         names = text.split(request.separator) if request.separator else [text]
         paths = [request.separator.join(names[: depth + 1]) for depth in range(len(names))]
         of_value.append([positions.setdefault(path, len(positions)) for path in paths])
-    # Rows of nodes by code, one behind the other; code 0 has none.
+    # The nodes of each code, one row after the other; code 0 has none.
     lengths = np.zeros(int(numbers.max(initial=-1)) + 2, np.int64)
     lengths[numbers + 1] = [len(row) for row in of_value]
     starts = np.cumsum(lengths) - lengths

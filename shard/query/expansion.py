@@ -165,7 +165,7 @@ def expand_word(
 
 
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
-    """Return whether a segment remembers the terms that match a word."""
+    """Return whether a segment caches the terms that match a word."""
     memo: _Memo | None = segment.caches.get("expansions")
     return memo is not None and _key(word, languages) in memo
 

@@ -1,10 +1,10 @@
-"""How long will a text query take? Estimated before anything is read, from sizes alone.
+"""How long will a text query take? Estimated from sizes alone, before anything is read.
 
-    a word            finding it, and the entries of its list: some share of the documents
-    with typos        its distance from every term of the vocabulary, unless a segment knows it
+    a word            finding it, and the entries of its list: a share of the documents
+    with typos        its distance from every term of the vocabulary, unless the segment caches it
 
-What is estimated here decides on which thread a search runs, not what it answers; within a factor
-of three is good enough.
+The estimate only decides on which thread a search runs, never what it returns: a factor of three is
+accurate enough.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
 FAST_US: Final = 4_000.0
-"""A text query up to this is answered on the event loop."""
+"""Up to this estimate, a text query runs on the event loop."""
 _WORD_US: Final = 10.0
-"""Of a word in a segment."""
+"""Cost of a word in a segment."""
 _TERM_US: Final = 0.006
-"""Of a typo and a term of the vocabulary."""
+"""Cost per typo and term of the vocabulary."""
 _DOC_US: Final = 0.0004
-"""Of a word and a document of the segment: a word is in one of ten, 4 ns each."""
+"""Cost per word and document of the segment: one document in ten has the word, 4 ns each."""
 
 
 def words_of(clauses: Iterable[Clause]) -> list[Word]:
-    """Return the words of clauses, those of phrases as the search sees them."""
+    """Return the words of clauses, those of phrases as the search reads them."""
     words: list[Word] = []
     for clause in clauses:
         if isinstance(clause, Word):
@@ -43,7 +43,7 @@ def words_of(clauses: Iterable[Clause]) -> list[Word]:
 
 
 def is_slow_text(snapshot: Snapshot, words: list[Word], languages: Languages) -> bool:
-    """Return whether a query of such words is likely to take more than `FAST_US`."""
+    """Return whether a query of these words is likely to take more than `FAST_US`."""
     docs_us = snapshot.num_docs * _DOC_US + len(snapshot.views) * _WORD_US
     num_us = len(words) * docs_us
     if num_us > FAST_US:
