@@ -5,15 +5,15 @@
     marked    The <em>Green</em> <em>Mile</em> &amp; other stories
     snippet   The <em>Green</em> <em>Mile</em> &amp;…                       (3 words)
 
-Texts are cut by the same analyser as the index, and each word is compared with the query's words by
-the same rules as in the expansion: as typed, same stem in the field's language, synonym, beginning,
-typos; phrases by adjacency. Of these only the best tier that the document shows for a query word is
-marked, as only that counts in its score: where "house" is found, "horse" is left alone.
+The analyser that built the index also tokenizes here, and each word is compared with the query's
+words by the rules of the expansion: as typed, same stem in the field's language, synonym, prefix,
+typos; phrases by adjacency. Only the best tier that the document has for a query word is marked, as
+only that counts in its score: where "house" is found, "horse" is left alone.
 
-Everything is a function of the document's bytes, the query and the options, so that it needs no
-index. Costs grow with the texts, whatever is in them: about 2 µs for each word of a text, and 10 ns
-for each different word and word of the query that may have typos. The request bounds how many bytes
-of a text, and of an item, are looked at; what lies past them is shown without marks.
+Everything is a function of the document's bytes, the query and the options; it needs no index.
+Costs grow with the texts, whatever they contain: about 2 µs for each word of a text, and 10 ns for
+each distinct word and query word that may have typos. The request limits how many bytes of a text,
+and of an item, are looked at; the rest is shown without marks.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import Snapshot
 
 NO_TIER: Final = 4
-"""Worse than every tier: the word does not match."""
+"""Worse than every tier: no match."""
 _ALL: Final = "*"
 _TEXT_BYTES_MIN: Final = 32
-"""What a text takes at least of an item's bytes."""
+"""The least that a text takes from an item's byte budget."""
 _WEIGHT_UNIT: Final = 2.0**32
-"""Sums of whole numbers do not depend on their order."""
+"""Weights are summed as integers, so that the order does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkStyle:
-    """What is put around marks and at the cut ends of snippets; not escaped."""
+    """What goes around marks and at the cut ends of snippets; not escaped."""
 
     pre: str = "<em>"
     post: str = "</em>"
@@ -59,25 +59,25 @@ class MarkStyle:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """One text of a document, cut into words."""
+    """One text of a document, split into words."""
 
     path: str
     encoded: bytes
     tokens: tuple[Token, ...]
     is_searched: bool
     end: int
-    """Of what was cut into words; past it there are no marks."""
+    """End of the part that was split into words; there are no marks past it."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was cut into words."""
+        """Whether all of it was split into words."""
         return self.end == len(self.encoded)
 
 
 class QueryWords:
-    """Tells which words of a query a vocabulary term stands for, and in which tiers.
+    """Tells which words of a query a vocabulary term matches, and in which tiers.
 
-    Terms are learned many at once: then each costs a few lookups, however many words there are.
+    Terms are learned in batches: each then costs a few lookups, however many query words there are.
     """
 
     def __init__(self, words: Sequence[Word]) -> None:
@@ -93,7 +93,7 @@ class QueryWords:
                 self._same[text].append(i)
 
     def learn(self, terms: Iterable[str]) -> None:
-        """Find the words that terms begin with, or are a few typos away from."""
+        """Find which words the terms match as prefix or with typos."""
         unknown = sorted(term.encode() for term in set(terms).difference(self._similar))
         if not unknown:
             return
@@ -116,7 +116,7 @@ class QueryWords:
                 self._similar[texts[ordinal]].append((i, tier))
 
     def tiers(self, term: str, language: str | None) -> Sequence[tuple[int, int]]:
-        """Return the words that a term that was learned stands for: (ordinal, tier).
+        """Return the words that a learned term matches: (ordinal, tier).
 
         Tiers are 0 (typed, other form, synonym), 1 (prefix), 2 and 3 (typos).
         """
@@ -132,7 +132,7 @@ class QueryWords:
         return tiers
 
     def _of_stem(self, term: str, language: str) -> Sequence[int]:
-        """Return the words with the stem of a term."""
+        """Return the words that share a term's stem."""
         stems = self._stems.get(language)
         if stems is None:
             stems = self._stems[language] = defaultdict(list)
@@ -143,7 +143,7 @@ class QueryWords:
 
 
 def _vocabulary_of(terms: Sequence[bytes]) -> Vocabulary:
-    """Return the vocabulary of some terms in UTF-8, ascending and all different."""
+    """Return the vocabulary of some terms in UTF-8, ascending and distinct."""
     starts = np.zeros(len(terms) + 1, np.int64)
     np.cumsum([len(term) for term in terms], out=starts[1:])
     joined = np.frombuffer(bytearray(b"".join(terms)) + bytes(TERM_PADDING), np.uint8)
@@ -151,7 +151,7 @@ def _vocabulary_of(terms: Sequence[bytes]) -> Vocabulary:
 
 
 class _PhraseMarks(NamedTuple):
-    """A phrase whose words are marked where they stand together."""
+    """A phrase whose words are marked where they are adjacent."""
 
     words: tuple[str, ...]
     is_prefix: bool
@@ -180,7 +180,7 @@ class Marker:
         self._words = QueryWords(words)
 
     def best_tiers(self, texts: Sequence[_Text]) -> list[int]:
-        """Return by word of the query the best tier that the texts show."""
+        """Return, by word of the query, the best tier that the texts have."""
         best = [NO_TIER] * len(self._weights)
         searched = [text for text in texts if text.is_searched]
         by_text = [dict.fromkeys(token.text for token in text.tokens) for text in searched]
@@ -193,11 +193,11 @@ class Marker:
         return best
 
     def find(self, text: _Text, tiers: Sequence[int]) -> list[tuple[int, int, float]]:
-        """Return which tokens are marked: (ordinal of the token, clause, weight), ascending.
+        """Return the tokens to mark: (ordinal of the token, clause, weight), ascending.
 
         Args:
-            text: one of those that `best_tiers` has seen.
-            tiers: what it has returned.
+            text: one of those passed to `best_tiers`.
+            tiers: the result of `best_tiers`.
         """
         if not text.is_searched:
             return []
@@ -218,7 +218,7 @@ class Marker:
 
 
 class _Places:
-    """Where the words of a text are."""
+    """The positions of the words of a text."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
@@ -244,7 +244,7 @@ class _Places:
                     yield i
 
     def _of_word(self, word: str, is_prefix: bool) -> list[int]:
-        """Return the ordinals of the tokens that are a word, or begin with it."""
+        """Return the ordinals of the tokens that equal a word, or begin with it."""
         if not is_prefix:
             return self._by_term.get(word, [])
         return [i for term, own in self._by_term.items() if term.startswith(word) for i in own]
@@ -280,10 +280,10 @@ def mark_text(
 def cut_snippet(
     text: _Text, marked: Sequence[tuple[int, int, float]], style: MarkStyle, num_words: int
 ) -> tuple[float, str]:
-    """Return the best window of so many words, marked, and how good it is.
+    """Return the best window of `num_words` words, marked, and its value.
 
-    Best: greatest weight of different clauses, then most marks, then earliest. The window begins a
-    little before its first mark, so that there is context on both sides.
+    Best: greatest weight of distinct clauses, then most marks, then earliest. The window begins a
+    little before its first mark, for context on both sides.
     """
     tokens = text.tokens
     if not tokens:
@@ -307,13 +307,13 @@ def cut_snippet(
 def _best_window(
     tokens: Sequence[Token], marked: Sequence[tuple[int, int, float]], num_words: int
 ) -> tuple[float, int]:
-    """Return how good the best window of so many words is, and at which position it should begin.
+    """Return the value of the best window of `num_words` words, and where it should begin.
 
-    Each mark begins a window; the next window is this one without its first mark, and with what
-    comes into reach: both ends only go forward.
+    A sliding window over the marks: each mark begins one, so both ends only move forward. The
+    beginning is a position.
     """
     best = (0, 0, 0)
-    counts: dict[int, int] = defaultdict(int)  # marks inside by clause
+    counts: dict[int, int] = defaultdict(int)  # marks in the window, by clause
     value = end = 0
     for i, (ordinal, clause, weight) in enumerate(marked):
         start = tokens[ordinal].position
@@ -340,14 +340,14 @@ def _escape(encoded: bytes) -> str:
 
 
 class _Document:
-    """The texts of one document by path, cut when first asked for.
+    """The texts of one document by path, split on first use.
 
     Args:
         document: its bytes.
-        analyzer: cuts.
-        searched: which paths the query looks into.
-        text_bytes_max: of each text, to be cut into words.
-        bytes_max: of all texts.
+        analyzer: splits texts into words.
+        searched: by path, whether the query looks into it.
+        text_bytes_max: bytes of each text to split into words.
+        bytes_max: bytes of all texts to split into words.
     """
 
     def __init__(
@@ -382,11 +382,11 @@ class _Document:
         return [self._text(i) for i in self._families.get(path, ())]
 
     def has_array(self, path: str) -> bool:
-        """Return whether a path leads to more than one text or through an array."""
+        """Return whether a path leads to an object, or to or through an array."""
         return _leads_through_array(self._value, path)
 
     def _text(self, i: int) -> _Text:
-        """Return a text, cut as far as the bounds go: at the last word that is whole."""
+        """Return a text, split up to the last whole word within the byte limits."""
         text = self._cut.get(i)
         if text is None:
             path, value = self._values[i]
@@ -442,8 +442,8 @@ def mark_document(
 ) -> dict[str, Any]:
     """Return `_highlight` and `_snippet` of one document.
 
-    A field that is named is always there, marked or not; with "*" those that have a mark. Fields
-    with an array give a list in `_highlight` and their best element in `_snippet`.
+    A field that the request names is always present, marked or not; "*" adds those that have a
+    mark. Fields with an array give a list in `_highlight` and their best element in `_snippet`.
     """
     check_call()
     parsed = _Document(document, analyzer, searched, request.text_bytes_max, request.item_bytes_max)
@@ -483,7 +483,7 @@ def mark_document(
 
 
 def _named(names: Sequence[str], parsed: _Document) -> dict[str, bool]:
-    """Return the paths that names stand for, and whether each was named itself."""
+    """Return the paths that names refer to, and whether the request names each explicitly."""
     paths: dict[str, bool] = {}
     for name in names:
         if name == _ALL:
@@ -500,7 +500,7 @@ def mark_documents(
     query: TextQuery | None,
     request: HighlightRequest,
 ) -> tuple[dict[str, Any], ...]:
-    """Return the marks of documents, in their order; without a query nothing is marked."""
+    """Return the marks of documents, in order; without a query nothing is marked."""
     configuration = snapshot.configuration
     languages = Languages(configuration.language, configuration.field_languages)
     marker = Marker(query.clauses if query is not None else (), languages)

@@ -4,12 +4,12 @@
                      2 match     per segment: filters → bitset, query → scored documents
                      3 count     facets and ranges, each over the matches that it wants
                      4 select    the best hits over all segments (top_k)
-                     5 harvest   places, scores, records, sort values, documents of the first hits
+                     5 harvest   insertion numbers, scores, records, sort values, first documents
 
-A search holds one snapshot from start to end and never waits: everything it reads is memory or the
-page cache. It takes 20-1,000 µs, so it runs on the event loop; `is_slow` tells beforehand which
-ones do not (a text column has to be made first, or the query has many words), so that these can run
-on a thread. Between segments, clauses and counts it asks whether anybody still waits for it.
+A search holds one snapshot from start to end and never waits: all it reads is memory or the page
+cache. It takes 20-1,000 µs, so it runs on the event loop. `is_slow` predicts which searches take
+longer (a text column must be built first, or the query has many words); these run on a thread.
+Between segments, clauses and counts a search checks whether the caller is still waiting.
 
 Disjunctive facets. A clause that is marked with a facet does not narrow that facet's own counts:
 
@@ -17,7 +17,7 @@ Disjunctive facets. A clause that is marked with a facet does not narrow that fa
     group "country"           country ∈ {US, UK}      narrows hits and all facets but `country`
     group "year"              year ∈ {1994}           narrows hits and all facets but `year`
 
-The groups of facets whose counts nobody asked for are common clauses like any other.
+If the search does not count a group's facet, the group's clauses are common ones.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 HITS_FAST_MAX: Final = 20_000
-"""More hits than this take milliseconds to order and to encode."""
+"""Ordering and encoding more hits than this takes milliseconds."""
 MARKED_FAST_BYTES: Final = 8_000
-"""Documents of so many bytes are marked in 2-4 ms."""
+"""Marking documents of so many bytes takes 2-4 ms."""
 _DISTINCT_FACTOR: Final = 4
-"""How many times more hits are selected when values repeat so often that too few were left."""
+"""Factor by which more hits are selected when repeated values left too few."""
 
 
 class _Plan(NamedTuple):
@@ -92,7 +92,7 @@ class _Plan(NamedTuple):
 
     common: tuple[Filter, ...]
     groups: Mapping[str, tuple[Filter, ...]]
-    """By facet whose own counts leave them out."""
+    """By the facet whose own counts leave them out."""
 
 
 class _Matched(NamedTuple):
@@ -100,11 +100,11 @@ class _Matched(NamedTuple):
 
     hits: list[Matches]
     ranked: list[Matches]
-    """Those among which the best are; with scores, if there is a query."""
+    """Those that the best hits are selected from; with scores, if there is a query."""
     without: Mapping[str, list[Matches]]
-    """By facet: what passes everything but the facet's own clauses."""
+    """By facet: the documents that pass everything but the facet's own clauses."""
     pinned: list[_Pinned]
-    """The pinned hits, if they are wanted apart."""
+    """The pinned hits, if the request wants them apart."""
 
     def for_counting(self, field: str, leaves_out_own: bool) -> list[Matches]:
         """Return the matches that a facet, or range, counts within."""
@@ -126,10 +126,10 @@ NO_PINNED: Final = PinnedDocs(np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
 
 def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
-    """Answer one search over one snapshot.
+    """Run one search over one snapshot.
 
     Raises:
-        DeadlineExceeded: nobody waits for the answer any more.
+        DeadlineExceeded: the caller has stopped waiting.
     """
     started = time.perf_counter_ns()
     if request.ids:
@@ -176,7 +176,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
 
 
 def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
-    """Return a state in which there are only the items with some ids (or with a hash of one)."""
+    """Return a snapshot with only the items that have one of some ids (or the hash of one)."""
     hashes = np.array([hash_id(id) for id in ids], np.uint64)
     views = []
     for view in snapshot.views:
@@ -186,7 +186,7 @@ def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
 
 
 def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
-    """Return whether a search is likely to take more than some milliseconds."""
+    """Return whether a search is likely to take more than a few milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
         return True
     query = request.query
@@ -215,12 +215,12 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
 
 
 def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
-    """Return whether `statistics` is likely to take more than some milliseconds."""
+    """Return whether `statistics` is likely to take more than a few milliseconds."""
     return is_slow_text(snapshot, list(request.words), _languages(snapshot))
 
 
 def _ordered_fields(request: SearchRequest) -> list[str]:
-    """Return the fields whose orders a search needs."""
+    """Return the fields whose sort columns a search needs."""
     fields = [
         key.field
         for key in request.sort
@@ -233,7 +233,7 @@ def _ordered_fields(request: SearchRequest) -> list[str]:
 
 
 def _group_of(request: FacetRequest | RangeRequest) -> str:
-    """Return what the clauses are marked with that counts leave out."""
+    """Return the facet whose clauses these counts leave out."""
     tree = request.tree if isinstance(request, RangeRequest) else None
     return tree or request.field
 
@@ -254,16 +254,16 @@ def _plan(request: SearchRequest) -> _Plan:
 
 
 def _match(snapshot: Snapshot, request: SearchRequest) -> _Matched:
-    """Find the documents that match; a search that is given up on the way leaves nothing behind."""
+    """Find the documents that match; a search abandoned midway leaves no dirty scratch data."""
     try:
         return _match_views(snapshot, request)
     except BaseException:
-        SCRATCH.counts = np.zeros(0, np.uint16)  # so that all is made anew: it may not be clean
+        SCRATCH.counts = np.zeros(0, np.uint16)  # forces new scratch arrays: these may be dirty
         raise
 
 
 def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
-    """Find the documents of every segment that match."""
+    """Find the matching documents of every segment."""
     plan = _plan(request)
     prepared = None
     if request.query is not None:
@@ -292,14 +292,14 @@ def _match_views(snapshot: Snapshot, request: SearchRequest) -> _Matched:
 
 
 _MatchedView: TypeAlias = tuple[Matches, Matches, dict[str, Matches], PinnedDocs]
-"""All matches; those that can be among the best, with scores if there are any; by facet those
-without its own clauses; the pinned documents that pass all filters."""
+"""All matches; those that can be among the best, with scores if any; by facet, the matches without
+its own clauses; the pinned documents that pass all filters."""
 
 
 def _match_no_query(
     snapshot: Snapshot, view: SegmentView, request: SearchRequest, plan: _Plan, pins: PinnedDocs
 ) -> _MatchedView:
-    """Match what passes the filters, and reaches the threshold where boosts give scores."""
+    """Match what passes the filters, and reaches the score threshold if boosts give scores."""
     matches, others = match_filters(snapshot, view, plan.common, plan.groups)
     if len(pins.docs):
         pins = pins.among(matches.words)
@@ -326,8 +326,8 @@ def _match_query(
 ) -> _MatchedView:
     """Match the query among the documents that pass the filters.
 
-    Facets that leave out their own clauses need the query's matches among more documents. Those
-    are matched a second time: without exact scores, which are what costs.
+    Facets that leave out their own clauses need the query's matches among more documents. Those are
+    matched a second time without exact scores, which are the expensive part.
     """
     base = narrow(snapshot, view, view.live_mask, plan.common)
     groups = resolve_groups(snapshot, view, plan.groups)
@@ -349,11 +349,13 @@ def _match_query(
         ranked = boosted(snapshot, ranked, request)
     if request.min_score is not None:
         found = ranked = _at_least(ranked, request.min_score)
+    # Pins join the matches, if they pass the filters.
     if request.pins:
         wider_pins, pins = pins.among(base), pins.among(allowed)
         found, ranked = united(found, pins.docs), united(ranked, pins.docs)
     if not groups:
         return found, ranked, {}, pins
+    # The second, wider match, for facets that leave out their own clauses.
     if request.min_score is None:
         wider = match_text(view, prepared, base, 0).found
     else:
@@ -372,9 +374,10 @@ def _at_least(matches: Matches, min_score: float) -> Matches:
 
 
 def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) -> Hits:
-    """Return the hits asked for, best first."""
+    """Return the requested hits, best first."""
     if request.distinct is None or request.num_hits == 0:
         return select_hits(snapshot, matches, request, request.num_hits)
+    # Distinct: select too many, drop repeated values, and retry with more if too few are left.
     num_selected = request.num_hits * _DISTINCT_FACTOR
     while True:
         check_call()
@@ -407,7 +410,7 @@ def _first_per_value(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> 
 def _pinned_answer(
     snapshot: Snapshot, request: SearchRequest, pinned: Sequence[_Pinned]
 ) -> tuple[SearchResponse | None, tuple[int, ...]]:
-    """Return the pinned hits in the order of their numbers, and the numbers."""
+    """Return the pinned hits in order of their numbers, and the numbers."""
     if not pinned:
         return None, ()
     views = np.concatenate([np.full(len(part.pins.docs), part.view) for part in pinned])
@@ -428,7 +431,7 @@ def _pinned_answer(
 def _answer_of(
     snapshot: Snapshot, request: SearchRequest, hits: Hits, explanations: tuple[Any, ...]
 ) -> SearchResponse:
-    """Return an answer that has nothing but hits."""
+    """Return a response with hits only."""
     return SearchResponse(
         total=len(hits.docs),
         places=hits.places.tobytes(),
@@ -449,13 +452,13 @@ def _answer_of(
 def _explain(
     snapshot: Snapshot, request: SearchRequest, hits: Hits, pins: Sequence[Pin] = ()
 ) -> tuple[Any, ...]:
-    """Return the parts of each hit's score, if they were asked for.
+    """Return the parts of each hit's score, if requested.
 
     Args:
         snapshot: what was searched.
         request: the search.
-        hits: of it.
-        pins: what pins each of them; empty if nothing does.
+        hits: of the search.
+        pins: the pin of each hit; empty for hits that are not pinned.
     """
     if not request.wants_explanation or not (request.has_scores or pins):
         return ()
@@ -488,7 +491,7 @@ def _explain(
 
 
 def _languages(snapshot: Snapshot) -> Languages:
-    """Return the languages of the fields; made once per snapshot."""
+    """Return the languages of the fields, cached per snapshot."""
     languages: Languages | None = snapshot.caches.get("languages")
     if languages is None:
         configuration = snapshot.configuration
@@ -509,7 +512,7 @@ def fetch(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
 
 
 def with_marks(snapshot: Snapshot, request: FetchRequest, fetched: FetchResponse) -> FetchResponse:
-    """Return documents that were fetched with the marks that the request wants."""
+    """Return fetched documents with the marks that the request wants."""
     assert request.highlight is not None
     documents = [one for one in fetched.documents if one is not None]
     assert len(documents) == len(fetched.documents), "only `fetch_some` leaves some out"
@@ -518,13 +521,13 @@ def with_marks(snapshot: Snapshot, request: FetchRequest, fetched: FetchResponse
 
 
 def is_slow_to_mark(fetched: FetchResponse) -> bool:
-    """Return whether `with_marks` is likely to take more than some milliseconds."""
+    """Return whether `with_marks` is likely to take more than a few milliseconds."""
     num_bytes = sum([len(one) for one in fetched.documents if one is not None])
     return num_bytes > MARKED_FAST_BYTES
 
 
 def _sort_values_of(snapshot: Snapshot, request: FetchRequest) -> tuple[tuple[Any, ...], ...]:
-    """Return by sort key the value of each record."""
+    """Return, by sort key, the value of each record."""
     records = np.frombuffer(request.records, np.uint64)
     views, docs, places = [], [], []
     for record in records:
@@ -559,8 +562,7 @@ def fetch_some(snapshot: Snapshot, request: FetchRequest) -> FetchResponse:
 def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
     """Return the live document that has an id.
 
-    The hash finds candidates, newest segment first; the stored document itself says whether it has
-    the id.
+    The hash finds candidates, newest segment first; the stored document confirms the id.
     """
     hashes = np.array([hash_id(request.id)], np.uint64)
     for view in reversed(snapshot.views):
@@ -575,7 +577,7 @@ def get(snapshot: Snapshot, request: GetRequest) -> GetResponse:
 
 
 def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResponse:
-    """Return what scoring needs to know of the live documents."""
+    """Return what scoring needs to know about the live documents."""
     languages = _languages(snapshot)
     visible = []
     if request.filters:
@@ -608,7 +610,7 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
 def _text_fields(
     snapshot: Snapshot, parts: Iterable[Mapping[int, tuple[int, int]]]
 ) -> tuple[FieldStatistics, ...]:
-    """Return lengths of all text fields, by path: those of all segments together."""
+    """Return the lengths of all text fields, by path, summed over all segments."""
     sums: dict[int, tuple[int, int]] = {}
     for part in parts:
         for field, (num_docs, length) in part.items():
@@ -620,9 +622,9 @@ def _text_fields(
 
 
 def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
-    """Return the kinds of values by path that has, or had, any to sort or filter by.
+    """Return the kinds of values by path, for paths that have, or had, any to sort or filter by.
 
-    In the order of the paths; made once per snapshot.
+    In order of the paths; cached per snapshot.
     """
     fields: dict[str, int] | None = snapshot.caches.get("scalar fields")
     if fields is None:
@@ -640,7 +642,7 @@ def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
 def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
     """Return every field with the number of its documents and the kinds of its values.
 
-    Deleted documents that are not merged away yet are counted.
+    Deleted documents count until they are merged away.
     """
     counts: dict[int, int] = {}
     kinds: dict[int, int] = {}
@@ -662,7 +664,7 @@ def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
 
 
 def facet_values(snapshot: Snapshot, request: FacetValuesRequest) -> FacetValuesResponse:
-    """Return the tail of a facet dictionary; all of it, if the epoch asked for is another one."""
+    """Return the values of a facet dictionary from `start` on; all of them for another epoch."""
     dictionary = snapshot.dictionaries.get(request.field)
     if dictionary is None:
         return FacetValuesResponse(0, 0, ())
