@@ -1,4 +1,4 @@
-"""The analyser: text in, folded words out; the same for items, queries, synonyms and marks.
+"""The analyser: text in, folded words out; the same for items, queries, synonyms and highlights.
 
 Used by the coordinator (queries, stop words, synonyms), the shards (items), and highlighting.
 """
@@ -18,10 +18,10 @@ from common.analysis.characters import (
 from common.analysis.tokenizer import STATE_SIZE, TABLES, TokenBuffers, token_buffers, tokenize_span
 
 _NUM_WORDS = 1024
-"""At most so many are cut at a time."""
+"""Words that are cut per kernel call, at most."""
 
 TYPO_LENGTHS_DEFAULT = (5, 9)
-"""Words of at least so many letters may match with one edit, with two."""
+"""Letters from which on a word may match with one edit, with two."""
 
 
 _RUN_CLASSES = (CharacterClass.RUN, CharacterClass.COMPOSE, CharacterClass.RUN_MARK)
@@ -115,7 +115,7 @@ def _character_class(character: str) -> int:
 def is_lone_character(word: str) -> bool:
     """Return whether a folded word is one character of an unspaced script, marks included.
 
-    It is the beginning of bigrams, so a query means it as a prefix.
+    Bigrams begin with it, so a query treats it as a prefix.
     """
     return is_run(word) and all(
         _character_class(one) == CharacterClass.RUN_MARK for one in word[1:]

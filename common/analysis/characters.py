@@ -27,8 +27,8 @@ The rules, and what they leave alone:
   (ł, ø, đ, æ, þ, ı …) are in `_LETTERS`.
 - Decimal digits of every script become ASCII digits. Symbols (™, ℃) separate even where they have
   a compatibility form made of letters.
-- Hangul is written with spaces but its particles stick to the words, so that a word is mostly found
-  by a part; as Lucene's CJK analyser does, it is cut into bigrams like Han and Kana.
+- Hangul is written with spaces but its particles are attached to the words, so a query mostly has
+  a part of a word; as in Lucene's CJK analyser, it is cut into bigrams like Han and Kana.
 
 Cost: made at import in about 60 ms (only assigned code points outside the large uniform blocks are
 looked at); a lookup is two loads.
@@ -168,7 +168,7 @@ _COMPOSE: Final = (
     (0xFF9E, 0xFF9F),
 )
 _UNIFORM_BLOCKS: Final = (
-    # Every code point is a RUN that stays as it is: filled without looking at each.
+    # Every code point is a RUN that folds to itself: filled in bulk.
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
     (0xA000, 0xA48C),

@@ -1,9 +1,9 @@
 """Languages: stemming of single words, and which language a field has.
 
 Terms are stored folded, without stems; a stem is computed for terms that a query looks at. So a
-change of language applies to the data that is already there. Stemmers get folded words; where one
-needs a letter that folding takes away, and it can be told where it was, it is put back first
-(Russian й, which stands behind vowels).
+change of language applies to existing data. Stemmers get folded words; if one needs a letter that
+folding removes, and its position can be inferred, it is restored first (Russian й, which follows
+vowels).
 
 """
 
@@ -50,7 +50,7 @@ _KEEPS_BEGINNING: Final = frozenset(
         "turkish",
     ]
 )
-"""Stemmers that only change a word's end; the others also take off or rewrite what is before."""
+"""Stemmers that only change a word's end; the others also change its beginning or middle."""
 
 
 class _Stemmers(threading.local):
@@ -68,7 +68,7 @@ class _Stemmers(threading.local):
 
 _stemmers = _Stemmers()
 _SHORT_I: Final = re.compile("(?<=[аеиоуыэюя])и")
-"""Folded й, mostly: it stands behind vowels, и seldom does."""
+"""Mostly a folded й: it follows vowels, и seldom does."""
 
 
 def stem_all(words: Sequence[str], language: str) -> list[str]:
@@ -90,7 +90,7 @@ def stem_beginning(stem: str, language: str) -> str | None:
     """Return letters that every word of a stem begins with.
 
     Suffix rules change at most the last two letters of what they leave (happy, happi; relational,
-    relate). So the other words of a stem stand in one range of the vocabulary.
+    relate). So the other words of a stem are in one range of the vocabulary.
 
     Returns:
         The letters; "" where words of one stem may begin differently, so that all words have to be
@@ -107,7 +107,7 @@ class Languages:
     """The language of every field of an index; made once per configuration.
 
     Attributes:
-        default: of fields that name no own; None: no stemming.
+        default: of fields without a language of their own; None: no stemming.
         by_path: of the others.
         used: the languages that some field may have, each once, the default first.
     """

@@ -1,9 +1,9 @@
 """Words that say little: short lists for every language that has a stemmer.
 
 English is Lucene's list of 33. The others were written for facetd and hold articles, pronouns,
-prepositions, conjunctions and forms of "to be" and "to have" that are no other word as well. They
-are short on purpose: BM25 already gives frequent words little weight, and a word that is left out
-can no longer be found. They apply only where a configuration names the language in `stop_words`.
+prepositions, conjunctions and forms of "to be" and "to have" that have no other meaning. They are
+short on purpose: BM25 already gives frequent words little weight, and a word that is left out can
+no longer be found. They apply only where a configuration names the language in `stop_words`.
 """
 
 from __future__ import annotations

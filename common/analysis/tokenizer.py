@@ -15,8 +15,8 @@ Questions: which words has this span of bytes, as they stand in the vocabulary; 
   A run of one character is one word.
 - A word has at most `TERM_BYTES_MAX` bytes, the rest is cut off, in items and queries alike.
 
-The kernel can stop at any word and go on later, so the buffers of its caller are bounded whatever
-the length of the text. `state` is what it has to remember: the characters of an unfinished run.
+The kernel can stop at any word and resume later, so its caller's buffers are bounded whatever the
+length of the text. `state` is what it carries over: the characters of an unfinished run.
 
 Cost: about 1.3 ns a byte of ASCII (30-40 M words/s on one core), 4 ns a byte otherwise.
 """
@@ -70,7 +70,7 @@ _POINT_MASK: Final = (1 << _POINT_BITS) - 1
 
 @arguments
 class CharacterTables(NamedTuple):
-    """What `common.analysis.characters` says of all characters."""
+    """The tables of `common.analysis.characters`."""
 
     ascii_folding: NDArray[np.uint8]
     pages: NDArray[np.uint16]
@@ -86,7 +86,7 @@ class TokenBuffers(NamedTuple):
     """Where `tokenize_span` writes words; kept by a caller that cuts many texts.
 
     Attributes:
-        word_bytes: the folded words one behind the other.
+        word_bytes: the folded words, concatenated.
         word_ends: where each ends.
         positions: position of each.
         starts: where in the text each begins.
@@ -127,7 +127,7 @@ def _decode(text: U8Array, start: int) -> tuple[int, int]:
 
 @kernel(inline=True, allocates=False)
 def _encode(point: int, out: U8Array, cursor: int) -> int:
-    """Write a code point as UTF-8; return the cursor behind it."""
+    """Write a code point as UTF-8; return the cursor after it."""
     if point < 0x80:
         out[cursor] = point
         return cursor + 1
@@ -149,7 +149,7 @@ def _encode(point: int, out: U8Array, cursor: int) -> int:
 
 @kernel(inline=True, allocates=False)
 def _encode_character(character: int, out: U8Array, cursor: int) -> int:
-    """Write a character of a run, its base and up to two marks; return the cursor behind it."""
+    """Write a character of a run, its base and up to two marks; return the cursor after it."""
     while character != 0:
         cursor = _encode(character & _POINT_MASK, out, cursor)
         character >>= _POINT_BITS
@@ -158,7 +158,7 @@ def _encode_character(character: int, out: U8Array, cursor: int) -> int:
 
 @kernel(allocates=False)
 def _compose(first: int, second: int) -> int:
-    """Return the one character that two are equal to, or 0 if there is none."""
+    """Return the composed form of two characters, or 0 if there is none."""
     if 0x1161 <= second <= 0x1175:
         if 0x1100 <= first <= 0x1112:
             return 0xAC00 + ((first - 0x1100) * 21 + second - 0x1161) * 28
@@ -199,7 +199,7 @@ def tokenize_span(
         tables: `TABLES`.
         is_indexing: whether the last character of a run is a word too.
         state: int64[STATE_SIZE]; zeros for a new text but for the first item, the position of its
-            first word. Carried from call to call of one text; the first item grows.
+            first word. Carried over between calls for one text; the first item grows.
         buffers: where the words go.
 
     Returns:

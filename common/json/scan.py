@@ -1,6 +1,6 @@
-r"""The border: which bytes are items, and where does each begin and end?
+r"""The trust boundary: which bytes are items, and where does each begin and end?
 
-A request body is scanned once, here, in the coordinator; nothing behind it parses doubtful JSON.
+A request body is scanned once, here, in the coordinator; no later stage parses untrusted JSON.
 A scan accepts exactly what orjson accepts (RFC 8259, UTF-8, no lone surrogates, finite numbers)
 within further limits, which keep every later stage bounded:
 
@@ -26,14 +26,14 @@ says which. It comes in chunks of any length:
     finish()                  →  nothing left
 
 Lines: a line is complete when its line feed is there, and JSON has no line feed inside an item that
-is written on one line, so the scan works on complete lines, and after an error goes on behind the
-next line feed. Array: the scan stops at the item that is incomplete, which is scanned again from
-its start when there is twice as much of it: linear in total. Broken JSON ends an array's scan,
-because where the next item begins is anybody's guess; an item that is refused for a limit does not.
+is written on one line, so the scan works on complete lines, and after an error goes on after the
+next line feed. Array: the scan stops at an incomplete item and scans it again from its start when
+twice as much of it has arrived: linear in total. Broken JSON ends an array's scan, because the
+start of the next item is unknown; an item that is refused for a limit does not.
 
 `_scan_value` walks one value with a stack that holds, by depth, whether the open container is an
 object, how many keys it has with all that is nested in it, and how many elements. Two loops: the
-outer reads a value (opening containers on the way), the inner closes what ends behind it.
+outer reads a value (opening containers on the way), the inner closes what ends after it.
 
 Cost: 2 GB/s and core for items of 600 bytes, hash of the ids included; 1 GB/s with the copies.
 """
@@ -92,12 +92,12 @@ if TYPE_CHECKING:
 STORED_LIMITS: Final = replace(
     DEFAULT_LIMITS, item_fields_max=1 << 62, item_facet_values_max=1 << 62, item_bytes_max=1 << 62
 )
-"""For items that were accepted before, perhaps under wider limits than today's."""
+"""For items that were accepted before, possibly under wider limits than today's."""
 
 _STACK_MAX: Final = 1024
 """Depth to which a scan follows an item that is refused as too deep, as orjson does."""
 _SCRATCH_BYTES: Final = 6 * ID_BYTES_MAX
-"""An id of so many bytes at most, or a key (which is no longer), each of them escaped."""
+"""Longest id or key (which is no longer), with every byte escaped."""
 _NO_ID: Final = 0
 _TEXT_ID: Final = 1
 _INTEGER_ID: Final = 2
@@ -150,12 +150,12 @@ _LIMIT_NAME: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class ItemError:
-    """Why an item was not taken.
+    """Why an item was refused.
 
     Attributes:
         position: line (from 1) or array index (from 0) of the item in its body.
         id: the item's id, where it was read before the fault.
-        code: error code of RELIABILITY 3.2.
+        code: error code, see the module.
         message: what is wrong, where, and what would be valid.
         byte: where, counted from 1: in the line, in the body of an array, or in the single item.
     """
@@ -178,7 +178,7 @@ class ScannedItems:
         id_hashes: xxh64 of each item's canonical id, uint64; 0 without id.
         has_id: whether the item has an id.
         lines: line (from 1) or array index (from 0) of each item, int64.
-        errors: items that were not taken.
+        errors: items that were refused.
     """
 
     payload: NDArray[np.uint8]
@@ -201,7 +201,7 @@ class ScannedItems:
 
 @arguments
 class _Bounds(NamedTuple):
-    """What a scan holds items against: limits of the same names, and where they hold.
+    """The bounds of a scan: limits of the same names, and the fields to which they apply.
 
     Attributes:
         depth_max: as `json_depth_max`.
@@ -209,7 +209,7 @@ class _Bounds(NamedTuple):
         key_bytes_max: as `field_name_bytes_max`.
         values_max: as `item_facet_values_max`, for the limited fields.
         item_bytes_max: as the limit.
-        limited_names: names of the fields whose arrays are limited, one behind the other.
+        limited_names: names of the fields whose arrays are limited, concatenated.
         limited_ends: where each name ends.
     """
 
@@ -224,12 +224,12 @@ class _Bounds(NamedTuple):
 
 @arguments
 class _Scratch(NamedTuple):
-    """What the scan of a value works with.
+    """Working memory of the scan of a value.
 
     Attributes:
         is_object: by depth, whether the open container is one.
         counts: by depth: keys so far, nested ones included; elements of an array so far.
-        found: what is reported beside the position; the places of `common.json.tokens`.
+        found: results besides the position; indexed by constants of `common.json.tokens`.
         text: room for a key or an id.
     """
 
@@ -241,7 +241,7 @@ class _Scratch(NamedTuple):
 
 @arguments
 class _Rows(NamedTuple):
-    """Items one behind the other, good or not.
+    """Consecutive items, good or not.
 
     Attributes:
         columns: by item; see `_START`.
@@ -264,7 +264,7 @@ def _new_scratch() -> _Scratch:
 
 @kernel(inline=True, allocates=False)
 def _skip_space(buffer: U8Array, position: int, end: int, is_lines: bool) -> int:
-    """Skip white space; in lines, a line feed is none."""
+    """Skip white space; in lines, a line feed does not count as such."""
     while position < end:
         byte = buffer[position]
         if byte > 0x20:
@@ -364,7 +364,7 @@ def _scan_value(
         scratch: gets what was found.
 
     Returns:
-        The position behind the value; FAULT if it is broken or incomplete. A value that is well
+        The position after the value; FAULT if it is broken or incomplete. A value that is well
         formed but refused is scanned to its end, with the reason in ``found[REFUSED]``.
     """
     is_object, counts, found, text = scratch
@@ -506,7 +506,7 @@ def _scan_value(
     return position
 
 
-# --- items one behind the other -------------------------------------------------------------------
+# --- consecutive items ----------------------------------------------------------------------------
 
 # Columns of a row, int64: one row an item, good or not.
 _START: Final = 0
@@ -827,7 +827,7 @@ def canonical_id(item: Buffer) -> bytes | None:
 
 
 def _bounds(limits: Limits, fields: Iterable[str]) -> _Bounds:
-    """Return what a scan holds items against; the fields are those whose arrays are limited."""
+    """Return the bounds of a scan; the fields are those whose arrays are limited."""
     names = [name.encode() for name in fields]
     return _Bounds(
         limits.json_depth_max,
@@ -841,7 +841,7 @@ def _bounds(limits: Limits, fields: Iterable[str]) -> _Bounds:
 
 
 def _new_rows(num_bytes: int) -> _Rows:
-    """Return rows for the items of so many bytes; should they not do, there is another turn."""
+    """Return rows for the items of so many bytes; if they run out, the scan goes on later."""
     num_rows = (num_bytes + 63) // 64
     return _Rows(np.empty((num_rows, _NUM_COLUMNS), np.int64), np.empty(num_rows, np.uint64))
 
@@ -891,12 +891,12 @@ def _collect(
 
 
 def _no_items() -> ScannedItems:
-    """Return what a chunk gives that completes no item."""
+    """Return the result of a chunk that completes no item."""
     return _collect(np.empty(0, np.uint8), [], int, "", DEFAULT_LIMITS)
 
 
 def _id_text(buffer: NDArray[np.uint8], row: NDArray[np.int64]) -> str | None:
-    """Return the id that a row names, if it is a right one."""
+    """Return the id that a row names, if it is valid."""
     kind, start, end = row[[_ROW_ID_KIND, _ROW_ID_START, _ROW_ID_END]].tolist()
     if kind not in (_TEXT_ID, _INTEGER_ID):
         return None

@@ -3,7 +3,7 @@ r"""The leaves of JSON reading, as kernels: strings, escapes, numbers.
 Who calls them: `common.json.scan`, which trusts nothing, and `shard.segment.extraction`, which
 reads only what was scanned before. A position is an index into a byte array.
 
-The checking leaves (`scan_…`) return the position behind what they read, or `FAULT` after writing
+The checking leaves (`scan_…`) return the position after what they read, or `FAULT` after writing
 why and where to `found`. Running into the end of the bytes is the fault `INCOMPLETE`: with more
 bytes it may become valid, which is how a streamed body is scanned.
 
@@ -38,7 +38,7 @@ BAD_NUMBER: Final = 10
 LONE_SURROGATE: Final = 11
 TRAILING_CONTENT: Final = 12
 FAR_TOO_DEEP: Final = 13
-# Well-formed, but refused; scanning goes on behind the item.
+# Well-formed, but refused; scanning goes on after the item.
 NOT_AN_OBJECT: Final = 20
 TOO_DEEP: Final = 21
 TOO_MANY_FIELDS: Final = 22
@@ -48,7 +48,7 @@ INVALID_ID: Final = 25
 TOO_MANY_VALUES: Final = 26
 ITEM_TOO_LONG: Final = 27
 
-# Places of `found`, int64: what a scan reports beside the position.
+# Indices into `found`, int64: what a scan reports besides the position.
 REASON: Final = 0
 AT: Final = 1
 REFUSED: Final = 2
@@ -67,7 +67,7 @@ _BACKSLASHES: Final = uint64(0x5C5C5C5C5C5C5C5C)
 _INTEGER_MAX: Final = np.frombuffer(b"18446744073709551615", np.uint8)
 _INTEGER_MIN: Final = np.frombuffer(b"9223372036854775808", np.uint8)
 _INFINITE: Final = np.frombuffer(str(2**1024 - 2**970).encode(), np.uint8)
-"""Half way between the largest double and the next power of two: from here on, infinity."""
+"""Halfway between the largest double and the next power of two: infinity from here on."""
 
 
 @kernel(inline=True, allocates=False)
@@ -310,7 +310,7 @@ def _scan_utf8(buffer: U8Array, position: int, end: int, found: I64Array) -> int
 
 @kernel(inline=True, allocates=False)
 def scan_string(buffer: U8Array, position: int, end: int, found: I64Array) -> int:
-    """Scan a string from behind its opening quote; return the position behind the closing one."""
+    """Scan a string from after its opening quote; return the position after the closing one."""
     last = end - 8
     while True:
         while position <= last:

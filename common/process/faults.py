@@ -29,7 +29,7 @@ class _Fault:
     action: str
     """kill, error or delay."""
     at: int
-    """Which passage it acts on; 0: every one."""
+    """On which passage it acts; 0: on every one."""
     delay_ms: float = 0.0
     num_passed: int = 0
 

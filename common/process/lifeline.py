@@ -1,7 +1,7 @@
-"""The lifeline of a child process: it ends when its parent does, however that ended.
+"""The lifeline of a child process: the child ends when its parent does, however that ended.
 
-Two mechanisms, because each has a hole. The parent-death signal is at once, but is lost if the
-parent dies before it is asked for, and follows the *thread* that forked. The end of an inherited
+Two mechanisms, because each has a gap. The parent-death signal comes at once, but is lost if the
+parent dies before it is requested, and follows the *thread* that forked. The end of an inherited
 pipe has no such race, but needs a running event loop. With both, orphans are impossible.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 EXIT_CANNOT_START: Final = 78
-"""Status (EX_CONFIG) with which a supervised process says: a human is needed, do not restart me."""
+"""Exit status (EX_CONFIG) of a supervised process that needs a human: do not restart it."""
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -24,8 +24,7 @@ _PR_SET_PDEATHSIG: Final = 1
 def ask_for_parent_death_signal() -> None:
     """Let the kernel SIGKILL this process when its parent ends (Linux; elsewhere the pipe alone).
 
-    SIGKILL, because nothing is lost by it: truth is in LMDB, and nobody waits for an answer any
-    more.
+    SIGKILL loses nothing: the truth is in LMDB, and no client waits for a response any more.
     """
     if sys.platform.startswith("linux"):
         libc = ctypes.CDLL(None, use_errno=True)

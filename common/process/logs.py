@@ -5,7 +5,7 @@
 A line that is written in the course of an HTTP request has its id as `request_id`; one of a group
 of writes, which several requests share, has `request_ids` (`common.process.request_ids`).
 
-Every process writes to stderr; who collects it (systemd, docker, a terminal) adds what it likes.
+Every process writes to stderr; systemd, docker or a terminal collects it.
 Values that hold anything but plain characters are written as JSON strings, so a line break in an
 index name cannot forge a line.
 """
@@ -29,7 +29,7 @@ class Log:
     """A named source of events.
 
     Args:
-        name: the part of the process that speaks, for example "supervisor".
+        name: the part of the process that logs, for example "supervisor".
     """
 
     __slots__ = ("_logger",)
@@ -38,15 +38,15 @@ class Log:
         self._logger = logging.getLogger(f"facetd.{name}")
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Log what only an engineer of this project wants to know."""
+        """Log a detail for engineers of this project."""
         self._write(logging.DEBUG, event, fields, None)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log an event of normal life."""
+        """Log a normal event."""
         self._write(logging.INFO, event, fields, None)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log something that heals by itself, but should not happen often."""
+        """Log a fault that heals by itself, but should be rare."""
         self._write(logging.WARNING, event, fields, None)
 
     def error(self, event: str, *, cause: BaseException | None = None, **fields: Any) -> None:
@@ -121,7 +121,7 @@ def configure(process: str, *, level: str = "info", style: str = "text") -> None
     handler.setFormatter(_JsonFormatter(process) if style == "json" else _TextFormatter(process))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)  # libraries speak only when something is wrong
+    root.setLevel(logging.WARNING)  # libraries log only when something is wrong
     logging.getLogger("facetd").setLevel(level.upper())
 
 
@@ -132,7 +132,7 @@ def _timestamp(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what was logged beside the event (records of libraries have nothing)."""
+    """Return the fields logged with an event (records of libraries have none)."""
     fields: dict[str, Any] = getattr(record, "fields", {})
     return fields
 

@@ -1,17 +1,17 @@
-"""Keep freed memory from counting as this process's: glibc's allocator, told what we know.
+"""Return freed memory to the system: settings of glibc's allocator, and trimming.
 
 Bulk bodies, and building and merging segments, take arrays of many megabytes for a moment. By
 default glibc raises its threshold for separate mappings with each such array that is freed (up to
-32 MiB), so the next ones are cut from arenas, one a thread, which never shrink in the middle. With
-a fixed threshold large arrays are mappings of their own and go back when freed; with few arenas the
-rest has few places to be torn. What is free between the pieces that are used (after a bulk load
-that is most of an arena) is given back when an index has come to rest, and whenever the process has
-grown by a few megabytes since: searches put their pieces here and there into that space.
+32 MiB), so the next ones are cut from arenas, one per thread, which never shrink in the middle.
+With a fixed threshold, large arrays are mappings of their own and are unmapped when freed; with few
+arenas the rest fragments less. The free space between pieces in use (after a bulk load, most of an
+arena) is returned when an index becomes idle, and whenever the process has grown by a few megabytes
+since, because searches spread their allocations over that space.
 
-What is resident is therefore no measure of what is kept: it moves by megabytes with the load. What
-was asked for and not given back does not (`allocated`): where that grows, something is kept.
+So the resident size does not measure what is kept: it moves by megabytes with the load. The
+allocated size (`allocated`) does not: if it grows, something is kept.
 
-Elsewhere than on glibc nothing is done.
+Without glibc this does nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _M_ARENA_MAX = -8
 MMAP_THRESHOLD_BYTES = 1 << 20
 ARENAS_MAX = 2
 GROWTH_BYTES = 4 << 20
-"""Growth after which free memory is given back."""
+"""Growth after which free memory is returned."""
 LOOK_SECONDS = 2.0
-"""Between looks at the growth; giving back takes about a millisecond."""
+"""Between checks of the growth; trimming takes about a millisecond."""
 
 
 @functools.cache  # each object makes a class of its own, which is a cycle
@@ -52,14 +52,14 @@ def configure_allocator() -> None:
 
 
 def trim() -> None:
-    """Give free memory back to the system; about a millisecond."""
+    """Return free memory to the system; about a millisecond."""
     libc = _libc()
     if libc is not None:
         libc.malloc_trim(0)
 
 
 class Allocated(NamedTuple):
-    """What this process has asked its allocators for, and not given back.
+    """What this process has allocated and not freed.
 
     Attributes:
         num_bytes: of arrays, of LMDB's pages and of whatever else is not small; 0 where the C
@@ -82,7 +82,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def allocated() -> Allocated:
-    """Return what is in use; looks at everything that is free, about a millisecond."""
+    """Return what is in use; walks all free chunks, about a millisecond."""
     libc = _libc()
     num_bytes = 0
     if libc is not None and hasattr(libc, "mallinfo2"):
@@ -93,10 +93,10 @@ def allocated() -> Allocated:
 
 
 async def keep_small() -> None:
-    """Give free memory back from time to time, until cancelled.
+    """Return free memory from time to time, until cancelled.
 
-    On the event loop, although it may take a millisecond: whoever wants memory meanwhile waits for
-    it, and must not wait for a thread of lower priority.
+    On the event loop, although it may take a millisecond: allocations wait for it, and must not
+    wait for a thread of lower priority.
     """
     trimmer = Trimmer()
     while True:
@@ -105,13 +105,13 @@ async def keep_small() -> None:
 
 
 class Trimmer:
-    """Gives free memory back when the process has grown; to be asked now and then."""
+    """Returns free memory when the process has grown; to be called now and then."""
 
     def __init__(self) -> None:
         self._least = _anonymous_bytes()
 
     def keep(self) -> bool:
-        """Give free memory back if that may be much; returns whether it was done."""
+        """Return free memory if there may be much; tells whether it did."""
         anonymous = _anonymous_bytes()
         self._least = min(self._least, anonymous)
         if anonymous - self._least < GROWTH_BYTES:

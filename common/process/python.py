@@ -1,7 +1,7 @@
-"""How processes of Python are started: no file in the working directory takes a module's place.
+"""How Python processes are started: no file in the working directory can shadow a module.
 
-`python -m` puts the working directory first on the path. Whoever can write there could shadow any
-module, ours or Python's, and a file there that is just called `common.py` would keep us from
+`python -m` puts the working directory first on the path. Anyone who can write there could shadow
+any module, ours or Python's, and a file that happens to be called `common.py` would keep us from
 starting. So every process that we start gets a safe path.
 """
 

@@ -1,14 +1,14 @@
-"""For which HTTP requests the present work is done: any log line can say so, in every process.
+"""The HTTP requests that the present work is for, so that log lines of any process can name them.
 
     client ── X-Request-Id ──▶ HTTP server ── set ──▶ RpcClient.call ── frame ──▶ shard ── set ──▶ …
                                                                                   └─▶ log lines
 
-The ids are a context variable: tasks and callbacks take them along by themselves. A thread pool
-does not; what is handed to one and may log is wrapped by `carried`. Work for nobody in particular
-(pings, merges, what a process does for itself) has no ids.
+The ids are a context variable: tasks and callbacks inherit them. A thread pool does not; a function
+that it runs and that may log is wrapped by `carried`. Work for no request (pings, merges) has no
+ids.
 
-A group of writes is done for several requests. It carries the ids of the first
-`REQUEST_IDS_MAX`: more of them would make frames and lines longer and tell nobody more.
+A write group is for several requests. It carries the ids of the first `REQUEST_IDS_MAX`: more of
+them would only make frames and lines longer.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ REQUEST_IDS_MAX: Final = 16
 T = TypeVar("T")
 
 REQUEST_IDS: Final[ContextVar[tuple[str, ...]]] = ContextVar("request_ids", default=())
-"""Those of the present work; read and set where work begins or is handed over."""
+"""Ids of the present work; set where work starts or is handed over."""
 
 
 def carried(function: Callable[[], T]) -> Callable[[], T]:
-    """Return a function that runs, on whatever thread, with the ids of now."""
+    """Return a function that runs, on any thread, with the present ids."""
     return partial(copy_context().run, function)

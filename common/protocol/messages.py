@@ -1,4 +1,4 @@
-"""The messages between coordinator and shard, one pair of structs a method.
+"""The messages between coordinator and shard: one pair of structs per method.
 
 A frame is a MessagePack-RPC array: request `[0, msgid, method, params, request ids, sent at,
 timeout]`, response `[1, msgid, error, result]`; `params` and `result` are the structs below,
@@ -9,13 +9,13 @@ encoded as arrays. Numeric arrays travel as raw little-endian bytes (numpy `toby
     hello           Hello                   Welcome            the first frame of every connection
     ping            None                    None
     catalog         Catalog                 None               which indexes exist
-    prepare         PrepareConfiguration    None               build a revision behind the running
+    prepare         PrepareConfiguration    None               build a revision in the background
     statistics      StatisticsRequest       StatisticsResponse
     search          SearchRequest           SearchResponse
     fetch           FetchRequest            FetchResponse
     get             GetRequest              GetResponse
     apply           ApplyRequest            ApplyResponse
-    outcomes        OutcomesRequest         OutcomesResponse   of a group whose answer was lost
+    outcomes        OutcomesRequest         OutcomesResponse   of a group whose response was lost
     facet_values    FacetValuesRequest      FacetValuesResponse
     index_statistics IndexStatisticsRequest  IndexStatisticsResponse
     process_statistics None                 ProcessStatistics
@@ -68,7 +68,7 @@ class IndexEntry(Message, frozen=True, array_like=True):
     """One index of the catalog."""
 
     number: int
-    """Names the folder on disk; never used again for another index."""
+    """Names the folder on disk; never reused for another index."""
     name: str
     revision: int
     """Grows with every accepted configuration."""
@@ -83,13 +83,13 @@ class IndexEntry(Message, frozen=True, array_like=True):
 
 
 class Welcome(Message, frozen=True, array_like=True):
-    """The shard's answer to `hello`."""
+    """The shard's response to `hello`."""
 
     pid: int
     seq_max: int
     """The highest write sequence on disk, over all indexes of the shard."""
     proof: str = ""
-    """That the shard knows the secret too."""
+    """Proof that the shard knows the secret too."""
 
 
 class CatalogUpdate(Message, frozen=True, array_like=True):
@@ -103,8 +103,7 @@ class PrepareConfiguration(Message, frozen=True, array_like=True):
     """Build what the entry's revision needs beyond the active one, without switching to it.
 
     The switch happens with the next `catalog` that names the revision. A prepared revision that
-    the next
-    catalog does not name is thrown away.
+    the next catalog does not name is discarded.
     """
 
     entry: IndexEntry
@@ -114,14 +113,14 @@ class PrepareConfiguration(Message, frozen=True, array_like=True):
 
 
 class StatisticsRequest(Message, frozen=True, array_like=True):
-    """Ask for what scoring needs to know of all live documents."""
+    """Ask for the statistics of all live documents that scoring needs."""
 
     index: int
     horizon: int
     revision: int
     words: tuple[Word, ...]
     filters: tuple[Filter, ...] = ()
-    """Documents that do not pass them all count as if they were not there."""
+    """Documents that do not pass all of them are ignored."""
 
 
 class FieldStatistics(Message, frozen=True, array_like=True):
@@ -144,7 +143,7 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`.
     """
     scalar_fields: tuple[str, ...]
-    """Paths of fields that have, or had, scalar values: what may be sorted and filtered."""
+    """Paths of fields that have, or had, scalar values: they can be sorted and filtered."""
     scalar_kinds: tuple[int, ...] = ()
     """Of each of these: bit set of the `ValueKind` of its values."""
 
@@ -180,7 +179,7 @@ class TextQuery(Message, frozen=True, array_like=True):
     k1: float
     b: float
     proximity: float
-    """Greatest relative bonus of words that stand together; 0 switches it off."""
+    """Largest relative proximity score; 0 switches it off."""
 
 
 class FilterClause(Message, frozen=True, array_like=True):
@@ -233,7 +232,7 @@ class RangeRequest(Message, frozen=True, array_like=True):
     zoom: int | None = None
     """Cells of a grid of 2^zoom columns and as many rows over the earth."""
     time_zone: str | None = None
-    """Where times of a calendar are looked at from; None: where they were written."""
+    """Time zone of a calendar; None: that of each value."""
     wants_missing: bool = False
     """Whether to count the documents without the field as well."""
     tree: str | None = None
@@ -279,7 +278,7 @@ class Pin(Message, frozen=True, array_like=True):
     """An item that is a hit whether or not it has the words, at a fixed position."""
 
     id: str
-    """In its canonical form."""
+    """Canonical id of the item."""
     position: int
     """Among all hits, from 1."""
     rule: str
@@ -306,7 +305,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     facets: tuple[FacetRequest, ...]
     ranges: tuple[RangeRequest, ...]
     sort: tuple[SortKey, ...]
-    """Explicit keys; ties are broken by score (with a query), then by place."""
+    """Explicit keys; ties are broken by score (with a query), then by insertion number."""
     is_place_descending: bool
     """With no sort key and no query: newest first."""
     num_hits: int
@@ -314,21 +313,21 @@ class SearchRequest(Message, frozen=True, array_like=True):
     num_documents: int
     """How many of these to return with their stored bytes (0: keys only)."""
     after: tuple[Any, ...] | None = None
-    """Sort values, score and place of the last hit seen: only hits behind it."""
+    """Sort values, score and insertion number of the last hit seen: return only hits after it."""
     distinct: Distinct | None = None
     wants_explanation: bool = False
     wants_elements: bool = False
     """Whether to say which elements of nested fields have passed the filters."""
     ids: tuple[bytes, ...] = ()
-    """Not empty: only items with these (canonical) ids count as there."""
+    """If not empty: only items with these (canonical) ids can match."""
     boosts: tuple[Boost, ...] = ()
     """What the score is multiplied by, in this order; without a query it is 1 at first."""
     moment: int = 0
-    """When the search began, in seconds since 1970: what boosts by age count from."""
+    """Start of the search, in seconds since 1970: boosts by age count from it."""
     min_score: float | None = None
     """Items below it are no hits."""
     factors: tuple[FilterFactor, ...] = ()
-    """What the score is multiplied by behind all boosts."""
+    """What the score is multiplied by after all boosts."""
     pins: tuple[Pin, ...] = ()
     """Of these the ones that pass the filters are hits too."""
     has_pins_apart: bool = False
@@ -350,13 +349,13 @@ class FacetCounts(Message, frozen=True, array_like=True):
 
     field: str
     epoch: int
-    """Changes when the numbering begins anew (a rebuild)."""
+    """Changes when the numbering starts anew (a rebuild)."""
     num_values: int
     """Length of the shard's dictionary as of this snapshot."""
     alive: bytes | None
     """Bit i (little-endian bit order) is set when value i belongs to a live document."""
     num_missing: int = 0
-    """Documents without a value, if they were asked for."""
+    """Documents without a value, if requested."""
 
 
 class RangeCounts(Message, frozen=True, array_like=True):
@@ -366,7 +365,7 @@ class RangeCounts(Message, frozen=True, array_like=True):
     keys: tuple[int | float | str, ...]
     counts: tuple[int, ...]
     num_missing: int = 0
-    """Documents without the field, if they were asked for."""
+    """Documents without the field, if requested."""
 
 
 class SearchResponse(Message, frozen=True, array_like=True):
@@ -411,7 +410,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):
-    """What to mark in the documents that are fetched."""
+    """What to highlight in the fetched documents."""
 
     highlight_fields: tuple[str, ...] | None
     """None: none; ("*",): every searchable field."""
@@ -421,9 +420,9 @@ class HighlightRequest(Message, frozen=True, array_like=True):
     post: str
     ellipsis: str
     text_bytes_max: int
-    """Of each text so many bytes are looked at; the rest has no marks."""
+    """Bytes of each text that are scanned; the rest has no highlights."""
     item_bytes_max: int
-    """Of all texts of an item together."""
+    """Bytes of all texts of an item together."""
 
 
 class FetchRequest(Message, frozen=True, array_like=True):
@@ -432,7 +431,7 @@ class FetchRequest(Message, frozen=True, array_like=True):
     index: int
     horizon: int
     revision: int
-    """Matters to marks only."""
+    """Only highlights depend on it."""
     records: bytes
     """uint64."""
     query: TextQuery | None = None
@@ -447,12 +446,12 @@ class FetchRequest(Message, frozen=True, array_like=True):
 
 
 class FetchResponse(Message, frozen=True, array_like=True):
-    """Documents in the order of the request; with `bytes_max` perhaps only the first ones."""
+    """Documents in the order of the request; with `bytes_max` possibly only the first ones."""
 
     documents: tuple[bytes | None, ...]
     """Or ids as JSON, empty where an item has none."""
     marks: tuple[dict[str, Any], ...]
-    """Per document {"_highlight": …, "_snippet": …}; empty when none was asked for."""
+    """Per document {"_highlight": …, "_snippet": …}; empty when none was requested."""
     sort_values: tuple[tuple[Any, ...], ...] = ()
     """Per sort key (not per document): the value of each document, None where missing."""
 
@@ -486,14 +485,14 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     seq: int
     """Names the snapshot that this group makes; greater than that of every earlier group."""
     horizon: int
-    """Every search from now on has at least this horizon: older snapshots may go."""
+    """Every later search has at least this horizon: older snapshots may be dropped."""
     payload: bytes
     lengths: bytes
     """uint32 per operation."""
     operations: bytes
     """uint8 per operation: `Operation`."""
     places: bytes
-    """uint64 per operation: the place of the item if it is new."""
+    """uint64 per operation: the insertion number of the item if it is new."""
     versions: dict[int, bytes] = {}
     """Precondition by operation: 8-byte xxh64 of the stored bytes that must be there."""
     records: dict[int, int] = {}
@@ -515,7 +514,7 @@ class ApplyResponse(Message, frozen=True, array_like=True):
 
 
 class OutcomesRequest(Message, frozen=True, array_like=True):
-    """Ask what became of a write group whose answer was lost."""
+    """Ask what became of a write group whose response was lost."""
 
     index: int
     seq: int
@@ -531,7 +530,7 @@ class OutcomesResponse(Message, frozen=True, array_like=True):
 
 
 class FacetValuesRequest(Message, frozen=True, array_like=True):
-    """The tail of a facet dictionary."""
+    """The new values of a facet dictionary."""
 
     index: int
     field: str
@@ -570,7 +569,7 @@ class IndexStatisticsResponse(Message, frozen=True, array_like=True):
     map_readers: int = 0
     """Slots of LMDB's reader table that were ever taken; one that never comes free keeps pages."""
     num_merges: int = 0
-    """Steps of merging since the process has opened the index."""
+    """Merge steps since the process opened the index."""
     merging_us: int = 0
     """Microseconds that they took together."""
 
@@ -585,20 +584,20 @@ class ProcessStatistics(Message, frozen=True, array_like=True):
     is_ready: bool
     indexes: tuple[tuple[int, IndexStatisticsResponse], ...]
     cache_bytes: dict[str, int] = {}
-    """What searches keep of what they derived, by kind."""
+    """Sizes of the caches of derived values, by kind."""
     allocated_bytes: int = 0
     python_blocks: int = 0
 
 
 class OpeningStatistics(Message, frozen=True, array_like=True):
-    """How far a shard's start is."""
+    """Progress of a shard's start."""
 
     num_indexes: int
     num_open: int
     num_records: int
-    """Stored items that are indexed again, because no segment has them."""
+    """Stored items to be indexed again, because no segment has them."""
     num_built: int
-    """Of these, so many are."""
+    """How many of these are indexed."""
 
 
 class BackupRequest(Message, frozen=True, array_like=True):
@@ -606,4 +605,4 @@ class BackupRequest(Message, frozen=True, array_like=True):
 
     directory: str
     horizons: dict[int, int] = {}
-    """By index: groups behind it are left out of the copy; an index without one is copied whole."""
+    """By index: the copy omits groups after it; an index without one is copied whole."""
