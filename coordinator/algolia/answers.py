@@ -1,9 +1,9 @@
-"""Answers in the form of Algolia's protocol (pure).
+"""Responses in the form of Algolia's protocol (pure).
 
-An item of ours is a hit: `objectID` is its `id` as text, `_highlightResult` and `_snippetResult`
-have the item's own shape with `{"value", "matchLevel", "matchedWords"}` in the place of each text.
-Texts come marked with private characters and escaped; they leave with the tags of the request and
-as they were stored, since the clients of this protocol escape them themselves.
+An item becomes a hit: `objectID` is its `id` as text; `_highlightResult` and `_snippetResult`
+mirror the item's shape, with `{"value", "matchLevel", "matchedWords"}` in place of each text. Texts
+arrive escaped and marked with private-use characters. They leave with the request's tags and
+unescaped, since this protocol's clients escape them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADDED: Final = frozenset(("_highlight", "_snippet"))
 
 
 def search_answer(asked: AlgoliaSearch, result: SearchResult, total_us: int) -> dict[str, Any]:
-    """Return the answer to one search."""
+    """Return the response to one search."""
     search, style = asked.search, asked.style
     facets: dict[str, dict[str, int]] = {}
     stats: dict[str, dict[str, Any]] = {}
@@ -71,7 +71,7 @@ def search_answer(asked: AlgoliaSearch, result: SearchResult, total_us: int) -> 
 
 
 def folded_answer(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
-    """Return the answer to a query that was folded into a search."""
+    """Return the response to a query that was folded into a search."""
     return {
         **main,
         "hits": [],
@@ -83,12 +83,12 @@ def folded_answer(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
 
 
 def counts_of(facet: FacetResult) -> dict[str, int]:
-    """Return values and counts of a facet, without those that no hit has."""
+    """Return values and counts of a facet, without zeros."""
     return {bucket.key: bucket.doc_count for bucket in facet.buckets if bucket.doc_count}
 
 
 def facet_answer(page: FacetPage, typed: str, style: Style, total_us: int) -> dict[str, Any]:
-    """Return the answer to a search in the values of a facet."""
+    """Return the response to a search for facet values."""
     return {
         "facetHits": [
             {
@@ -106,7 +106,7 @@ def facet_answer(page: FacetPage, typed: str, style: Style, total_us: int) -> di
 
 
 def highlighted_start(value: str, typed: str, style: Style) -> str:
-    """Return a facet's value with what was typed marked where it stands."""
+    """Return a facet's value with the typed text marked where it occurs."""
     typed = typed.strip()
     start = value.lower().find(typed.lower()) if typed else -1
     if start < 0:
@@ -119,14 +119,14 @@ def highlighted_start(value: str, typed: str, style: Style) -> str:
 
 
 def object_of(document: bytes, retrieved: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return a stored item as Algolia's protocol has it."""
+    """Return a stored item in the form of Algolia's protocol."""
     item = orjson.loads(document)
     shown = item if retrieved is None else orjson.loads(project(document, retrieved, None))
     return {**shown, "objectID": object_id(item)}
 
 
 def object_id(item: Mapping[str, Any]) -> str:
-    """Return an item's id as text; empty for an item without one."""
+    """Return an item's id as text; empty if it has none."""
     id_ = item.get("id")
     return "" if id_ is None else str(id_)
 
@@ -137,7 +137,7 @@ def hit(document: bytes, style: Style, num_words: int) -> dict[str, Any]:
     Args:
         document: the item with its marks, as a search returns it.
         style: what to show of it.
-        num_words: of the query: who matches as many matches "full".
+        num_words: of the query; a text that matches as many has the level "full".
     """
     item = orjson.loads(document)
     marks, snippets = item.pop("_highlight", {}), item.pop("_snippet", {})
@@ -166,12 +166,12 @@ def hit(document: bytes, style: Style, num_words: int) -> dict[str, Any]:
 def _highlighted(
     value: Any, path: str, marked: Mapping[str, Iterator[str]], style: Style, num_words: int
 ) -> Any:
-    """Return a value with the marks of each of its texts in the text's place.
+    """Return a value with each text in it replaced by its highlight result.
 
     Args:
         value: of the item.
-        path: dotted, to the value.
-        marked: by path, the marked texts that are still to come, in the order of the item.
+        path: dotted path to the value.
+        marked: the remaining marked texts by path, in the order of the item.
         style: tags.
         num_words: of the query.
 
@@ -189,7 +189,7 @@ def _highlighted(
             for name, one in value.items()
         }
     if isinstance(value, str):
-        while path and path not in marked:  # an object may be named as a whole
+        while path and path not in marked:  # a whole object may have been named
             path = path.rpartition(".")[0]
         text = next(marked[path], None) if path else None
         return _mark(value, style, 0) if text is None else _marked(text, style, num_words)
@@ -205,7 +205,7 @@ def _matches(tree: Any) -> bool:
 
 
 def _marked(text: str, style: Style, num_words: int) -> dict[str, Any]:
-    """Return what is told of a marked and escaped text."""
+    """Return the highlight result of a marked and escaped text."""
     return _mark(html.unescape(text), style, num_words)
 
 
@@ -221,7 +221,7 @@ def _mark(text: str, style: Style, num_words: int) -> dict[str, Any]:
 def _snippets(
     item: Mapping[str, Any], snippets: Mapping[str, str], style: Style, num_words: int
 ) -> dict[str, Any]:
-    """Return snippets in the shape of the item; of an array its best element."""
+    """Return snippets in the shape of the item; for an array, its best element."""
     result: dict[str, Any] = {}
     for path, text in snippets.items():
         *names, last = path.split(".")

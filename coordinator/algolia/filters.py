@@ -5,8 +5,8 @@
     numericFilters  ["price >= 10", ["year:1990 TO 1999", "year = 2024"]]
     tagFilters      ["book", ["new", "-used"]]                      values of the field _tags
 
-The last three may also be texts: JSON, or the older form "a:1,(b:2,b:3)" in which a comma is AND
-and parentheses hold alternatives. What is filtered by need not be a facet.
+The last three may also be texts: JSON, or the older form "a:1,(b:2,b:3)", in which commas mean AND
+and parentheses enclose alternatives. Fields in filters need not be facets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from common.values import facet_key
 from coordinator.parameters.kinds import Mistake, json_of_text
 
 TAGS: Final = "_tags"
-"""The field of tags: `tagFilters`, and values without a field in `filters`."""
+"""The field of tags: for `tagFilters`, and for values without a field in `filters`."""
 
 _SCORE: Final = re.compile(r"<score=\d+>\Z")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z", re.ASCII)
@@ -53,7 +53,7 @@ class FacetFilter(NamedTuple):
 
 
 def number_of(text: str) -> int | float | None:
-    """Return the number that a text is, exactly; None if it is none or too large."""
+    """Parse a number exactly; None if the text is not a number or too large."""
     if not _NUMBER.match(text):
         return None
     if text.lstrip("-").isdigit():
@@ -66,14 +66,14 @@ def number_of(text: str) -> int | float | None:
 
 
 def groups_of(value: Any, limits: Limits) -> list[list[str]]:
-    """Read a list whose elements are texts, or lists of alternatives.
+    """Read a list whose elements are texts or lists of alternatives.
 
     Args:
-        value: the list, or one of the forms in a text (see the module).
+        value: the list, or one of its text forms (see the module).
         limits: bounds the number of texts.
 
     Returns:
-        All groups must hold; of each group one text.
+        The groups: all of them must match, each by at least one of its texts.
 
     Raises:
         Mistake: it has another form.
@@ -104,7 +104,7 @@ def _older_form(text: str) -> Iterator[list[str]]:
 
 
 def facet_filter(text: str) -> FacetFilter:
-    r"""Read "field:value" or "field:-value"; a value that begins with a dash is written "\-value".
+    r"""Read "field:value" or "field:-value"; "\-value" is a value that starts with a dash.
 
     Raises:
         Mistake: there is no colon, or a score.
@@ -127,7 +127,7 @@ def facet_filter(text: str) -> FacetFilter:
 
 
 def facet_condition(group: Sequence[FacetFilter]) -> Filter:
-    """Return what one group asks for: any of its texts."""
+    """Return the filter of one group: any of its texts matches."""
     fields = {one.field for one in group}
     if len(fields) == 1 and not any(one.is_negative for one in group):
         return AnyOf(group[0].field, tuple(dict.fromkeys(one.value for one in group)))
@@ -135,12 +135,12 @@ def facet_condition(group: Sequence[FacetFilter]) -> Filter:
 
 
 def numeric_filters(value: Any, limits: Limits) -> list[Filter]:
-    """Read `numericFilters`; all of the result must hold."""
+    """Read `numericFilters`; all filters returned must match."""
     return _grouped(value, limits, _numeric_condition)
 
 
 def tag_filters(value: Any, limits: Limits) -> list[Filter]:
-    """Read `tagFilters`; all of the result must hold."""
+    """Read `tagFilters`; all filters returned must match."""
     return _grouped(value, limits, lambda text: facet_filter(f"{TAGS}:{text}").condition)
 
 
@@ -180,7 +180,7 @@ def _any_of(conditions: Sequence[Filter]) -> Filter:
 
 
 def expression_of(condition: Filter) -> str:
-    """Return a filter of this module in the language of facetd's own `filter`."""
+    """Write a filter of this module in facetd's own `filter` language."""
     match condition:
         case And(children) | Or(children):
             word = " AND " if isinstance(condition, And) else " OR "
@@ -215,15 +215,15 @@ class _Token(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """How an error message shows the token."""
+        """The token as error messages show it."""
         return "the end" if self.kind == "end" else f"'{self.text[:40]}'"
 
 
 def parse_filters(text: str, limits: Limits) -> Filter:
-    """Parse `filters`. Operators are upper case; NOT and OR may stand before any parenthesis.
+    """Parse `filters`. Keywords are upper case; NOT and OR may precede any parenthesis.
 
     Raises:
-        Mistake: names the position and what was expected there.
+        Mistake: says the position and what was expected there.
     """
     if len(text) > limits.filter_expression_chars_max:
         raise Mistake(f"is longer than {limits.shown('filter_expression_chars_max')} characters")
@@ -314,7 +314,7 @@ class _Parser:
         return _compared(token.text, operator.text, number)
 
     def _faceted(self, field: str, value: _Token) -> Filter:
-        """Read what stands after `field:`; scores are refused."""
+        """Parse the rest of a condition after `field:`; scores are rejected."""
         number = number_of(value.text) if value.kind == "word" else None
         if self._takes("word", "TO"):
             upper = self._operand("a number after TO")

@@ -1,9 +1,9 @@
-"""A page of queries as fewer searches (pure).
+"""Folds the queries of a page into fewer searches (pure).
 
-InstantSearch renders a page by one list of queries: the search itself, and for every disjunctive
-facet with a selection the same search without that selection, of which only the facet's counts are
-used. facetd counts such facets without their own selection anyway, so these queries are folded into
-the search that they belong to:
+InstantSearch renders a page from one list of queries: the search itself, and, for every disjunctive
+facet with a selection, the same search without that selection, of which it uses only the facet's
+counts. facetd counts disjunctive facets without their own selection anyway, so these queries are
+folded into the search that they belong to:
 
     query  {facetFilters: [["brand:A", "brand:B"], ["size:L"]]}    search  brand, size disjunctive
     query  {facetFilters: [["size:L"]], facets: "brand"}        ─▶           (their own filters
@@ -27,27 +27,27 @@ _OWN: Final = frozenset(
         *IGNORED,
     )
 )
-"""Parameters that may differ: they change neither which items match nor how values are listed."""
+"""Parameters that may differ: they change neither the matching items nor the listing of values."""
 
 
 class Asked(NamedTuple):
-    """One query of a list: the index that it names, and its parameters."""
+    """One query of a list: the index it names, and its parameters."""
 
     name: str
     params: Mapping[str, Any]
 
 
 class FoldedSearch(NamedTuple):
-    """A search and the queries that its answer is enough for."""
+    """A search, and the queries that its result answers as well."""
 
     position: int
     main: Asked
     folded: list[tuple[int, str]]
-    """Position and facet of each."""
+    """Position and facet of each folded query."""
 
 
 def fold(queries: Sequence[Asked]) -> list[FoldedSearch]:
-    """Return the searches to make for a list of queries."""
+    """Return the searches to run for a list of queries."""
     groups: list[FoldedSearch] = []
     for position, asked in enumerate(queries):
         facet = _left_out_facet(groups[-1].main, asked) if groups else None
@@ -59,7 +59,7 @@ def fold(queries: Sequence[Asked]) -> list[FoldedSearch]:
 
 
 def _left_out_facet(main: Asked, asked: Asked) -> str | None:
-    """Return the facet whose own selection a query leaves out of a search's, or None."""
+    """Return the facet whose own selection a query drops from the main search, or None."""
     params = asked.params
     facets = params.get("facets")
     names = [facets] if isinstance(facets, str) else facets
@@ -73,7 +73,7 @@ def _left_out_facet(main: Asked, asked: Asked) -> str | None:
     if selections is None or own is None:
         return None
     others = [group for group in selections if not _is_choice_of(group, facet)]
-    # Values of the facet that are ANDed, or ORed with another field, are no choice of it.
+    # Values of the facet that are ANDed, or ORed with another field, are not a selection of it.
     if len(selections) != len(others) + 1 or any(facet in _fields_of(group) for group in others):
         return None
     is_same = _rest_of(main.params) == _rest_of(params)
@@ -81,7 +81,7 @@ def _left_out_facet(main: Asked, asked: Asked) -> str | None:
 
 
 def _groups(params: Mapping[str, Any]) -> list[Any] | None:
-    """Return the groups of facetFilters where these are a list, as widgets send them."""
+    """Return the groups of facetFilters if they are a list, as widgets send them."""
     value = params.get("facetFilters", [])
     return value if isinstance(value, list) else None
 
@@ -106,7 +106,7 @@ def _fields_of(group: Any) -> list[str]:
 
 
 def _field_and_sign(value: Any) -> tuple[str, bool]:
-    """Return the field of a facet filter, and whether it is negative; "" for what is none."""
+    """Return the field of a facet filter, and whether it is negative; "" if it is malformed."""
     try:
         read = facet_filter(value) if isinstance(value, str) else None
     except Mistake:

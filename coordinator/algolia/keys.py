@@ -31,10 +31,10 @@ _ACTIONS: Final[Mapping[str, str]] = {
 
 
 def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-    """Return what `POST /_keys` would be asked for a key of Algolia's protocol.
+    """Translate a request for an Algolia key into the body of `POST /_keys`.
 
     Raises:
-        InvalidRequest: the key would have to have rights or bounds that ours cannot.
+        InvalidRequest: the key would need rights or restrictions that ours do not support.
     """
     acl = body.get("acl")
     if not isinstance(acl, list) or not acl or not set(map(str, acl)) <= set(_ACTIONS):
@@ -58,7 +58,7 @@ def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
 
 
 def _filter(value: Any, limits: Limits) -> str:
-    """Return the filter that a key's `queryParameters` force, in our language."""
+    """Translate the filter that a key's `queryParameters` enforce into our filter language."""
     given = query_parameters(value) if isinstance(value, str) else {}
     text = given.pop("filters", None)
     if given or not isinstance(text, str):
@@ -70,11 +70,11 @@ def _filter(value: Any, limits: Limits) -> str:
 
 
 def shown_key(key: Mapping[str, Any], value: str) -> dict[str, Any]:
-    """Return a key as Algolia's protocol shows it.
+    """Return a key in the form of Algolia's protocol.
 
     Args:
-        key: as `GET /_keys` shows it.
-        value: the token where it is known, else the key's id.
+        key: in the form of `GET /_keys`.
+        value: the token if it is known, else the key's id.
     """
     shown = {
         "value": value,

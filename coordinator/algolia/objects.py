@@ -1,11 +1,11 @@
-"""Changes of objects as Algolia's protocol sends them, as operations of ours (pure).
+"""Algolia's object changes as operations of ours (pure).
 
     {"action": "addObject", "body": {"objectID": "7", "name": "a"}}  ─▶ PUT    {"id":"7","name":"a"}
-    partialUpdateObject          merge, or add where there is none   ─▶ UPSERT
+    partialUpdateObject          merge, or add if it does not exist  ─▶ UPSERT
     partialUpdateObjectNoCreate  merge                               ─▶ MERGE
     deleteObject                                                     ─▶ DELETE
 
-An `objectID` is our `id`. An object that has an `id` of its own besides must have the same there.
+An `objectID` is our `id`. If an object has a field `id` as well, both must be equal.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def read_change(
     """Read one change.
 
     Args:
-        action: of `ACTIONS`.
-        body: the object, or its objectID alone.
+        action: one of `ACTIONS`.
+        body: the object, or just its objectID.
         facets: of the index; they bound an item's values.
-        limits: of an item.
-        param: names the place in an error.
-        object_id: from the path, where it stands there.
+        limits: on an item.
+        param: names the change in errors.
+        object_id: from the path, if it is there.
 
     Raises:
-        InvalidRequest: there is no such action, the object is no item, or it has two ids.
+        InvalidRequest: the action is unknown, the object is not a valid item, or has two ids.
     """
     operation = ACTIONS.get(action) if isinstance(action, str) else None
     if operation is None:
@@ -116,5 +116,5 @@ def _id(given: Any, item: Mapping[str, Any], action: str, param: str) -> int | s
             code="id_mismatch",
             param=param,
         )
-    # The stored form is the object's own where it has one.
+    # Store the object's own form of the id, if it has one.
     return own if own is not None else given

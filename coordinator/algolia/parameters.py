@@ -3,11 +3,11 @@
     raw  {"query": "lamp", "hitsPerPage": 8, "facetFilters": [["brand:A", "brand:B"]], …}
      │   merged(settings, request): the request's parameters over those of the index's settings
      ▼
-    AlgoliaSearch: our `SearchParameters`, and how its answer is to look
+    AlgoliaSearch: our `SearchParameters`, and the style of the response
 
-A parameter is honoured, or concerns analytics only and is ignored (`IGNORED`), or it is an error
-that names it (`UNSUPPORTED`), except where its value asks for what happens anyway. Nothing is
-dropped silently. A parameter may come as JSON or as a text (`params` and query strings).
+A parameter is honoured, or it concerns only analytics and is ignored (`IGNORED`), or it is an error
+that names it (`UNSUPPORTED`), unless its value asks for what happens anyway. Nothing is dropped
+silently. A parameter may come as JSON or as text (`params` and query strings).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UNHONOURED: Final = "unsupported_parameter"
 
 PRE: Final = "\ue000"
 POST: Final = "\ue001"
-"""Put around marks by the shards: private characters, which no text of an item has as a rule."""
+"""Marks that the shards insert: private-use characters, which items normally do not contain."""
 
 Schema = dict[str, Any]
 
@@ -82,33 +82,33 @@ class Row(NamedTuple):
 
 
 class Style(Struct, frozen=True):
-    """How the hits of an answer look."""
+    """The form of the hits in a response."""
 
     pre: str = "<em>"
     post: str = "</em>"
     highlighted: tuple[str, ...] = ("*",)
-    """Paths that `_highlightResult` has; ("*",): all."""
+    """Paths in `_highlightResult`; ("*",): all."""
     retrieved: tuple[str, ...] | None = None
-    """Paths that hits have; None: all."""
+    """Paths in hits; None: all."""
     excluded: tuple[str, ...] = ()
     has_snippets: bool = False
     restricts_arrays: bool = False
-    """Whether arrays in `_highlightResult` have only their elements that match."""
+    """Whether arrays in `_highlightResult` keep only the elements that match."""
     members: frozenset[str] | None = None
-    """Of the answer (`responseFields`); None: all."""
+    """Members of the response (`responseFields`); None: all."""
     has_offset: bool = False
-    """Whether the page was asked for by `offset` and `length`."""
+    """Whether the request pages by `offset` and `length`."""
 
 
 class AlgoliaSearch(Struct, frozen=True):
-    """One search as Algolia's protocol asks for it."""
+    """One search as requested by Algolia's protocol."""
 
     name: str
     """The index as the request names it."""
     search: SearchParameters
     style: Style
     params: str
-    """The request's parameters, as an answer repeats them."""
+    """The request's parameters, repeated in the response."""
 
 
 def _boolean(value: Any) -> bool:
@@ -120,7 +120,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _texts(value: Any) -> list[str]:
-    """Read a list of texts: a list, JSON in a text, or a comma list."""
+    """Read a list of texts: a list, JSON as text, or a comma-separated list."""
     if isinstance(value, str):
         value = json_of_text(value) if value[:1] == "[" else value.split(",") if value else []
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -129,7 +129,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return what a text of a query string stands for, to be compared with JSON."""
+    """Decode a query-string text that stands for a JSON value, for comparison."""
     if isinstance(value, str) and (value in ("true", "false") or value[:1] in ("[", "{")):
         try:
             return orjson.loads(str(value))
@@ -214,7 +214,7 @@ class _Reader:
         self._is_configured(plain(value), has, "stop_words")
 
     def _is_configured(self, value: Any, is_on: bool, key: str) -> None:
-        """Refuse what the index's configuration decides otherwise."""
+        """Reject a value that contradicts the index's configuration."""
         if bool(value) != is_on:
             raise Mistake(
                 f"is a matter of the index here: {'it has' if is_on else 'set'} {key} in its "
@@ -299,7 +299,7 @@ class _Reader:
         limit = 1 if value is True else integer(value, 1, "distinct_max", self.limits)
         self.raw["distinct"] = {"field": field, "limit": limit}
 
-    # --- what an answer has
+    # --- contents of the response
 
     def read_retrieved(self, value: Any) -> None:
         names = _texts(value)
@@ -331,7 +331,7 @@ class _Reader:
         names = frozenset(_texts(value))
         self.style["members"] = None if "*" in names or not names else names
 
-    # --- altogether
+    # --- all together
 
     def finish(self, choices: frozenset[str]) -> None:
         """Add what depends on several parameters.
@@ -392,7 +392,7 @@ def _one_of(value: Any, known: Mapping[str, Any]) -> Any:
 
 
 def _without_syntax(query: str) -> str:
-    """Return a query in which quotes and leading dashes have no meaning."""
+    """Remove the meaning of quotes and leading dashes from a query."""
     return re.sub(r"(?:^|(?<=\s))-+(?=\S)", "", query.replace('"', " "))
 
 
@@ -457,7 +457,7 @@ IGNORED: Final = frozenset(
         *("x-algolia-usertoken", "x-algolia-query-id", "X-Algolia-UserToken"),
     )
 )
-"""They concern statistics of what people search for, which facetd does not keep, or who asks."""
+"""Parameters for analytics, which facetd does not collect, or that identify the client."""
 
 _NO: Final = (False,)
 _EMPTY: Final[tuple[Any, ...]] = ("", [])
@@ -505,7 +505,7 @@ UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "renderingContent": (({},), "answers have no rendering content"),
     "explain": (_EMPTY, "ask POST /{index}/search with show=score_details"),
 }
-"""Values that ask for what happens anyway, and why others cannot be honoured."""
+"""By parameter: the values that ask for what happens anyway, and why no others are supported."""
 
 _CODES: Final = {
     "page": "invalid_page",
@@ -513,7 +513,7 @@ _CODES: Final = {
     "hitsPerPage": "invalid_per_page",
     "length": "invalid_per_page",
 }
-"""Codes of mistakes in parameters that are ours by another name."""
+"""Error codes of parameters that we have under another name."""
 
 _NAMES: Final = {
     "per_page": "hitsPerPage",
@@ -526,11 +526,11 @@ _NAMES: Final = {
     "sort": "indexName",
     "name": "facetName",
 }
-"""Parameters of ours by which a mistake may be found, to those that it came from."""
+"""Our parameters that an error may name, to Algolia's that they came from."""
 
 
 def merged(request: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request's parameters over those that the index's settings give."""
+    """Merge a request's parameters over the defaults in the index's settings."""
     defaults = {
         name: value for name, value in settings.items() if name in BY_NAME or name in UNSUPPORTED
     }
@@ -538,7 +538,7 @@ def merged(request: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str,
 
 
 def flattened(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a request: beside its other members, in `params`, or in both.
+    """Return the parameters of a request: among its members, in `params`, or both.
 
     Raises:
         InvalidRequest: `params` is neither a query string nor an object.
@@ -572,17 +572,17 @@ def read_search(
     """Read one search.
 
     Args:
-        name: of the index, as the request has it.
+        name: of the index, as in the request.
         params: the request's.
         settings: of the index, as `settings.stored` returns them.
-        sort: the order that the name asks for.
+        sort: the order that the name specifies.
         configuration: of the index.
-        limits: bounds of sizes and counts.
+        limits: on sizes and counts.
         choices: facets whose counts leave out their own filter (see `folding`).
         allows_cursor: whether this is a browse.
 
     Raises:
-        InvalidRequest: a parameter is wrong, unknown, or cannot be honoured; `param` names it.
+        InvalidRequest: a parameter is invalid, unknown, or cannot be honoured; `param` names it.
     """
     reader = _read(merged(params, settings), settings, configuration, limits, allows_cursor)
     _guarded("facetFilters", lambda: reader.finish(choices))
@@ -603,7 +603,7 @@ def read_facet_search(
     configuration: IndexConfiguration,
     limits: Limits,
 ) -> tuple[FacetParameters, Style]:
-    """Read one search in the values of a facet.
+    """Read one search for facet values.
 
     Raises:
         InvalidRequest: as `read_search`.
@@ -646,7 +646,7 @@ def _read(
     limits: Limits,
     allows_cursor: bool,
 ) -> _Reader:
-    """Read parameters one by one; every mistake is listed."""
+    """Read the parameters one by one; list every mistake."""
     reader = _Reader(configuration, settings, limits)
     errors: list[InvalidRequest] = []
     for name, value in params.items():
@@ -671,7 +671,7 @@ def _read(
 
 
 def _guarded(name: str, read: Callable[[], None]) -> None:
-    """Run what reads a parameter; a mistake names it."""
+    """Run the reader of a parameter; a mistake becomes an error that names the parameter."""
     try:
         read()
     except Mistake as mistake:
@@ -685,7 +685,7 @@ def _wrong(name: str, message: str, code: str = WRONG) -> InvalidRequest:
 
 
 def _check_unsupported(name: str, value: Any) -> None:
-    """Refuse what cannot be honoured, and what does not exist.
+    """Reject parameters that cannot be honoured or do not exist.
 
     Raises:
         InvalidRequest: code unsupported_parameter or unknown_parameter.
@@ -708,7 +708,7 @@ def _check_unsupported(name: str, value: Any) -> None:
 
 
 def translated(error: ServiceError, **names: str) -> ServiceError:
-    """Return an error about a parameter of ours as one about that which it came from."""
+    """Rewrite an error about one of our parameters to name Algolia's that it came from."""
     if not isinstance(error, InvalidRequest) or error.param is None:
         return error
     head, dot, rest = error.param.partition(".")
@@ -722,7 +722,7 @@ def translated(error: ServiceError, **names: str) -> ServiceError:
 
 
 def _restricted(search: SearchParameters, reader: _Reader) -> SearchParameters:
-    """Return a search with the restrictions that stand in no parameter of ours."""
+    """Return a search with the restrictions that none of our parameters can express."""
     facets = reader.configuration.facets
     fields = dict(search.filter_fields)
     for condition, name in reader.conditions:

@@ -1,12 +1,12 @@
-"""Algolia's settings of an index, kept in its configuration (pure).
+"""Algolia's index settings, kept in the index's configuration (pure).
 
     searchableAttributes ["name", "text,tags"]  ─▶ searchable_fields ["name^2", "text", "tags"]
     attributesForFaceting ["brand", "searchable(maker)"] ─▶ aggregations {"brand": {}, "maker": {}}
     indexLanguages ["en"]                       ─▶ language "en"
     removeStopWords true                        ─▶ stop_words true
-    attributeForDistinct, hitsPerPage, …        ─▶ algolia {…}: defaults of searches here
+    attributeForDistinct, hitsPerPage, …        ─▶ algolia {…}: defaults for searches by this API
 
-What has no equivalent is refused by name. The rest of a configuration stays as it is.
+Settings without an equivalent are rejected by name. The rest of a configuration is unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from common.limits import Limits
 from coordinator.algolia.parameters import BY_NAME, UNHONOURED, WRONG, read_search
 
 KEY: Final = "algolia"
-"""Of a configuration document: settings that are defaults of searches by this protocol."""
+"""Key in the configuration document: settings that are defaults for searches by this protocol."""
 
 _OF_INDEX: Final = frozenset(
     ("searchableAttributes", "attributesForFaceting", "indexLanguages", "removeStopWords")
@@ -34,19 +34,19 @@ _KEY_OF_ORDER: Final = re.compile(r"[^:]+:(?:asc|desc)")
 
 
 def split_name(name: str) -> tuple[str, list[str]]:
-    """Return the index and the order that a name such as `films:year:desc` stands for."""
+    """Split a name such as `films:year:desc` into index and sort order."""
     match = REPLICA.match(name)
     return (name, []) if match is None else (match[1], _KEY_OF_ORDER.findall(match[2]))
 
 
 def stored(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings that are kept in a configuration document as they are."""
+    """Return the settings stored verbatim in a configuration document."""
     kept = document.get(KEY)
     return kept if isinstance(kept, dict) else {}
 
 
 def shown(document: Mapping[str, Any], configuration: IndexConfiguration) -> dict[str, Any]:
-    """Return an index's settings as Algolia's protocol shows them."""
+    """Return an index's settings in the form of Algolia's protocol."""
     kept = dict(stored(document))
     facets: list[str] = list(configuration.facets)
     facets += [f"filterOnly({name})" for name in kept.pop("filterOnly", [])]
@@ -72,10 +72,10 @@ def changed(
     configuration: IndexConfiguration,
     limits: Limits,
 ) -> dict[str, Any]:
-    """Return a configuration document with settings applied; null takes a setting back.
+    """Return a configuration document with settings applied; null resets a setting.
 
     Raises:
-        InvalidRequest: a setting is wrong or has no equivalent; `param` names it.
+        InvalidRequest: a setting is invalid or has no equivalent; `param` names it.
     """
     result = dict(document)
     kept = dict(stored(document))
@@ -93,7 +93,7 @@ def changed(
             defaults[name] = value
     if not isinstance(kept.get("attributeForDistinct", ""), str):
         raise _refused("attributeForDistinct", "must name a field", WRONG)
-    # What a search reads is read as one: it refuses what is wrong or cannot be honoured.
+    # Validate search defaults by reading them as a search.
     read_search("", defaults, kept, [], configuration, limits)
     kept.update({name: value for name, value in defaults.items() if name in _OF_SEARCHES})
     result[KEY] = kept
@@ -103,7 +103,7 @@ def changed(
 
 
 def _apply(name: str, value: Any, result: dict[str, Any], kept: dict[str, Any]) -> None:
-    """Apply a setting that has a key of the configuration."""
+    """Apply a setting that maps to a key of the configuration."""
     match name:
         case "searchableAttributes":
             result.pop("searchableFields", None)
@@ -139,7 +139,7 @@ def _names(name: str, value: Any) -> list[str]:
 
 
 def _weighted(attributes: list[str]) -> list[str]:
-    """Return fields with weights that fall from the first attribute to the last."""
+    """Return fields with weights that decrease from the first attribute to the last."""
     fields = []
     for weight, attribute in zip(range(len(attributes), 0, -1), attributes, strict=True):
         for one in attribute.split(","):
@@ -150,7 +150,7 @@ def _weighted(attributes: list[str]) -> list[str]:
 
 
 def _faceted(attributes: list[str]) -> tuple[list[str], list[str]]:
-    """Return facets, and fields that are only filtered by."""
+    """Return the facets, and the fields used only in filters."""
     facets: list[str] = []
     filtered: list[str] = []
     for attribute in attributes:
@@ -163,7 +163,7 @@ def _faceted(attributes: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _check_replicas(name: str, value: Any) -> None:
-    """Accept replicas that are there without being made: orders of the index itself."""
+    """Accept replicas that need not be created: sort orders of the index itself."""
     if name == "version":
         return
     for one in value or []:

@@ -1,8 +1,8 @@
 """The command line: parse flags, call, print. No logic of its own.
 
     processes   serve, demo, coordinator, shard
-    loading     load                               what it reads: `coordinator.cli.sources`
-    importing   import                             from what: `coordinator.cli.importers`
+    loading     load                               from which sources: `coordinator.cli.sources`
+    importing   import                             from which engines: `coordinator.cli.importers`
     items       search, export
     indexes     status, configure, alias, delete, snapshots, open
     keys        keys create, list, remove
@@ -10,8 +10,8 @@
     mcp         mcp
     shell       config, completion, man
 
-Progress and remarks go to stderr, results to stdout. Exit status: 0 done, 1 failed, 2 wrong use.
-What is large (numba, aiohttp) is imported by the commands that need it.
+Progress and remarks go to stderr, results to stdout. Exit status: 0 success, 1 failure, 2 wrong
+usage. Large packages (numba, aiohttp) are imported only by the commands that need them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commands for copies and for data at rest: backup, restore, check, rebuild, reshard."""
+"""Commands for copies and offline data: backup, restore, check, rebuild, reshard."""
 
 from __future__ import annotations
 

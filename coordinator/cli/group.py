@@ -1,4 +1,4 @@
-"""The group of all commands: sections in the help, and errors as one line and an exit status."""
+"""The group of all commands: sections in the help; errors become one line and an exit status."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SECTIONS: Final = (
     ("Data at rest", ("check", "rebuild", "reshard")),
     ("This program", ("config", "completion", "man")),
 )
-"""Headings of the help, and the commands under each in their order."""
+"""Headings of the help, with the commands under each, in order."""
 
 
 class CommandGroup(click.Group):
-    """A group that turns our errors into a line on stderr, and lists commands under headings."""
+    """A group that prints our errors as a line on stderr and lists commands under headings."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -40,7 +40,7 @@ class CommandGroup(click.Group):
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(1)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever reads our output has enough
+            if error.errno == errno.EPIPE:  # the reader of our output has closed the pipe
                 raise
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(1)
@@ -48,7 +48,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a name that is none is answered with the nearest one."""
+        """Find the command; suggest the nearest one if there is none of that name."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)

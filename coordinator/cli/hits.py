@@ -1,8 +1,8 @@
-"""Hits and facets on a terminal: a title, the fields, what matched, and facets with bars.
+"""Hits and facets on a terminal: a title, the fields, the matches, and facets with bars.
 
 1  The Godfather Part II  ·  id 5                    title: the likeliest field
    year 1974 · rating 9.0 · genres Crime, Drama      short values
-   description  The early life of Vito Corleone …    where the words were found, or a long text
+   description  The early life of Vito Corleone …    where the words matched, or a long text
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rich.text import Text
 from coordinator.cli.tables import console
 
 HIGHLIGHT_MARKS: Final = ("\ue000", "\ue001")
-"""Around words that were found: characters of the private use area, which no text has."""
+"""Marks around matched words: private-use characters, which do not occur in texts."""
 
 TITLES: Final = ("title", "name", "label", "headline", "subject", "question")
-"""Fields that usually say what an item is."""
+"""Fields that usually name an item."""
 
 BAR_COLUMNS: Final = 24
 _SHORT_CHARS: Final = 60
@@ -70,7 +70,7 @@ def _print_item(out: Console, number: int, item: dict[str, Any]) -> None:
             num_short += 1
     if num_short:
         out.print(short)
-    # What was found is more telling than what is long.
+    # A field that matched tells more than one that is merely long.
     found = [name for name in long if name in marked]
     for name in found or long[:1]:
         line = Text("     ").append(f"{name} ", "dim")
@@ -79,7 +79,7 @@ def _print_item(out: Console, number: int, item: dict[str, Any]) -> None:
 
 
 def _title_of(fields: dict[str, Any]) -> str:
-    """Return the field that says what an item is."""
+    """Return the field that most likely names an item."""
     by_lower = {name.lower(): name for name in fields}
     for name in TITLES:
         if name in by_lower:
@@ -102,11 +102,11 @@ def _one_line(value: Any) -> str:
 
 
 def _text(value: Any, style: str, chars_max: int = 200) -> Text:
-    """Return a text in which the words that were found stand out."""
+    """Return a text with the matched words emphasized."""
     before, after = HIGHLIGHT_MARKS
     line = _one_line(value)
     first = line.find(before)
-    if first > chars_max // 2:  # what was found is what should be seen
+    if first > chars_max // 2:  # make sure that the match is visible
         line = "…" + line[first - chars_max // 4 :]
     text = Text(style=style)
     is_found = False

@@ -1,4 +1,4 @@
-"""The command that takes indexes over from other engines."""
+"""The command that imports indexes from other engines."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def import_(
 
 
 def _choose(found: list[Imported], index: str | None, source: str) -> list[Imported]:
-    """Return the indexes that are meant, under the names that they get."""
+    """Return the indexes to import, under their new names."""
     if len(found) > 1:
         if index is None:
             return found
@@ -109,7 +109,7 @@ def _choose(found: list[Imported], index: str | None, source: str) -> list[Impor
 
 
 def _show(one: Imported) -> None:
-    """Show what becomes of the settings."""
+    """Show the converted settings, and those without an equivalent."""
     document = json.dumps(one.configuration, ensure_ascii=False, indent=2)
     click.echo(f"facetd: index {one.name}, configuration {document}", err=True)
     if one.notes:
@@ -118,7 +118,7 @@ def _show(one: Imported) -> None:
 
 
 def _import(client: Client, one: Imported, skips_bad: bool) -> None:
-    """Make an index; none is left if its items are refused."""
+    """Create an index and load it; remove it again if its items are rejected."""
     client.configure(one.name, one.configuration)
     request_id = f"import-{secrets.token_hex(8)}"
     try:

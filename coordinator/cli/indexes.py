@@ -125,7 +125,7 @@ def configure(
 
 
 def _set(document: dict[str, Any], change: str) -> None:
-    """Put `path=json` into a document."""
+    """Set `path=json` in a document."""
     path, equals, text = change.partition("=")
     names = path.split(".")
     if not equals or not all(names):
@@ -133,7 +133,7 @@ def _set(document: dict[str, Any], change: str) -> None:
     try:
         value = json.loads(text)
     except ValueError:
-        value = text  # a word without quotes is meant as one
+        value = text  # an unquoted word is a text
     for name in names[:-1]:
         inner = document.setdefault(name, {})
         if not isinstance(inner, dict):
@@ -146,7 +146,7 @@ def read_object(file: BinaryIO) -> dict[str, Any]:
     """Read a JSON object from a file.
 
     Raises:
-        ClientError: it holds none.
+        ClientError: the file does not contain one.
     """
     try:
         document = json.load(file)
@@ -299,5 +299,5 @@ def open_(service: ServiceOptions, index: str) -> None:
 
 
 def check_is_there(client: Client, index: str) -> None:
-    """Raise if the service, or an index that is named, is not there."""
+    """Raise if the service, or the named index, does not exist."""
     client.request("GET", f"{index_path(index)}/status" if index else "/_health")

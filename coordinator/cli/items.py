@@ -1,4 +1,4 @@
-"""Commands for items: search, export. How they are loaded stands in `coordinator.cli.loading`."""
+"""Commands for items: search, export. Loading is in `coordinator.cli.loading`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for API keys: make, list, remove. The first one can be made before the first start."""
+"""Commands for API keys: make, list, remove. The first key can be made before the first start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keys() -> None:
 
 
 def _seconds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Read a time span: seconds, or a number with s, m, h, d or w."""
+    """Parse a time span: seconds, or a number with s, m, h, d or w."""
     if value is None:
         return None
     found = re.fullmatch(r"(\d{1,10})([smhdw]?)", value)
@@ -150,19 +150,19 @@ def remove(service: ServiceOptions, key_id: str) -> None:
 
 
 def _listed(texts: tuple[str, ...]) -> list[str]:
-    """Return what was repeated or separated by commas, each once."""
+    """Return the repeated or comma-separated values, without duplicates."""
     parts = (part.strip() for text in texts for part in text.split(","))
     return list(dict.fromkeys(part for part in parts if part))
 
 
 def _existing(client: Client) -> list[dict[str, Any]]:
-    """Return the keys that the service has."""
+    """Return the keys of the service."""
     found: list[dict[str, Any]] = client.request("GET", "/_keys")["keys"]
     return found
 
 
 def _is_running(settings: Settings) -> bool:
-    """Return whether somebody owns the data directory."""
+    """Return whether a process owns the data directory."""
     if not settings.data_dir.exists():
         return False
     try:
@@ -173,10 +173,10 @@ def _is_running(settings: Settings) -> bool:
 
 
 def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
-    """Return whether the key is for a data directory; else for the service at the usual address.
+    """Return whether to create the key in the data directory, rather than through the service.
 
-    A directory that nobody named and that is not there is not made in passing: a service that
-    runs elsewhere would stay open, and its owner would believe otherwise.
+    An unnamed directory that does not exist is not created in passing: a service running elsewhere
+    would stay open, while its owner believes it is protected.
 
     Raises:
         ClientError: there is neither.
@@ -189,7 +189,7 @@ def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
         client.request("GET", "/_health")
     except ClientError as error:
         if error.status:
-            return False  # somebody is there, and will say what is wrong
+            return False  # a service responds, and will say what is wrong
         raise ClientError(
             f"no facetd runs at {client.url}, and {settings.data_dir} holds no data; name the "
             "service with --url, or the data directory to be with --data-dir"
@@ -198,7 +198,7 @@ def _is_offline(service: ServiceOptions, settings: Settings) -> bool:
 
 
 def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, Any]:
-    """Make a key in the catalog of a service that does not run."""
+    """Create a key in the catalog of a service that is not running."""
     from coordinator.cluster.catalog import Catalog
     from coordinator.http.security import add_key, stored_keys
 

@@ -1,4 +1,4 @@
-"""The command that loads items: read, show what was found, send, show what is durable, propose."""
+"""The command that loads items: read, show the columns, send, show progress, propose facets."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
 
 POLL_SECONDS: Final = 0.2
-"""Between two looks at how far the service is."""
+"""Between two progress requests to the service."""
 
 
 def _pairs(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """Read options of the form NAME=VALUE."""
+    """Parse options of the form NAME=VALUE."""
     pairs = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -147,10 +147,10 @@ def load(
 
 
 def index_name(file: str, table: str | None) -> str:
-    """Return a name for the index of what is loaded.
+    """Derive an index name from what is loaded.
 
     Raises:
-        UsageError: there is nothing to name it after.
+        UsageError: nothing to derive it from.
     """
     if table is not None:
         stem = table.rpartition(".")[2]
@@ -164,7 +164,7 @@ def index_name(file: str, table: str | None) -> str:
     return cleaned
 
 
-# --- what was found
+# --- the source
 
 
 def _show_columns(source: Source) -> None:
@@ -183,7 +183,7 @@ def _show_columns(source: Source) -> None:
 
 
 def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:
-    """Raise if there are rows that cannot become items, and they are not to be left out."""
+    """Raise if some rows cannot become items, unless these are to be skipped."""
     if not source.num_bad:
         return
     lines = [f"  {row.place}: {row.message}" for row in source.bad_rows]
@@ -207,7 +207,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def exists(client: Client, index: str) -> bool:
-    """Return whether there is an index; a key that may only write finds out when it writes."""
+    """Return whether an index exists; a write-only key finds out when it writes."""
     try:
         client.request("GET", f"{index_path(index)}/status")
     except ClientError as error:
@@ -227,7 +227,7 @@ def _send(
     is_new: bool,
     skips_bad: bool,
 ) -> dict[str, Any]:
-    """Send everything; an index that was made for it does not outlive a refusal."""
+    """Send everything; if it is rejected, remove an index that was created for it."""
     if document is not None or is_new:
         client.configure(index, document or {})
     request_id = f"load-{secrets.token_hex(8)}"
@@ -247,16 +247,16 @@ def _send(
 
 
 def remove_if_empty(client: Client, index: str) -> None:
-    """Remove the index that was made for a load, unless some of it was stored after all."""
+    """Remove the index that was created for a load, unless some of the load was stored."""
     try:
         if client.request("GET", index_path(index))["items"] == 0:
             client.request("DELETE", index_path(index))
     except ClientError:
-        pass  # what ended the load is what the user should read
+        pass  # the error that ended the load is the one to report
 
 
 def _placed(error: ClientError, source: Source) -> ClientError:
-    """Name the lines of an error as they stand in what was read."""
+    """Replace line numbers in an error by positions in the source."""
     errors = error.details.get("errors")
     if not source.columns or not errors:
         return error
@@ -274,12 +274,12 @@ def _placed(error: ClientError, source: Source) -> ClientError:
 
 
 def _without_place(message: str) -> str:
-    """Return a message without the line and byte of what was sent."""
+    """Strip the line and byte position from a message."""
     return re.sub(r"^(line|item) \d+, byte \d+: ", "", message)
 
 
 def _show_result(index: str, source: Source, result: dict[str, Any]) -> None:
-    """Print what became of the items: a sentence on a terminal, else JSON."""
+    """Print the outcome of the load: a sentence on a terminal, else JSON."""
     result["rejected"] += source.num_bad
     for one in result["errors"]:
         if "line" in one and source.columns:
@@ -296,15 +296,15 @@ def _show_result(index: str, source: Source, result: dict[str, Any]) -> None:
 
 
 class LoadProgressBar:
-    """A bar over what is durable, on stderr, where that is a terminal.
+    """A progress bar of stored items on stderr, if that is a terminal.
 
-    Sending is quick, and nothing is stored before all was sent and found good; so the bar is that
-    of the service's own count, and what was sent stands beside it as a figure.
+    Sending is quick, and nothing is stored until everything has been sent and validated. So the bar
+    follows the service's own count; the bytes sent are shown as a figure beside it.
 
     Args:
         client: of the service.
         request_id: of the load.
-        num_items: how many there are, if known; else the service knows when it has read them.
+        num_items: if known; otherwise the service reports it once it has read them.
     """
 
     def __init__(self, client: Client, request_id: str, num_items: int | None) -> None:
@@ -349,20 +349,20 @@ class LoadProgressBar:
             self._bar.stop()
 
     def follow(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Pass pieces on, and count them."""
+        """Pass pieces on and count their bytes."""
         for piece in pieces:
             yield piece
             self._num_sent += len(piece)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Show that all is stored."""
+        """Show that everything is stored."""
         self._is_done.set()
         if self._bar is not None:
             stored = result["created"] + result["updated"]
             self._bar.update(self._task, completed=stored, total=stored, description="done")
 
     def _watch(self) -> None:
-        """Ask the service how far it is, until the load is over."""
+        """Poll the service for progress, until the load is over."""
         while not self._is_done.wait(POLL_SECONDS):
             try:
                 loads = self._client.request("GET", "/_loads")["loads"]
@@ -373,7 +373,7 @@ class LoadProgressBar:
                     self._show(one)
 
     def _show(self, load: dict[str, Any]) -> None:
-        """Show what the service says."""
+        """Show the service's report."""
         if load["state"] == "storing":
             total = load["items_read"]
             description = "storing"
@@ -395,11 +395,11 @@ def offer_configuration(
     *,
     read_key: Callable[[], str] | None = None,
 ) -> None:
-    """Propose a configuration for a new index, and apply it if that is wanted.
+    """Propose a configuration for a new index, and apply it if accepted.
 
     Args:
         client: of the service.
-        index: that was loaded.
+        index: the loaded index.
         proposing: "ask" (on a terminal, one keystroke), "auto" or "none".
         read_key: waits for a keystroke.
     """
@@ -434,7 +434,7 @@ def offer_configuration(
 
 
 def _facet_line(field: dict[str, Any]) -> str:
-    """Return what a proposed facet is, in a line."""
+    """Describe a proposed facet in one line."""
     if field["kind"] == "number" and field["role"] == "range":
         return f"{field['name']}  (numbers from {field['min']:g} to {field['max']:g})"
     examples = ", ".join(str(value) for value in field["examples"])

@@ -1,4 +1,4 @@
-"""The manual page facetd(1), made from the commands and their help texts (pure)."""
+"""The manual page facetd(1), generated from the commands and their help texts (pure)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def manual(ctx: click.Context) -> str:
 def _commands(
     group: click.Group, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield all commands that are not hidden, those of groups after the group."""
+    """Yield all visible commands; those of a group follow the group."""
     for name in sorted(group.commands):
         command = group.commands[name]
         if command.hidden:
@@ -59,7 +59,7 @@ def _commands(
 
 
 def _section(path: tuple[str, ...], command: click.Command) -> list[str]:
-    """Return the lines about one command."""
+    """Return the lines of one command."""
     ctx = click.Context(command, info_name=" ".join(path))
     arguments = " ".join(command.collect_usage_pieces(ctx))
     lines = [f".SS {_escaped('facetd ' + ' '.join(path) + ' ' + arguments)}"]
@@ -73,6 +73,6 @@ def _section(path: tuple[str, ...], command: click.Command) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that troff prints as it stands."""
+    """Escape a text so that troff prints it literally."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text[:1] in (".", "'") else text

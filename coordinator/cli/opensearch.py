@@ -1,4 +1,4 @@
-"""Items and configuration as OpenSearch and Elasticsearch take them (pure).
+"""Items and configuration in the form that OpenSearch and Elasticsearch accept (pure).
 
     {"id":5,"name":"sea"}   ─▶   {"index":{"_id":"5"}}          body of POST /<index>/_bulk
                                  {"id":5,"name":"sea"}
@@ -6,8 +6,8 @@
     {"aggregations":{"tags":{}}} ─▶ {"mappings":{"properties":{"tags":{"type":"keyword", …}}}}
                                                                 body of PUT /<index>
 
-Facets become keywords, with a text under them, so that they are found by words too. Every other
-field is left to the engine's own guess, which makes text with a keyword under it.
+Facets become keywords with a text subfield, so that their words are searchable too. All other
+fields use the engine's dynamic mapping: text with a keyword subfield.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _FACET: Final = {"type": "keyword", "fields": {"text": {"type": "text"}}}
 
 
 def mapping(configuration: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of an index for a configuration as posted."""
+    """Return the index mapping for a configuration as posted."""
     facets = configuration.get("aggregations") or {}
     return {"mappings": {"properties": dict.fromkeys(facets, _FACET)}}
 
 
 def bulk(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Put an action in front of every item of newline-delimited JSON that comes in pieces."""
+    """Insert an action before every item of newline-delimited JSON that comes in pieces."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -36,7 +36,7 @@ def bulk(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _with_action(line: bytes) -> bytes:
-    """Return an item behind its action; nothing for an empty line."""
+    """Return an item after its action; nothing for an empty line."""
     if not line.strip():
         return b""
     item_id = orjson.loads(line).get("id")

@@ -1,12 +1,11 @@
-"""Options that commands share: settings, and which service to talk to.
+"""Options shared by commands: settings, and the service to talk to.
 
-    --port, --data-dir, …     one option for each named setting, described by the table of settings
+    --port, --data-dir, …     one option per named setting, described by the table of settings
     --url, --key              the service that a command talks to
 
-Where a service is, in this order: `--url`; `--host` and `--port`; the data directory that
-`--data-dir` names; FACETD_URL; the data directory of the settings, in which a running service has
-written where it listens; the address of the settings. What the command line says comes before
-what the environment says.
+The service is found by the first of these: `--url`; `--host` and `--port`; the data directory named
+by `--data-dir`; FACETD_URL; the data directory of the settings, where a running service records its
+address; the address in the settings. The command line takes precedence over the environment.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def with_settings(*names: str) -> Callable[[F], F]:
-    """Give a command one option for each named setting."""
+    """Give a command one option per named setting."""
 
     def add(command: F) -> F:
         described = {
@@ -64,12 +63,12 @@ def with_settings(*names: str) -> Callable[[F], F]:
 
 
 def _shown(default: Any) -> Any:
-    """Return a default for the help."""
+    """Return a default as the help shows it."""
     return "none" if default in ("", ()) else "no" if default is False else default
 
 
 def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
-    """Collect the settings, and put what came by flag or file where child processes find it."""
+    """Load the settings; pass those from flags and files to child processes by environment."""
     settings, origins = settings_module.load(flags, file=config_file)
     for line in settings_module.unknown_variables(os.environ):
         click.echo(f"facetd: {line}", err=True)
@@ -85,13 +84,13 @@ def load_settings(config_file: Path | None, flags: dict[str, Any]) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What a command line says about the service to talk to.
+    """The options of a command line that name the service to talk to.
 
     Attributes:
         url: as given by `--url`.
         key: as given by `--key`.
         config_file: as given.
-        flags: options of settings, by name; None for those that were not given.
+        flags: options of settings, by name; None for those not given.
     """
 
     url: str | None
@@ -104,12 +103,12 @@ class ServiceOptions:
         return settings_module.load(dict(self.flags), file=self.config_file)[0]
 
     def has(self, name: str) -> bool:
-        """Return whether the command line has a setting."""
+        """Return whether the command line sets a setting."""
         return is_given(self.flags, name)
 
     @property
     def named_url(self) -> str | None:
-        """The URL that flags or the environment name; None if only the data directory can tell."""
+        """The URL that flags or the environment name; None to consult the data directory."""
         if self.url:
             return self.url
         if self.has("port") or self.has("host"):
@@ -127,13 +126,13 @@ class ServiceOptions:
 
 
 def is_given(flags: dict[str, Any], name: str) -> bool:
-    """Return whether the command line has a setting."""
+    """Return whether the command line sets a setting."""
     assignments = flags.get("assignments") or ()
     return flags.get(name) is not None or any(one.startswith(f"{name}=") for one in assignments)
 
 
 def with_service(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which service to use, as its argument `service`."""
+    """Give a command the options that select the service, passed as its argument `service`."""
 
     @functools.wraps(command)
     def run(

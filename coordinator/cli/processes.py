@@ -77,7 +77,7 @@ def coordinator(
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def shard(arguments: tuple[str, ...]) -> None:
     """Run one shard alone; facetd shard --help tells more."""
-    # Another program: the coordinator's code imports nothing of the shard's.
+    # A separate program: the coordinator's code imports nothing from the shard's.
     let_processes_find_us()
     os.execv(sys.executable, python_command("shard", *arguments))
 

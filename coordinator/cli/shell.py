@@ -44,7 +44,7 @@ def config(as_json: bool, config_file: Path | None, **flags: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting's value as JSON has it."""
+    """Return a setting's value in JSON types."""
     return str(value) if isinstance(value, Path) else value
 
 
@@ -82,7 +82,7 @@ def _own_shell() -> str:
     """Return the shell that the environment names.
 
     Raises:
-        ClientError: it is none that can be completed for.
+        ClientError: it is not one that we support.
     """
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
@@ -91,7 +91,7 @@ def _own_shell() -> str:
 
 
 def _completion_path(shell: str) -> Path:
-    """Return the file in which a shell looks for completions of the user."""
+    """Return the file in which a shell looks for the user's completions."""
     home = Path.home()
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -103,7 +103,7 @@ def _completion_path(shell: str) -> Path:
 
 
 def _script(command: click.Command, shell: str) -> str:
-    """Return what makes a shell complete our commands."""
+    """Return the script that makes a shell complete our commands."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 PIPE_COLUMNS = 200
-"""Width where stdout is no terminal: lines are cut by whoever reads them, not by us."""
+"""Width if stdout is not a terminal: truncating lines is left to the reader."""
 
 
 def console(*, is_error: bool = False) -> Console:
@@ -32,9 +32,9 @@ def print_table(
 
     Args:
         columns: headings.
-        rows: texts, as many in each as there are columns.
-        right: headings of the columns that hold numbers.
-        empty: what to say where there are no rows.
+        rows: texts, one per column.
+        right: headings of the right-aligned columns (numbers).
+        empty: text to print if there are no rows.
     """
     rows = list(rows)
     if not rows:
@@ -50,7 +50,7 @@ def print_table(
 
 
 def bytes_text(number: int) -> str:
-    """Return a size as people write it: 5.2 MB."""
+    """Return a size for people: 5.2 MB."""
     size = float(number)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1_000:
