@@ -1,1 +1,1 @@
-"""What both processes import: messages, framing, errors, limits, analysis, JSON scanning."""
+"""Modules for both processes: messages, framing, errors, limits, analysis, JSON scanning."""

@@ -1,4 +1,4 @@
-"""Boosts: numbers and dates of items that change their scores; parsed once, for all who name them.
+"""Boosts: numbers and dates of items that multiply their scores; one parser for all uses.
 
     {"popularity": {"log": 0.3},                     × 1 + 0.3 · ln(1 + popularity)
      "in_stock":   {"linear": 1},                    × 1 + 1 · in_stock (true is 1)
@@ -6,8 +6,8 @@
      "released":   {"decay": "180d"},                × 1 + 0.5 ^ (age / 180 days)
      "year":       {"reciprocal": 5, "origin": 2020}} × 1 + 1 / (1 + |year - 2020| / 5)
 
-Each boost is a factor of the score, so it says the same for rare words and for common ones. An item
-without a value has the factor 1; negative numbers count as 0.
+Each boost is a factor of the score, so it has the same effect for rare words and common ones. An
+item without a value has the factor 1; negative numbers count as 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 WEIGHT_MAX: Final = 1_000.0
 SCALE_MAX: Final = 1e15
-"""Of distances and durations: 30 million years in seconds."""
+"""Largest distance or duration: 30 million years in seconds."""
 FUNCTIONS: Final = ("log", "linear", "saturation", "decay", "reciprocal")
 _BY_DISTANCE: Final = frozenset(("decay", "reciprocal"))
 _UNITS: Final = {
@@ -58,14 +58,14 @@ class Boost(Struct, frozen=True, array_like=True):
 
     @property
     def depends_on_time(self) -> bool:
-        """Whether the same item has another factor later."""
+        """Whether the factor of an item changes with time."""
         return self.is_time and self.origin is None
 
 
 def moment_of(text: str) -> float | None:
     """Return an ISO date, with or without a time, as seconds since 1970; None if it is none.
 
-    A year, or a year and a month, is its beginning; what names no zone is UTC.
+    A year, or a year and a month, is its first moment; without a time zone it is UTC.
     """
     if len(text) == 4:
         text += "-01-01"
@@ -95,7 +95,7 @@ def parse_boosts(
     """Parse boosts by field.
 
     Args:
-        value: an object; its size is the caller's to bound.
+        value: an object; the caller bounds its size.
         check_field: takes the path of a mistake and a name; whether it can be a field's.
         report: is called for each mistake.
     """

@@ -2,14 +2,13 @@
 
 The coordinator parses what is posted and refuses it with every mistake at once; it keeps the
 *document as posted* in the catalog and sends that to the shards, which parse it again with the same
-function. So there is one place that knows what a key means, and an older document keeps its
-meaning.
+function. So one function defines what a key means, and an older document keeps its meaning.
 
     {"aggregations": {"tags": {"size": 10, "conjunction": false, "sort": "term"}},
      "searchable_fields": ["name^3", "description"],          names, ^ = weight; absent: all strings
      "geo_fields": ["_geo"],                                  points {"lat", "lng"}, or lists
      "hierarchies": {"category": {"path": "category", "separator": " > "}} | {"levels": ["a", "b"]},
-     "nested": ["variants"],                                  objects that are asked as wholes
+     "nested": ["variants"],                                  objects that are filtered as wholes
      "sorting_fields": ["year"],                              a hint: any scalar field can be sorted
      "language": "english", "field_languages": {"titel": "german"},
      "stop_words": ["the"] | "english" | true,
@@ -21,8 +20,8 @@ meaning.
      "rules": [{"when": {"query": {"is": "tv"}}, "pin": [42]}]}                see common/rules.py
 
 The forms of itemsjs are accepted where they differ: `searchableFields`, `sortings` (without
-effect), `sort` and `order` of an aggregation as text or lists. An unknown key is no mistake: it is
-kept, and named in a warning.
+effect), `sort` and `order` of an aggregation as text or lists. An unknown key is not a mistake: it
+is kept, and named in a warning.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ LANGUAGES: Final[Mapping[str, str]] = MappingProxyType(
 
 FACET_SIZE_DEFAULT: Final = 10
 TYPO_LENGTHS_MIN: Final = (3, 5)
-"""A word keeps more than half of its letters."""
+"""So that a word keeps more than half of its letters."""
 TYPO_LENGTHS_MAX: Final = 100
 WEIGHT_MAX: Final = 1_000.0
 WARNINGS_MAX: Final = 100
@@ -106,9 +105,9 @@ class FacetConfiguration:
     field: str
     title: str
     position: int
-    """Where a client shows the facet; its place among the aggregations, from 1, unless given."""
+    """Where a client shows the facet; by default its rank among the aggregations, from 1."""
     size: int = FACET_SIZE_DEFAULT
-    """Buckets in a search answer."""
+    """Buckets in a search response."""
     conjunction: bool = True
     """Whether hits must have every selected value, or any."""
     sort: FacetSort = (("selected", True), ("count", True), ("key", False))
@@ -121,7 +120,7 @@ class FacetConfiguration:
 
 
 class SearchableField(NamedTuple):
-    """A field that full text looks into."""
+    """A field that full text searches."""
 
     path: str
     weight: float
@@ -129,16 +128,16 @@ class SearchableField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """A tree of values: paths of one facet, or one facet a level."""
+    """A tree of values: paths of one facet, or one facet per level."""
 
     levels: tuple[str, ...]
     """Facets from the top level down; each value is a whole path. A single one: of all levels."""
     separator: str = " > "
-    """What stands between the names of a path."""
+    """Separates the names of a path."""
 
     @property
     def is_of_paths(self) -> bool:
-        """Whether one facet has the nodes of all levels, by way of what lies under them."""
+        """Whether one facet has the nodes of all levels, as prefixes of its values."""
         return len(self.levels) == 1
 
 
@@ -159,11 +158,11 @@ class IndexConfiguration:
     geo_fields: tuple[str, ...] = (GEO_FIELD,)
     """Fields that hold points."""
     nested: tuple[str, ...] = ()
-    """Fields that hold objects whose own fields can be asked about together."""
+    """Fields that hold objects; conditions on one object can be combined."""
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=_empty_mapping)
     """Trees by name."""
     language: str | None = None
-    """Snowball name of the stemmer of all fields that name no own; None: no stemming."""
+    """Snowball name of the stemmer of fields without one of their own; None: no stemming."""
     field_languages: Mapping[str, str | None] = field(default_factory=_empty_mapping)
     stop_words: frozenset[str] = frozenset()
     """Words as posted, not folded."""
@@ -178,11 +177,11 @@ class IndexConfiguration:
     typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
     """Where typos are "auto": letters from which on a word may be one edit off, and two."""
     k1: float = K1_DEFAULT
-    """BM25F: how soon repeated words stop to count."""
+    """BM25F k1: how soon repetitions of a word stop adding to the score (tf saturation)."""
     b: float = B_DEFAULT
-    """BM25F: how much long texts are held against their words (0 to 1)."""
+    """BM25F b: how strongly the length of a text lowers its score (0 to 1)."""
     proximity: float = PROXIMITY_DEFAULT
-    """Greatest relative bonus of query words that stand together; 0 switches it off."""
+    """Largest relative proximity score; 0 switches it off."""
     display: Mapping[str, Any] = field(default_factory=_empty_mapping)
     """How a page shows an item: `title` and `image` name fields, `fields` those to show first."""
     boosts: tuple[Boost, ...] = ()
@@ -294,8 +293,8 @@ def parse_facet_sort(sort: object, order: object, chosen_filters_on_top: bool) -
 
     Args:
         sort: None, "count", "term" / "key", each also with ":asc" or ":desc", or a list of these
-            and "selected". A list says all: `chosen_filters_on_top` does not change it.
-        order: None, "asc" or "desc"; or a list of these beside a list `sort`.
+            and "selected". A list is complete: `chosen_filters_on_top` does not change it.
+        order: None, "asc" or "desc"; or a list of these with a list `sort`.
         chosen_filters_on_top: whether selected buckets come first where `sort` is no list.
 
     Returns:
@@ -348,8 +347,8 @@ class _ConfigurationParser:
         self.problems = Problems()
         self.values: dict[str, Any] = {}
 
-    # A shard reads a document that the coordinator accepted, perhaps under wider limits than now:
-    # bounds are for who posts, so they are only checked where limits are given.
+    # A shard reads a document that the coordinator accepted, possibly under wider limits than now.
+    # Bounds apply to new documents, so they are only checked where limits are given.
 
     def exceeds(self, size: int, limit_name: str) -> bool:
         """Return whether a size is above the named limit, if limits are enforced here."""
@@ -818,7 +817,7 @@ def parse_configuration(
     if not isinstance(document, dict):
         parser.problems.add("", "must be a JSON object")
         document = {}
-    # null is how some clients say "not given".
+    # Some clients send null for "not given".
     for key, read in _READERS.items():
         value = document.get(key)
         if value is not None:

@@ -1,4 +1,4 @@
-"""The data directory: what lies where in it, who owns it, and what it was made for.
+"""The data directory: its layout, its owner, and what it was made for.
 
     DATA/
       MANIFEST.json     format, shard count, hash function: checked before anything else is read
@@ -7,14 +7,14 @@
       catalog.json      indexes, configurations, aliases, keys: the coordinator's truth
       coordinator.json  where the coordinator listens, for the command line
       spool/            bulk bodies that are being read; emptied at start
-      snapshots/        copies of everything else here, if the setting says no other place
+      snapshots/        copies of everything else here, unless a setting names another folder
       shard-0/
         lock            flock of the shard process
         endpoint.json   where the shard listens, and its pid; replaced at every start
         ...             one folder per index (the shard's own matter)
 
-A file that must never be seen half written is written beside its name, synced, renamed, and its
-folder is synced (`write_atomically`).
+A file that must never be seen half written is written under a temporary name, synced and renamed,
+and its folder is synced (`write_atomically`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MIN_READER: Final = 1
 """Oldest program (by its FORMAT) that can read what this one writes."""
 
 HASH: Final = "xxh64"
-"""Function that places ids on slots."""
+"""Function that maps ids to slots."""
 
 LOCK_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a former owner that is about to end."""
@@ -51,7 +51,7 @@ LOCK_WAIT_SECONDS: Final = 5.0
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _PID_BYTES: Final = 15
 _ENDPOINT_BYTES: Final = 512
-"""These files have one size, so that they can be written over on a disk without a free block."""
+"""These files have a fixed size, so that they can be overwritten on a disk without a free block."""
 
 
 class DataDirectoryError(Exception):
@@ -76,7 +76,7 @@ class Endpoint(Struct, frozen=True):
     pid: int
 
 
-# Made once: the first use of a class by two threads together would end the process.
+# Made once: a concurrent first use of a class by two threads would crash the process.
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
 _decode_endpoint = msgspec.json.Decoder(Endpoint).decode
 
@@ -134,10 +134,10 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 @contextlib.contextmanager
 def full_disk_told(what: str) -> Iterator[None]:
-    """Tell a full disk as what it is, 507, instead of as a failure of the program.
+    """Report a full disk as 507, not as a failure of the program.
 
     Args:
-        what: could not be done, and what that means: "no room for this body; nothing was written".
+        what: what failed, and the consequence: "no room for this body; nothing was written".
     """
     try:
         yield
@@ -149,7 +149,7 @@ def full_disk_told(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def start_explained(data: Path) -> Iterator[None]:
-    """Tell what the system refused at a start in one line that says what to do.
+    """Report what the system refused at a start in one line that says what to do.
 
     Raises:
         DataDirectoryError: instead of an OSError.
@@ -198,7 +198,7 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path) -> None:
     """Make a folder (readable by its owner only) if it is not there, and its name durable.
 
-    What is synced inside of it later is worth nothing if the name of the folder is lost.
+    A later sync of its files is worthless if the folder's own name is lost.
     """
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -268,7 +268,7 @@ def check_manifest(data: Path, num_shards: int) -> Manifest | None:
 
 
 def write_manifest(data: Path, num_shards: int, created_by: str) -> Manifest:
-    """Say for good what the data are made for."""
+    """Write what the data are made for; it never changes."""
     manifest = Manifest(FORMAT, MIN_READER, num_shards, HASH, created_by)
     write_atomically(manifest_path(data), msgspec.json.encode(manifest) + b"\n")
     return manifest
@@ -277,7 +277,7 @@ def write_manifest(data: Path, num_shards: int, created_by: str) -> Manifest:
 def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> int:
     """Become the owner of a folder for as long as this process lives.
 
-    The lock is an flock of the file `lock`: the system takes it back when the last process that
+    The lock is an flock of the file `lock`: the system releases it when the last process that
     holds the descriptor ends, however it ends. The descriptor is not inherited by child processes
     unless it is passed on purpose.
 
@@ -289,7 +289,7 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
         The descriptor that holds the lock.
 
     Raises:
-        DataDirectoryError: somebody else owns it, or it cannot be written to.
+        DataDirectoryError: another process owns it, or it cannot be written to.
     """
     path = folder / "lock"
     descriptor = _open_lock(path)
@@ -299,7 +299,7 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_file(descriptor, path):
                 break
-            # While we waited, another folder came in this one's place (reshard does that).
+            # While we waited, another folder replaced this one (reshard does that).
             os.close(descriptor)
             descriptor = _open_lock(path)
         except BlockingIOError:
@@ -311,7 +311,7 @@ def acquire_lock(folder: Path, *, wait_seconds: float = LOCK_WAIT_SECONDS) -> in
                     "stop it first, or start with another --data-dir"
                 ) from None
             time.sleep(0.05)
-    with contextlib.suppress(OSError):  # it is for people; the lock is ours without it
+    with contextlib.suppress(OSError):  # the pid is for people; the lock is ours without it
         os.pwrite(descriptor, f"{os.getpid():<{_PID_BYTES}}\n".encode(), 0)
     return descriptor
 
@@ -324,7 +324,7 @@ def _open_lock(path: Path) -> int:
 
 
 def _is_file(descriptor: int, path: Path) -> bool:
-    """Return whether a descriptor is that of the file which has the path now."""
+    """Return whether a descriptor is that of the file that has the path now."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -332,7 +332,7 @@ def _is_file(descriptor: int, path: Path) -> bool:
 
 
 def read_or_create_secret(data: Path) -> str:
-    """Return the secret that coordinator and shards share; whoever comes first makes it."""
+    """Return the secret that coordinator and shards share; the first process makes it."""
     path = data / "secret"
     for _ in range(2):
         try:
@@ -345,7 +345,7 @@ def read_or_create_secret(data: Path) -> str:
                 file.flush()
                 os.fsync(file.fileno())
             try:
-                os.link(temporary, path)  # fails if another process was first: then its one counts
+                os.link(temporary, path)  # fails if another process was first: its one counts
             except FileExistsError:
                 pass
             finally:
@@ -355,20 +355,20 @@ def read_or_create_secret(data: Path) -> str:
 
 
 def write_endpoint(data: Path, shard: int, endpoint: Endpoint) -> None:
-    """Say where a shard listens; for the coordinator of the same data directory."""
+    """Write where a shard listens; for the coordinator of the same data directory."""
     _write_endpoint(endpoint_path(data, shard), endpoint)
 
 
 def write_coordinator_endpoint(data: Path, endpoint: Endpoint) -> None:
-    """Say where the coordinator listens; for the command line."""
+    """Write where the coordinator listens; for the command line."""
     _write_endpoint(coordinator_endpoint_path(data), endpoint)
 
 
 def _write_endpoint(path: Path, endpoint: Endpoint) -> None:
-    """Replace what a file says.
+    """Replace the content of such a file.
 
-    On a disk without a free block it is written over in place, so that reads go on after a restart
-    as well; who reads it half written takes it for none and looks again.
+    On a disk without a free block it is overwritten in place, so that reads work after a restart
+    too; a reader that sees it half written treats it as missing and retries.
     """
     content = msgspec.json.encode(endpoint).ljust(_ENDPOINT_BYTES)
     try:
@@ -386,7 +386,7 @@ def _write_over(path: Path, content: bytes) -> None:
 
 
 def forget_endpoints(data: Path, num_shards: int) -> None:
-    """Take back what former processes said; only the owner of the directory may.
+    """Clear the endpoints of former processes; only the owner of the directory may.
 
     The files stay, without content: a new one might find no room.
     """
@@ -396,7 +396,7 @@ def forget_endpoints(data: Path, num_shards: int) -> None:
 
 
 def forget_coordinator_endpoint(data: Path) -> None:
-    """Take back where the coordinator listens."""
+    """Clear the coordinator's endpoint."""
     _forget_endpoint(coordinator_endpoint_path(data))
 
 
@@ -406,7 +406,7 @@ def _forget_endpoint(path: Path) -> None:
 
 
 def read_endpoint(data: Path, shard: int) -> Endpoint | None:
-    """Return where a shard last said to listen; None if it never did."""
+    """Return the last endpoint of a shard; None if it never had one."""
     return _read_endpoint(endpoint_path(data, shard))
 
 

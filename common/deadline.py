@@ -1,11 +1,11 @@
-"""Deadlines: moments on the monotonic clock by which an answer must be there.
+"""Deadlines: moments on the monotonic clock by which a response is due.
 
-A request gets one deadline when it arrives; everything done for it is given what is left of it.
-Wall clock time is never used: it jumps.
+A request gets one deadline when it arrives; everything done for it gets the time that is left. Wall
+clock time is never used: it jumps.
 
-In a shard the deadline of the call that is being answered is a context variable. Work that may take
-long asks `check_call` between its steps, however deep it is in the call; it is given up when nobody
-waits for it any more.
+In a shard the deadline of the present call is a context variable. Work that may take long calls
+`check_call` between its steps, at any depth of the call; it is abandoned once no caller waits for
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from common.errors import DeadlineExceeded
 
 
 class Deadline(Struct, frozen=True, gc=False):
-    """A moment by which an answer must be there.
+    """A moment by which a response is due.
 
     Attributes:
         at: seconds on `time.monotonic`.
@@ -60,14 +60,14 @@ class Deadline(Struct, frozen=True, gc=False):
 
 
 NEVER: Final = Deadline(float("inf"))
-"""The deadline of what must be done however long it takes."""
+"""The deadline of work that must be finished however long it takes."""
 
 CALL_DEADLINE: Final[ContextVar[Deadline]] = ContextVar("call_deadline", default=NEVER)
-"""By which the answer to the present call must be there; set where a call is taken up."""
+"""By which the response to the present call is due; set where the call starts."""
 
 
 def check_call() -> None:
-    """Give up the present call if nobody waits for its answer any more; 0.1 µs otherwise.
+    """Abandon the present call if its caller no longer waits; 0.1 µs otherwise.
 
     Raises:
         DeadlineExceeded: it is too late.

@@ -13,14 +13,14 @@
     ├── Unavailable          503  shard_unavailable, overloaded, starting, stopping: send it later
     │   ├── TooManyRequests  429
     │   └── DeadlineExceeded 504
-    ├── Switched         503  the configuration that the request was read with is being replaced
+    ├── Switched         503  the configuration that the request was parsed with is being replaced
     ├── StorageFull          507  insufficient_storage: reads go on, writes wait for room
     ├── PartlyStored         500  items without ids that must not all be sent again
-    └── InternalError        500  a bug, or what is damaged: item_corrupt, snapshot_damaged
+    └── InternalError        500  a bug, or damaged data: item_corrupt, snapshot_damaged
 
-An error crosses the RPC as [code, message, param, details]; `code` finds its class again. No
-traceback, no exception text of a library ever reaches a client. Messages are lower case without a
-full stop, and say what was wrong *and what would be valid*.
+An error crosses the RPC as [code, message, param, details]; `code` determines its class. No
+traceback and no exception text of a library ever reaches a client. Messages are lower case without
+a full stop, and say what was wrong *and what would be valid*.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class MethodNotAllowed(UserError):
 
 
 class Conflict(UserError):
-    """What is there is not what the request takes for granted: a version, a name that is free."""
+    """The stored state is not what the request presupposes: a version, a free name."""
 
     http_status = 409
     default_code = "version_conflict"
@@ -118,7 +118,7 @@ class UnsupportedMediaType(UserError):
 
 
 class Unavailable(ServiceError):
-    """Something is away or busy; the same request may succeed later."""
+    """Something is down or busy; the same request may succeed later."""
 
     http_status = 503
     default_code = "shard_unavailable"
@@ -126,24 +126,24 @@ class Unavailable(ServiceError):
 
 
 class TooManyRequests(Unavailable):
-    """The client sends more than it may."""
+    """The client exceeds its rate limit."""
 
     http_status = 429
     default_code = "too_many_requests"
 
 
 class DeadlineExceeded(Unavailable):
-    """The answer did not come within the request's deadline."""
+    """The response was not ready within the request's deadline."""
 
     http_status = 504
     default_code = "deadline_exceeded"
 
 
 class Switched(ServiceError):
-    """A shard has, or is about to get, another configuration than the request was read with.
+    """A shard has, or is about to get, another configuration than the request was parsed with.
 
-    The coordinator begins such a request anew; a client sees this only if that does not help. It is
-    no `Unavailable`: a shard that has switched is not one that a partial answer may leave out.
+    The coordinator restarts such a request; a client sees this only if that does not help. It is
+    not `Unavailable`, because a partial response must not leave out a shard that has switched.
     """
 
     http_status = 503
@@ -164,10 +164,10 @@ class InternalError(ServiceError):
 
 
 class PartlyStored(ServiceError):
-    """Items without ids were stored, or may be: to send all of them again would make duplicates.
+    """Items without ids were stored, or may be: sending all of them again would make duplicates.
 
-    `details` name the items that were not stored, and those of which it is not known, by ranges of
-    their positions.
+    `details` name the items that were not stored, and those whose outcome is unknown, by ranges
+    of their positions.
     """
 
     http_status = 500

@@ -1,8 +1,8 @@
-"""Reading and writing long files by short calls of the system.
+"""Reading and writing long files by short system calls.
 
-A thread inside a call is not interrupted for another one on kernels that preempt nothing but
-programs (those of most servers): 8 MB take 3 ms from or to the cache of the system, and a thread
-that has just been woken to answer a search, on the same processor, waits for their end.
+Most servers run kernels that do not preempt a thread inside a system call: 8 MB take 3 ms from or
+to the page cache, and a thread that was just woken to serve a search, on the same processor, waits
+for the end of it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import os
 from typing import Final
 
 CALL_BYTES: Final = 256 << 10
-"""Read or written by one call: 0.1 ms, and no more than a second-level cache holds."""
+"""Read or written by one call: 0.1 ms, and it fits a second-level cache."""
 
 
 def write_all(file: int, content: memoryview) -> None:
-    """Write all bytes at the place where a file is written; a full disk takes less in a call."""
+    """Write all bytes at the file's position; on a full disk a call may write less."""
     while content:
         content = content[os.write(file, content[:CALL_BYTES]) :]
 
 
 def read_all(file: int, target: memoryview, offset: int) -> None:
-    """Fill `target` with what a file has from an offset on.
+    """Fill `target` with the bytes of a file from an offset on.
 
     Raises:
         OSError: the file ends before.

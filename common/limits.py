@@ -1,11 +1,11 @@
 """Every bound that a request, an item or a configuration can run into, with unit and reason.
 
-A bound that is not named here does not exist: whoever checks one takes it from a `Limits` object
-and names it in the error (`Limits.shown`); the documentation table and the settings
-(`FACETD_LIMIT_<NAME>`) are made from this class. Bounds are there so that no request can take
-unbounded memory, time or disk: each may be raised, a few only up to what formats have room for.
+Every bound is named here: a check takes it from a `Limits` object and names it in the error
+(`Limits.shown`); the documentation table and the settings (`FACETD_LIMIT_<NAME>`) are generated
+from this class. The limits keep any request from taking unbounded memory, time or disk; each may be
+raised, a few only up to what formats have room for.
 
-No limits are what the interface itself defines: ids of 1-256 bytes, integers of 64 bits.
+What the interface itself defines is not a limit: ids of 1-256 bytes, integers of 64 bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GIB = 1024 * MIB
 
 
 def _limit(default: int, unit: str, reason: str, *, at_most: int | None = None) -> Any:
-    """Declare one limit: a dataclass field that carries its unit, reason and greatest value."""
+    """Declare one limit: a dataclass field with unit, reason and largest value."""
     metadata = {"unit": unit, "reason": reason, "at_most": at_most}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -183,7 +183,7 @@ class Limits:
     errors_reported_max: int = _limit(100, "errors", "listed in one answer; all are counted")
 
     def __post_init__(self) -> None:
-        """Refuse what is no positive integer, whoever builds the object."""
+        """Refuse anything but positive integers."""
         for field in dataclasses.fields(self):
             value, unit = getattr(self, field.name), field.metadata["unit"]
             if type(value) is not int or value < 1:

@@ -2,9 +2,9 @@
 
     id 5, "5"  →  b"5"  →  xxh64  →  slot = hash & 1023  →  shard = slot * num_shards >> 10
 
-Slots never change; the number of shards may (`facetd reshard` moves slots). An item without id has
-no name to hash: its place, which is unique, takes the id's part. The hash exists twice, as the
-`xxhash` package for single ids and as a kernel for whole batches (`json_scan` hashes each id as it
+Slots never change; the number of shards may (`facetd reshard` moves slots). An item without an id
+is placed by the hash of its insertion number, which is unique. The hash exists twice: the `xxhash`
+package for single ids, and a kernel for whole batches (`common/json/scan.py` hashes each id as it
 reads it).
 """
 
@@ -132,9 +132,9 @@ def canonical_id(value: int | str) -> bytes | None:
 
 
 def shown_id(canonical: bytes) -> int | str:
-    """Return an id as JSON has it, if nobody knows better: digits are a number.
+    """Return an id as JSON, when its stored form is unknown: digits are a number.
 
-    The way back from `canonical_id`, which forgets whether an id was a number or a text of digits.
+    The inverse of `canonical_id`, which drops whether an id was a number or a text of digits.
     """
     is_number = canonical.isdigit() and (canonical == b"0" or canonical[:1] != b"0")
     if is_number and int(canonical) <= ID_INTEGER_MAX:

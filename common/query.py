@@ -25,7 +25,7 @@ class MatchKind(IntEnum):
     STEM = 1
     """Another form of the word: same stem in the field's language."""
     SYNONYM = 2
-    """An alternative by the configuration."""
+    """A synonym from the configuration."""
     PREFIX = 3
     """The word is the beginning of the term."""
     TYPO_1 = 4
@@ -161,7 +161,7 @@ class Under(Struct, frozen=True, tag="under", array_like=True):
 
 
 class Same(Struct, frozen=True, tag="same", array_like=True):
-    """One and the same element of a nested field passes the condition, on fields inside it."""
+    """The same element of a nested field passes the condition, on fields inside it."""
 
     field: str
     condition: Filter

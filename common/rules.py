@@ -1,4 +1,4 @@
-"""Curation rules: what a shop says about its searches; parsed once, for all who name them.
+"""Curation rules: how a shop edits the results of its searches; one parser for all uses.
 
     {"name": "tv week",                                   shown in answers; absent: "rule 1"
      "when": {"query": {"is": "tv"},                      or {"contains": "tv"}; absent: any query
@@ -10,7 +10,7 @@
      "bury": ["condition = used"],                        factor 0.001
      "filter": "in_stock = true"}
 
-Filters stay texts here; the coordinator reads them where it reads those of requests.
+Filters stay texts here; the coordinator parses them like those of requests.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Rule(NamedTuple):
 
     name: str
     query: str | None = None
-    """As posted; None: whatever the query is."""
+    """As posted; None: any query."""
     is_whole_query: bool = True
     """Whether the query must be these words, or only contain them next to each other."""
     filters: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -84,7 +84,7 @@ def parse_rules(value: Any, limits: Limits | None, report: Report) -> tuple[Rule
     """Parse a list of rules.
 
     Args:
-        value: the list; its length is the caller's to bound.
+        value: the list; the caller bounds its length.
         limits: bounds on ids; None where the rules were accepted before.
         report: is called with the first mistake of each rule.
     """

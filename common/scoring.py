@@ -1,4 +1,4 @@
-"""From statistics to weights: what the shards multiply.
+"""From statistics to weights, which the shards multiply with.
 
 The coordinator sums the statistics of all shards and calls these functions once per word and once
 per set of fields, so that every shard scores with the same numbers.
@@ -22,21 +22,21 @@ PROXIMITY_DEFAULT: Final = 0.2
 
 IDF_SHIFT: Final = 0.2
 IDF_SHARE_MIN: Final = 0.1
-"""Words in most documents say less than their idf: the shift is taken off, a share stays."""
+"""A word in most documents says less than its idf: subtract the shift, but keep a share."""
 STEM_FACTOR: Final = 1.0
-"""What another form of a word counts beside the word itself."""
+"""Weight of another form of a word (same stem), relative to the word itself."""
 SYNONYM_FACTOR: Final = 0.1
-"""What part of an occurrence of the word one of a synonym is: small enough that one of the word in
-a text of five times the average length is worth more than one of the synonym in the shortest."""
+"""Weight of an occurrence of a synonym, relative to one of the word: so small that the word in a
+text of five times the average length scores more than the synonym in the shortest text."""
 BEST_FACTORS: Final = (1.0, 0.8, 0.8, 0.6)
-"""By tier (typed, prefix, one typo, two typos): what a word counts whose best match this is."""
+"""Weight of a word by its best tier: typed, prefix, one typo, two typos."""
 LESSER_FACTOR: Final = 0.1
-"""What a tier counts when the index has a better one for the word."""
+"""Weight of a tier when the index has a better one for the word."""
 BREVITY_POWER: Final = 0.4
 BREVITY_RATIO_MAX: Final = 100.0
 """A word says more in a short field (a title) than in a long one: see `weigh_fields`."""
 FILL_MIN: Final = 1 / 3
-"""The average length of a rarely filled field is taken as if so many documents had it."""
+"""Smooths the average length of a rare field: as if at least this share of documents had it."""
 
 
 class WeighedField(NamedTuple):
@@ -56,8 +56,8 @@ def inverse_doc_freq(doc_freq: float, num_docs: int) -> float:
 def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]:
     """Return the weight of a word by `MatchKind`.
 
-    A word's rarity is that of its best tier in the index: terms as typed, their other forms and
-    synonyms, else terms that it begins, else typos. Lesser tiers count a small part of that,
+    A word has the rarity of its best tier in the index: terms as typed, their other forms and
+    synonyms, else terms with this prefix, else typos. Lower tiers get a small part of that,
     however rare they are: a misspelt word must not outweigh a correct one for being rare.
 
     Args:

@@ -26,14 +26,14 @@ from common.limits import Limits
 
 ENVIRONMENT_PREFIX = "FACETD_"
 SECTIONS = {"limits": "LIMIT", "shard": "SHARD"}
-"""Tables of the file beside the settings of the coordinator, and how variables call them."""
+"""Tables of the file besides the coordinator's settings, and their names in variables."""
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
 
 class SettingError(Exception):
-    """A setting has a value that it cannot have. Ends with status 2."""
+    """A setting has an invalid value. Ends with status 2."""
 
 
 def setting(
@@ -94,7 +94,7 @@ def field_names(table: type, section: str = "") -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything that was said about settings.
+    """All sources of settings.
 
     Attributes:
         flags: by name; what was not given is not there.
@@ -118,7 +118,7 @@ class Sources:
         assignments: Iterable[str] = (),
         file: Path | None = None,
     ) -> Sources:
-        """Take everything together.
+        """Collect all sources.
 
         Args:
             environment: usually `os.environ`.
@@ -127,7 +127,7 @@ class Sources:
             file: TOML file; None looks at FACETD_CONFIG_FILE.
 
         Raises:
-            SettingError: the file cannot be read, an assignment is none, or a flag stands twice.
+            SettingError: unreadable file, malformed assignment, or repeated flag.
         """
         given = {name: value for name, value in (flags or {}).items() if value not in (None, ())}
         assigned = {}
@@ -147,7 +147,7 @@ class Sources:
         return cls({**given, **assigned}, frozenset(assigned), environment, file, table)
 
     def find(self, name: str) -> tuple[Any, str] | None:
-        """Return what was said about a setting, and where; None if nothing was."""
+        """Return the given value of a setting, and its source; None if there is none."""
         if name in self.flags:
             flag = f"--set {name}" if name in self.assigned else f"--{name.replace('_', '-')}"
             return self.flags[name], flag
@@ -159,7 +159,7 @@ class Sources:
         return (table[key], str(self.file)) if key in table else None
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
-        """Refuse names that are no settings, with the nearest one that is.
+        """Refuse unknown names; the error suggests the nearest setting.
 
         Raises:
             SettingError: in the file, or after `--set`.
@@ -253,7 +253,7 @@ def read_limits(sources: Sources) -> tuple[Limits, list[Origin]]:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What a process that is no coordinator needs of the service's own settings."""
+    """The coordinator's settings that other processes need."""
 
     log_level: str = log_level_setting()
     log_style: str = log_style_setting()
@@ -282,7 +282,7 @@ def _read_file(file: Path) -> dict[str, Any]:
 
 
 def _convert(name: str, field: dataclasses.Field[Any], kind: Any, value: Any, origin: str) -> Any:
-    """Turn what was written into the setting's type and check its range."""
+    """Convert a given value to the setting's type and check its range."""
     try:
         converted = _CONVERTERS[kind](value)
     except (ValueError, TypeError) as error:
@@ -299,7 +299,7 @@ def _convert(name: str, field: dataclasses.Field[Any], kind: Any, value: Any, or
 
 
 def _wanted(field: dataclasses.Field[Any], kind: Any) -> str:
-    """Say what a setting may be."""
+    """Describe the valid values of a setting."""
     low, high = field.metadata["at_least"], field.metadata["at_most"]
     if field.metadata["choices"]:
         return "one of " + ", ".join(field.metadata["choices"])

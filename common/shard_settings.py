@@ -1,8 +1,8 @@
 """Every setting of a shard process: name, default, unit, and what it is for.
 
-They concern storage, and are called `shard.<name>` (how values are given stands in
-`common.settings`). The supervisor checks them before it starts anything, and hands them on in
-variables FACETD_SHARD_<NAME>; a shard that is started alone reads these, or the file.
+They concern storage, and are called `shard.<name>` (`common.settings` says where values come from).
+The supervisor checks them before it starts anything, and passes them on in variables
+FACETD_SHARD_<NAME>; a shard that is started alone reads these, or the file.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ShardSettings:
     """Those of the whole service; an item that is made of two by an update must keep them too."""
 
     def leave_room(self, folder: Path, num_bytes: int) -> bool:
-        """Whether the disk of a folder can take so many bytes and still has the reserve."""
+        """Whether so many bytes fit on the disk of a folder without touching the reserve."""
         disk = os.statvfs(folder)
         reserve = min(self.free_bytes_min, disk.f_blocks * disk.f_frsize * 3 // 100)
         return disk.f_bavail * disk.f_frsize >= num_bytes + reserve

@@ -1,10 +1,10 @@
-"""What a value of an item is, and the one text by which facets, filters and keys name it.
+"""The values of items, and the canonical text by which facets, filters and keys name each.
 
 The coordinator (filters), the shards (facet dictionaries; `shard.segment.extraction` has the same
-rules as a kernel) and the test oracle must all agree on the text of a value, so the rules stand
+rules as a kernel) and the test oracle must all agree on the text of a value, so the rules are
 here:
 
-    "drama"              → drama       as it is; the empty text counts for nothing
+    "drama"              → drama       unchanged; the empty text has none
     true, false          → true, false
     1994, -0             → 1994, 0
     9.0, 9.50, 1e3       → 9, 9.5, 1000      shortest text that gives the same double
@@ -28,7 +28,7 @@ INTEGER_MAX: Final = 2**64 - 1
 
 
 class ValueKind(IntEnum):
-    """What stands at a place of an item that holds no further value."""
+    """The type of a leaf value."""
 
     STRING = 0
     INTEGER = 1
@@ -41,7 +41,7 @@ class ValueKind(IntEnum):
 
 
 class Shape(IntEnum):
-    """How a value hangs on its key."""
+    """How a value belongs to its key."""
 
     SCALAR = 0
     """The value of its key, reached through objects only: there is one in an item."""
@@ -68,7 +68,7 @@ def facet_key(value: Any) -> str | None:
         value: a decoded JSON value.
 
     Returns:
-        The text; None for what counts for nothing: null, empty text, arrays, objects.
+        The text; None for null, empty text, arrays and objects.
     """
     match value:
         case bool():
