@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _Counts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
 _COUNTED_PER_POINT: Final = 8
-"""Up to so many cells per point, cells are counted in an array rather than by sorting."""
+"""If cell numbers stay below this many times the points, an array counts them; otherwise a sort."""
 _EXACT_END: Final = 2.0**53
 _INTEGER_END: Final = 2.0**63
 """Bucket numbers from twice this on (or below minus this) are sent as floats."""

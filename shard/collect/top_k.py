@@ -68,17 +68,17 @@ if TYPE_CHECKING:
 _HEAP_MAX = 128
 """Up to this k, a heap finds the k-th smallest key: one pass, with hardly a misprediction."""
 _WALK_STEPS_MAX = 3
-"""A permutation is walked if that should visit at most so many documents per match. A step takes a
-fifth to a third of the time of a random read of a match's key.
+"""A permutation is walked if that should visit at most this many documents per match. A step takes
+a fifth to a third of the time of a random read of a match's key.
 """
 _WALK_LUCK = 1.5
-"""A walk is abandoned after so many times the expected steps: the matches may all be near its end.
+"""A walk is abandoned at this multiple of the expected steps: the matches may all be near its end.
 """
 _WALK_MATCHES_MIN = 1_024
 _INSERTION_MAX = 64
-"""Up to so many hits are sorted by insertion."""
+"""Up to this many hits are sorted by insertion."""
 _LEXSORT_MAX = 256
-"""Up to so many rows are sorted by one call of `lexsort`."""
+"""Up to this many rows are sorted by one call of `lexsort`."""
 _ALL_ONES = uint64(MISSING_KEY)
 _MINOR_OFFSET = 1 << 15
 _TOP_BIT = uint64(1 << 63)

@@ -55,6 +55,7 @@ def _nodes_of(
     nodes: _Nodes | None = COLUMN_MEMO.get(key)
     if nodes is not None:
         return nodes
+    # Split each value that occurs into the paths of its nodes, numbered as they appear.
     numbers = np.flatnonzero(np.bincount(column.codes))
     numbers = numbers[numbers > 0] - 1
     texts = snapshot.dictionaries[request.field].values(0)
@@ -70,6 +71,7 @@ def _nodes_of(
     lengths[numbers + 1] = [len(row) for row in of_value]
     starts = np.cumsum(lengths) - lengths
     rows = np.array([node for row in of_value for node in row], np.uint32)
+    # Expand every (document, value) pair into (document, node) pairs.
     codes = column.codes.astype(np.int64)
     docs = np.arange(segment.num_docs, dtype=np.uint32)
     if not column.is_single:

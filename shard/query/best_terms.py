@@ -91,7 +91,7 @@ _BOUNDED_FACTOR: Final = 8
 """By bounds, this many times `num_first(k)` documents are scored before proximity is added to any.
 """
 _SAMPLE_STEP: Final = 16
-"""One bound in so many is sampled to estimate how great the greatest are."""
+"""Sampling interval of the bounds, when estimating which are great."""
 DEEP_HITS_MIN: Final = 64
 """From this k on, group bounds find the hits of one term faster than block bounds."""
 _DEEP_FACTOR: Final = 8

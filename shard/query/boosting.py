@@ -104,6 +104,7 @@ def explain_boosts(
     if explanation is not None:
         parts, score = list(explanation["parts"]), explanation["score"]
     docs = np.array([doc], np.uint32)
+    # Apply the factors in the order of `boosted`; each part is what its factor adds.
     for boost in request.boosts:
         number = snapshot.registry.number(boost.field)
         value = None if number is None else sort_column(snapshot, view, number).values(docs)[0]

@@ -178,9 +178,11 @@ def _word_occurrences(
     doc: int,
     tier: int,
 ) -> list[dict[str, Any]]:
+    """Return the occurrences, in one document, of a word's terms of one tier."""
     expansion = evaluation.expansion(word)
     index = evaluation.index
     best = max(weights[: MatchKind.PREFIX])
+    # Only the terms of the document's best tier have been scored.
     is_wanted = np.array([TIER_OF_KIND[kind] == tier for kind in expansion.kinds.tolist()], bool)
     terms = expansion.terms[is_wanted]
     kinds = expansion.kinds[is_wanted].tolist()
@@ -189,6 +191,7 @@ def _word_occurrences(
     found = _list_entries(index.lists, terms, np.array([doc], np.uint32))
     for place, field, freq in found.tolist():
         row = index.field_lengths.field_rows[field]
+        # The term does not count in a field of another language.
         if not masks[place] & evaluation.fields.lists.row_languages[row]:
             continue
         kind = kinds[place]
@@ -207,6 +210,7 @@ def _word_occurrences(
                 )
             )
     if tier == 0 and best > 0:
+        # Multi-word synonyms count in tier 0, with the weight of their kind.
         for phrase in expansion.phrases:
             phrase_kind = word.phrase_kind(phrase)
             name, ratio = _MATCH_NAMES[phrase_kind], weights[phrase_kind] / best

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _SELECTIVE_SHARE: Final = 8
-"""Documents are listed if they are at most one in so many of the segment."""
+"""Documents are listed if at most 1 / `_SELECTIVE_SHARE` of the segment is."""
 _LISTED_GROUPS_MIN: Final = 3
 """With fewer groups, all but one means one whole group: its bitset gives that in order."""
 _LISTED_VALUES_MAX: Final = 16
-"""Values of one clause whose documents are listed; each costs a call."""
+"""Greatest number of values of one clause whose documents are listed; each costs a call."""
 _TABLE_VALUES_MAX: Final = 1 << 13
 """For a dictionary up to this length, a search builds a table of the wanted codes."""
 

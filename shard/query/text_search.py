@@ -76,7 +76,8 @@ if TYPE_CHECKING:
 _GAINS_MAX: Final = 64
 """Tables of tf norms cached per segment."""
 _CANDIDATES_SHARE: Final = 64
-"""With fewer documents left than one in so many, blocks that hold none of them are skipped."""
+"""With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
+skipped."""
 
 
 class TextMatch(NamedTuple):

@@ -454,6 +454,7 @@ def mark_document(
         for name, num_words in request.snippet_fields
         for path in _named((name,), parsed)
     }
+    # A word's best tier is taken over all texts shown, so that all of them mark alike.
     texts = [text for path in {**highlighted, **snipped} for text in parsed.texts(path)]
     tiers = marker.best_tiers(texts)
     result: dict[str, Any] = {}

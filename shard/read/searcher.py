@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 MARKED_FAST_BYTES: Final = 8_000
-"""Marking documents of so many bytes takes 2-4 ms."""
+"""Marking this many bytes of documents takes 2-4 ms."""
 _DISTINCT_FACTOR: Final = 4
 """Factor by which more hits are selected when repeated values left too few."""
 

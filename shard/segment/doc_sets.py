@@ -57,7 +57,8 @@ LIST_DOCS_MAX: Final = 32
 LISTED_AHEAD: Final = 8
 """Elements past the last document that listing may write to."""
 _DENSE_PER_WORD: Final = 1.5
-"""From so many documents per word of a bitset on, words are listed without a loop per document."""
+"""From this many documents per word of a bitset on, words are listed without a loop per document.
+"""
 
 _COOKIE: Final = 12346
 _CONTAINER_LIST_MAX: Final = 4096

@@ -64,7 +64,7 @@ _DROPPED: Final = 255
 """Kind of a value whose key was repeated, until the end of its document."""
 
 NO_FIELD: Final = (1 << 16) - 1
-"""Stands for "no field" among field numbers."""
+"""Means "no field" among field numbers."""
 
 _DONE: Final = 0
 _UNKNOWN_PATH: Final = 1
@@ -411,6 +411,7 @@ def extract(
         base_hash=np.empty(DEPTH_MAX + 1, np.uint64),
         num_objects=np.zeros(1, np.int64),
     )
+    # A guess of one value per 16 bytes; the arrays grow if there are more.
     sizes = ends - starts
     capacity = int(sizes.sum()) // 16 + (int(sizes.max()) // 2 if num_docs else 0) + 16
     num_tracked = capacity if wants_objects else 0
@@ -471,7 +472,7 @@ def _change(
 _POWERS: Final = np.array([float(10**exponent) for exponent in range(23)])
 """10^0 … 10^22, the powers that a double holds exactly."""
 _NUM_DIGITS_EXACT: Final = 15
-"""Integers of up to so many digits are exact doubles, so a single multiplication or division rounds
+"""Integers of up to 15 digits are exact doubles, so a single multiplication or division rounds
 once: correctly.
 """
 

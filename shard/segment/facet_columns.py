@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 
 SETS_DOCS_MIN: Final = 4_096
-"""Segments with at least so many documents store, by value, the set of its documents."""
+"""Segments with at least this many documents store the set of documents of each value."""
 
 _INSERTION_MAX: Final = 32
 _ROOM_CODES: Final = 4_096
@@ -91,6 +91,7 @@ def _collect_codes(
     num_docs = len(starts) - 1
     position = 0
     for doc in range(num_docs):
+        # The row of this document; documents without a value have an empty one.
         starts[doc] = num_codes
         begin = num_codes
         while position < len(docs) and docs[position] == doc:

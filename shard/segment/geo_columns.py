@@ -46,7 +46,7 @@ _RADIANS: Final = math.pi / 180.0
 _CHORD_MARGIN: Final = np.float32(1e-5)
 """Far above the error of a squared chord in single precision."""
 _CLOSEST_SHARE: Final = 16
-"""For up to one in so many documents, exact distances cost less than the chords of a whole segment.
+"""Up to 1 / `_CLOSEST_SHARE` of the documents, exact distances cost less than all points' chords.
 """
 _SLACK_DEGREES: Final = 1e-6
 """Margin of the box around a circle: 11 cm, far above any rounding error."""

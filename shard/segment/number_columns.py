@@ -20,7 +20,8 @@ beside them, or 2^63 and more), the difference from the double is kept as well:
     number.<f>.residuals int16   value = values[i] + residuals[i]; rounding is monotone, so pairs
                                  (double, residual) have the order of the numbers
 
-A column is dense if at least one document in SPARSE_SHARE has a number and none has several.
+A column is dense if at least 1 / `SPARSE_SHARE` of the documents have a number, and none has
+several.
 
 Costs: build 30 ns a number; memory 1-8 bytes a document; a range is a scan of 0.2 ns a document.
 """
@@ -62,7 +63,7 @@ Numbers = TypeVar("Numbers", I8Array, I16Array, I32Array, I64Array, F64Array)
 Number = TypeVar("Number", I8, I16, I32, int, float)
 
 SPARSE_SHARE: Final = 8
-"""A field that fewer than one document in so many has is stored as pairs."""
+"""A field that less than 1 / `SPARSE_SHARE` of the documents have is stored as pairs."""
 
 _INTEGER: Final = int(ValueKind.INTEGER)
 _EXACT_MAX: Final = 2.0**53

@@ -64,7 +64,8 @@ LARGE_DOCS: Final = 1 << 18
 LARGE_ENTRIES_MIN: Final = 2_048
 """so this is the threshold there,"""
 LARGE_SHARE: Final = 256
-"""or one in so many documents, so that the number of lists does not grow with the segment."""
+"""or 1 / `LARGE_SHARE` of the documents, so that the number of lists does not grow with the
+segment."""
 
 _ONE: Final = uint64(1)
 _S32: Final = uint64(32)

@@ -92,7 +92,7 @@ _KIND_EMPTY_ARRAY: Final = int(ValueKind.EMPTY_ARRAY)
 _SCALAR: Final = int(Shape.SCALAR)
 _NESTED: Final = int(Shape.NESTED)
 _SPARSE_SHARE: Final = 64
-"""Rows with fewer than one document in so many are stored as ordinals, which then take less space.
+"""Rows with less than 1 / `_SPARSE_SHARE` of the documents are stored as ordinals: that is smaller.
 """
 
 

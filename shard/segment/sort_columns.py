@@ -311,6 +311,7 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
     live = np.arange(segment.num_docs, dtype=np.uint32)
     if view.deleted is not None:
         live = np.delete(live, view.deleted.to_array())
+    # Extract chunk by chunk, numbering the texts as they appear.
     for begin in range(0, len(live), _CHUNK_DOCS):
         chunk = live[begin : begin + _CHUNK_DOCS]
         documents = snapshot.read_documents(segment["docs.record"][chunk])
@@ -321,6 +322,7 @@ def _extract_texts(snapshot: Snapshot, view: SegmentView, field: int) -> TextCol
         selection, _ = group_values(extraction, [field], TEXT_KINDS)
         numbers_parts.append(dictionary.encode(*canonical_keys(extraction, selection)))
         docs_parts.append(chunk[extraction.doc[selection]])
+    # Then rank them, and store ranks as numbers and the texts in order of rank.
     length = len(dictionary)
     order, ranks = dictionary.order(length), dictionary.ranks(length)
     docs = np.concatenate([np.zeros(0, np.uint32), *docs_parts])
@@ -593,6 +595,7 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
     ):
         if presence.count(field, aspect):
             by_doc[presence.docs(field, aspect)] = np.uint64(special)
+    # Texts by rank, then numbers.
     if texts is not None:
         numbers = _first_numbers(texts.column)
         docs = np.flatnonzero(numbers >= 0)

@@ -804,6 +804,7 @@ def merge_text(
         sizes = [len(part[names]) for part in parts]
         return np.concatenate([[0], np.cumsum(sizes[:-1], dtype=np.int64)])
 
+    # Concatenate the arrays of all parts, and note where each part begins.
     num_terms = [len(part["text.term_keys"]) for part in parts]
     maps = np.concatenate([np.asarray(one, np.int64) for one in doc_maps])
     map_sizes = [len(one) for one in doc_maps]

@@ -438,7 +438,7 @@ class Vocabulary:
     def similar(
         self, word: str, edits_max: int, *, is_prefix: bool
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-        """Return the ordinals, ascending, of the terms within so many edits, and their distances.
+        """Return, ascending, the terms within `edits_max` edits of a word, and their distances.
 
         The word itself, and with `is_prefix` the terms that begin with it, are included at distance
         0.
