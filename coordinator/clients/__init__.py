@@ -1,4 +1,4 @@
-"""Clients for other programs' interfaces, served as files; `INSTANTSEARCH` is an ES module."""
+"""Clients for other programs' APIs, served as files; `INSTANTSEARCH` is an ES module."""
 
 from __future__ import annotations
 

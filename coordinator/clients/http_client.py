@@ -1,6 +1,6 @@
-"""The client of the command line: `facetd.Client` with errors for people and paths as they are.
+"""The client of the command line: `facetd.Client` with raw paths and errors for people.
 
-Nothing large is imported: commands such as `facetd status` should answer before numpy is there.
+Imports nothing large: commands such as `facetd status` should respond before numpy would be loaded.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from facetd.calls import Call
 
 
 class ClientError(Exception):
-    """The service refused, failed, or is not there; the message is for the user.
+    """The service refused, failed, or cannot be reached; the message is for the user.
 
     Attributes:
-        status: of HTTP; 0 where nothing answered.
-        code: of the error envelope; "" where there is none.
+        status: HTTP status; 0 without a response.
+        code: of the error envelope; "" without one.
         details: the error object of the envelope.
     """
 
@@ -41,13 +41,13 @@ class ClientError(Exception):
 
 
 class Client:
-    """Talks to one service, over `facetd.Client`, in the words of the command line.
+    """Talks to one service through `facetd.Client`, with messages that fit the command line.
 
     Args:
-        url: `http://host:port` or `https://host`, with a path where a proxy puts the service under
-            one (`https://example.org/search`).
-        key: API key, if the service wants one.
-        timeout: seconds without any byte after which a request fails.
+        url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one
+            (`https://example.org/search`).
+        key: API key, if the service requires one.
+        timeout: seconds without receiving a byte after which a request fails.
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = 3_600.0) -> None:
@@ -68,19 +68,19 @@ class Client:
         encoding: str | None = None,
         request_id: str | None = None,
     ) -> Any:
-        """Send a request and return the decoded answer.
+        """Send a request and return the decoded response.
 
         Args:
-            method: of HTTP.
+            method: HTTP method.
             path: with query string, already quoted.
             body: bytes, or pieces of a body of any size.
             content_type: of the body.
-            num_bytes: of a body in pieces, if known; else it is sent chunked.
+            num_bytes: of a body in pieces, if known; otherwise it is sent chunked.
             encoding: Content-Encoding of the body.
-            request_id: that the service calls the request by, in its log and in `GET /_loads`.
+            request_id: identifies the request in the service's log and in `GET /_loads`.
 
         Raises:
-            ClientError: no connection, or an error answer.
+            ClientError: no connection, or an error response.
         """
         headers = {
             name: value
@@ -91,7 +91,7 @@ class Client:
             )
             if value
         }
-        # A connection of its own: a user may have waited long since the last request.
+        # A new connection each time: an idle one may have been closed since the last request.
         call: Call[Any] = Call(method, path, object, body, False, content_type, headers)
         try:
             return self._decode(self._client.send(call))
@@ -108,7 +108,7 @@ class Client:
         """GET a body of any size, piece by piece.
 
         Raises:
-            ClientError: an error answer, or the body ends before its end.
+            ClientError: an error response, or a truncated body.
         """
         try:
             yield from self._client.stream(Call("GET", path, object))
@@ -121,7 +121,7 @@ class Client:
             raise error_of(error.status, {"error": error.details or None}) from None
 
     def _decode(self, content: bytes) -> Any:
-        """Decode an answer."""
+        """Decode a response."""
         try:
             return json.loads(content) if content else None
         except ValueError as error:
@@ -131,10 +131,10 @@ class Client:
             ) from error
 
     def wait_ready(self, seconds: float) -> None:
-        """Return when all shards serve.
+        """Return once all shards are serving.
 
         Raises:
-            ClientError: they do not in time.
+            ClientError: they are not, within the time.
         """
         give_up_at = time.monotonic() + seconds
         while True:
@@ -186,7 +186,7 @@ def index_path(index: str) -> str:
 
 
 def find_url(url: str | None, data: Path | None, host: str, port: int) -> str:
-    """Return the URL of the service: as given, as the data directory says, or as it would be."""
+    """Return the URL of the service: the given one, else the recorded, else the configured one."""
     if url:
         return url
     endpoint = None if data is None else read_coordinator_endpoint(data)
@@ -198,9 +198,9 @@ def find_url(url: str | None, data: Path | None, host: str, port: int) -> str:
 
 
 def error_of(status: int, answer: Any) -> ClientError:
-    """Return what an error answer says: one line, and one more for each further listed mistake.
+    """Format an error response: one line, plus one per further mistake.
 
-    The message tells of the first mistake itself, so that one is not listed again.
+    The message describes the first mistake, so the list starts with the second.
     """
     error = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(error, dict):

@@ -1,8 +1,8 @@
-"""The dashboard: a static front end that uses nothing but the public HTTP interface.
+"""The dashboard: a static front end that uses only the public HTTP API.
 
 The coordinator serves `PAGE` at `/dashboard` and `/dashboard/{index}`, and each of `ASSETS` at
-`/dashboard/assets/<name>`. Everything is read once, at import: what is not in the dict does not
-exist, so no request can name a path on disk.
+`/dashboard/assets/<name>`. All files are read once, at import. Only names in that dict exist, so no
+request can name a path on disk.
 """
 
 from __future__ import annotations

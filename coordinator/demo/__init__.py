@@ -1,4 +1,4 @@
-"""The demo: films, loaded into a service that has just been started."""
+"""The demo: films, loaded into a newly started service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 INDEX: Final = "films"
 READY_SECONDS: Final = 600.0
-"""The first start of an installation compiles the kernels, if that was not possible before."""
+"""If kernels had to be compiled, the first start of an installation takes this long."""
 
 _TEXT: Final = """
   facetd serves {num} films at {url}

@@ -1,1 +1,1 @@
-"""From other engines: their exports and settings as items and a configuration of ours."""
+"""Importers: other engines' exports and settings, converted to our items and configuration."""

@@ -1,6 +1,6 @@
-"""Algolia: an export of records (an array, or one a line) and its settings.
+"""Algolia: an export of records (an array, or one per line) and its settings.
 
-FILE with --settings SETTINGS.json      as getSettings answers them, or the dashboard exports
+FILE with --settings SETTINGS.json      as returned by getSettings or exported by its dashboard
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read(name: str, settings: str | None) -> list[Imported]:
 
 
 def convert(settings: dict[str, Any], imported: Imported) -> None:
-    """Put settings into a configuration, and note those without an equivalent."""
+    """Convert settings to a configuration; note those without an equivalent."""
     configuration, notes = imported.configuration, imported.notes
     facets: dict[str, Any] = {}
     size = settings.get("maxValuesPerFacet")

@@ -1,8 +1,8 @@
-"""Elasticsearch and OpenSearch: an index over scroll, or what elasticdump, _search or _bulk write.
+"""Elasticsearch and OpenSearch: an index over scroll, or files by elasticdump, _search or _bulk.
 
-http://host:9200/NAME     mapping and documents are fetched (--source-key USER:PASSWORD or a key)
+http://host:9200/NAME     fetches mapping and documents (--source-key USER:PASSWORD or a key)
 FILE                      {"hits":{"hits":[…]}}, or lines of {"_id":…,"_source":…}, or a _bulk
-                          body; with --settings MAPPING.json as GET /NAME/_mapping answers it
+                          body; with --settings MAPPING.json as returned by GET /NAME/_mapping
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN: Final = frozenset(
         *("unsigned_long", "date", "date_nanos", "ip", "version", "object", "flattened", "binary"),
     )
 )
-"""Types whose values need nothing said about them."""
+"""Types whose values need no configuration."""
 
 
 def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
@@ -80,7 +80,7 @@ def _scroll(url: str, root: str, headers: dict[str, str]) -> Iterator[dict[str, 
 
 
 def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
-    """Yield hits, however a file has them."""
+    """Yield hits from a file in any of the supported forms."""
     action: dict[str, Any] | None = None
     for one in read_items(name):
         if action is not None:  # the line after an action of _bulk
@@ -101,7 +101,7 @@ def _hits_of_file(name: str) -> Iterator[dict[str, Any]]:
 
 
 def _index(name: str, mapping: dict[str, Any], hits: Callable[[], Any]) -> Imported:
-    """Return an index with its mapping as a configuration."""
+    """Return an index, with its mapping converted to a configuration."""
 
     def items() -> Iterator[dict[str, Any]]:
         for hit in hits():
@@ -136,7 +136,7 @@ def _walk(
     texts: list[str],
     imported: Imported,
 ) -> None:
-    """Look at the fields of a mapping."""
+    """Convert the fields of a mapping."""
     configuration, notes = imported.configuration, imported.notes
     for name, field in properties.items():
         path = f"{prefix}{name}"

@@ -1,4 +1,4 @@
-"""What every importer gives, and the parts that they share."""
+"""The result of every importer, and code that importers share."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Imported:
     """One index of another engine.
 
     Attributes:
-        name: it has there.
-        items: makes the items, each with its `id`.
-        configuration: the settings, as far as there is an equivalent.
-        notes: what has none, each with what to do instead.
+        name: its name there.
+        items: yields the items, each with its `id`.
+        configuration: the settings that have an equivalent.
+        notes: the settings that have none, each with what to do instead.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the items as JSON, one a line."""
+        """Yield the items as JSON, one per line."""
         piece = bytearray()
         for item in self.items():
             piece += orjson.dumps(item)
@@ -48,7 +48,7 @@ class Imported:
             yield bytes(piece)
 
     def note_rest(self, settings: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Note every setting that says something and was not looked at."""
+        """Note every setting that has a value and was not converted."""
         for name in sorted(set(settings) - set(known)):
             if settings[name] not in (None, [], {}, "", False):
                 self.notes.append(f"{name}: has no equivalent here, left out")
@@ -58,7 +58,7 @@ def with_id(item: Mapping[str, Any], value: Any, former: str) -> dict[str, Any]:
     """Return an item with its id under our name.
 
     Raises:
-        SourceError: it has none that can be one.
+        SourceError: it has no value that is valid as an id.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "":
         raise SourceError(f"an item has no {former!r} that can be its id: {str(dict(item))[:100]}")
@@ -68,7 +68,7 @@ def with_id(item: Mapping[str, Any], value: Any, former: str) -> dict[str, Any]:
 
 
 def read_object(name: str) -> dict[str, Any]:
-    """Read a file or address that holds one JSON object."""
+    """Read a file or URL that holds one JSON object."""
     with Opened(name).open_once() as stream:
         content = stream.read()
     try:
@@ -81,7 +81,7 @@ def read_object(name: str) -> dict[str, Any]:
 
 
 def read_items(name: str) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON array or of lines."""
+    """Yield the objects of a JSON array, or of lines."""
     with Opened(name).open_once() as stream:
         start = stream.peek(64)[:64] if hasattr(stream, "peek") else b""
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
@@ -109,10 +109,10 @@ def read_items(name: str) -> Iterator[dict[str, Any]]:
 def fetch(
     url: str, headers: Mapping[str, str], body: Any = None, method: str | None = None
 ) -> Iterator[bytes]:
-    """Send a request to another engine; yields the lines of its answer.
+    """Send a request to another engine; yield the lines of its response.
 
     Raises:
-        SourceError: it is not there, or refuses.
+        SourceError: it cannot be reached, or refuses.
     """
     data = None if body is None else json.dumps(body).encode()
     sent = {"User-Agent": "facetd", "Content-Type": "application/json", **headers}
@@ -130,7 +130,7 @@ def fetch(
 def fetch_object(
     url: str, headers: Mapping[str, str], body: Any = None, method: str | None = None
 ) -> dict[str, Any]:
-    """Send a request to another engine, and decode its answer."""
+    """Send a request to another engine and decode its response."""
     content = b"".join(fetch(url, headers, body, method))
     try:
         document = orjson.loads(content)
@@ -140,7 +140,7 @@ def fetch_object(
 
 
 def weighted(names: Iterable[str]) -> list[str]:
-    """Return fields in the order of their importance with weights that fall."""
+    """Return fields, ordered by importance, with decreasing weights."""
     listed = list(dict.fromkeys(names))
     return [
         f"{name}^{len(listed) - i}" if i < len(listed) - 1 else name

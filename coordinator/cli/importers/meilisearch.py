@@ -30,7 +30,7 @@ def read(name: str) -> list[Imported]:
     """Read a dump.
 
     Raises:
-        SourceError: it is none.
+        SourceError: it is not a dump.
     """
     opened = Opened(name)
     path = opened.plain_path()
@@ -55,7 +55,7 @@ def read(name: str) -> list[Imported]:
 def _object(
     archive: tarfile.TarFile, members: dict[PurePosixPath, tarfile.TarInfo], place: PurePosixPath
 ) -> dict[str, Any]:
-    """Read a JSON object of the archive; nothing if it is not there."""
+    """Read a JSON object in the archive; empty if it is missing."""
     member = members.get(place)
     stream = None if member is None else archive.extractfile(member)
     if stream is None:
@@ -86,7 +86,7 @@ def _index(
 
 
 def convert(settings: dict[str, Any], imported: Imported) -> None:
-    """Put settings into a configuration, and note those without an equivalent."""
+    """Convert settings to a configuration; note those without an equivalent."""
     configuration, notes = imported.configuration, imported.notes
     size = (settings.get("faceting") or {}).get("maxValuesPerFacet")
     facet: dict[str, Any] = {"conjunction": False}

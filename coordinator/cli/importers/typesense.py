@@ -1,7 +1,7 @@
-"""Typesense: the export of a collection (a document a line) and its schema.
+"""Typesense: the export of a collection (one document per line) and its schema.
 
-FILE with --settings SCHEMA.json        as GET /collections/NAME answers it
-http://host:8108/collections/NAME       both are fetched, with --source-key
+FILE with --settings SCHEMA.json        as returned by GET /collections/NAME
+http://host:8108/collections/NAME       fetches both, with --source-key
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(name: str, settings: str | None, key: str | None) -> list[Imported]:
 
 
 def _collection(schema: dict[str, Any], documents: Any) -> Imported:
-    """Return a collection with its schema as a configuration."""
+    """Return a collection, with its schema converted to a configuration."""
 
     def items() -> Iterator[dict[str, Any]]:
         for document in documents():

@@ -1,1 +1,1 @@
-"""Where items come from: files, addresses, stdin and databases; each as JSON items in pieces."""
+"""Sources of items: files, URLs, stdin and databases; each yields JSON items in pieces."""

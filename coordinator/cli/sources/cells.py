@@ -1,12 +1,12 @@
-"""Kinds of cells: what the texts of a column are (pure).
+"""Kinds of cells: the type of a column's texts (pure).
 
-    "1", "-7", "12"          integer     not "007": what begins with a zero is a code
+    "1", "-7", "12"          integer     not "007": a leading zero means a code
     "1.5", "2e3", "7"        number
     "true", "False"          boolean
     '["a","b"]', '{"x":1}'   json        in every cell
-    anything else            text        a column is what all of its cells are
+    anything else            text        the kind of a column holds for all of its cells
 
-Empty cells are no values. White space around numbers and booleans does not count.
+Empty cells have no value. White space around numbers and booleans is ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 import orjson
 
 KINDS: Final = ("text", "integer", "number", "boolean", "json")
-"""That a user may name for a column."""
+"""Kinds that a user may choose for a column."""
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,19})", re.ASCII).fullmatch
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII).fullmatch
@@ -62,12 +62,12 @@ _CHECKS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
 
 
 class ColumnKind:
-    """Finds the kind of one column, cell by cell.
+    """Determines the kind of one column, cell by cell.
 
     Attributes:
-        num_filled: cells that are not empty.
+        num_filled: number of non-empty cells.
         example: the first of them.
-        can_be_id: whether all of them are ids as they are, if integers.
+        can_be_id: whether all of them are valid integer ids.
     """
 
     __slots__ = ("_possible", "can_be_id", "example", "num_filled")
@@ -79,7 +79,7 @@ class ColumnKind:
         self._possible = list(_CHECKS)
 
     def add(self, cell: str) -> None:
-        """Look at a cell."""
+        """Take a cell into account."""
         text = cell.strip()
         if not text:
             return
@@ -93,7 +93,7 @@ class ColumnKind:
 
     @property
     def kind(self) -> str:
-        """The narrowest kind that all cells have."""
+        """The narrowest kind that fits all cells."""
         return self._possible[0][0] if self.num_filled and self._possible else "text"
 
 
@@ -112,7 +112,7 @@ CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
     "boolean": _boolean,
     "json": orjson.loads,
 }
-"""From a cell that is not empty to the value of the item, by kind."""
+"""By kind: converts a non-empty cell to the item's value."""
 
 CHECKS: Final[dict[str, Callable[[str], bool]]] = {**dict(_CHECKS), "text": lambda _: True}
-"""Whether a cell (stripped) is of a kind that the user has named."""
+"""By kind: whether a (stripped) cell is of a kind that the user chose."""

@@ -1,10 +1,10 @@
 """Databases: the rows of a query or a table.
 
-    shop.db                                SQLite, with the library that Python has
+    shop.db                                SQLite, with Python's own library
     postgres://user:password@host/shop     PostgreSQL, with the extra facetd[postgres] (psycopg)
     mysql://user:password@host/shop        MySQL and MariaDB, with the extra facetd[mysql] (PyMySQL)
 
-Rows are streamed: a result larger than memory is no problem.
+Rows are streamed, so a result may be larger than memory.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ ROWS_AT_ONCE: Final = 1_000
 SCHEMES: Final = ("postgres", "postgresql", "mysql", "mariadb", "sqlite")
 
 Rows = Callable[[str], Iterator[tuple[list[str], list[Any]]]]
-"""From a query to rows: names of the columns, and their values."""
+"""From a query to rows: column names and values."""
 
 
 def is_database(name: str) -> bool:
-    """Return whether a name is the address of a database."""
+    """Return whether a name is the URL of a database."""
     return urlsplit(name).scheme in SCHEMES and "://" in name
 
 
 def without_password(url: str) -> str:
-    """Return an address as it may be shown."""
+    """Return a URL without its password, for messages."""
     parts = urlsplit(url)
     if parts.password is None:
         return url
@@ -38,10 +38,10 @@ def without_password(url: str) -> str:
 
 
 def read(name: str, wishes: Wishes) -> Source:
-    """Open a database by its address.
+    """Open a database by its URL.
 
     Raises:
-        SourceError: its library is not there, it cannot be reached, or the query is wrong.
+        SourceError: its library is not installed, it cannot be reached, or the query is invalid.
     """
     scheme = urlsplit(name).scheme
     if scheme == "sqlite":
@@ -52,7 +52,7 @@ def read(name: str, wishes: Wishes) -> Source:
 
 
 def read_sqlite(path: str, wishes: Wishes) -> Source:
-    """Open a SQLite file; with a single table, that one is meant."""
+    """Open a SQLite file; if it has a single table, read that one by default."""
 
     def connect() -> sqlite3.Connection:
         try:
@@ -89,7 +89,7 @@ def read_sqlite(path: str, wishes: Wishes) -> Source:
 
 
 def _query(wishes: Wishes, quote: str, name: str) -> str:
-    """Return the query that the command line gives."""
+    """Return the query that the command line specifies."""
     if wishes.query is not None:
         return wishes.query
     if wishes.table is None:
@@ -102,7 +102,7 @@ def _quoted(name: str, quote: str) -> str:
 
 
 def _source(name: str, fetch: Rows, query: str, wishes: Wishes) -> Source:
-    """Look at the first row, and return all of them as items."""
+    """Inspect the first row; return all rows as items."""
     rows = fetch(query)
     first = next(rows, None)
     names = [] if first is None else first[0]
@@ -131,7 +131,7 @@ def _source(name: str, fetch: Rows, query: str, wishes: Wishes) -> Source:
 
 
 def _postgres(url: str) -> Rows:
-    """Return what fetches rows from PostgreSQL: by a cursor of the server, in one transaction."""
+    """Return a function that fetches rows from PostgreSQL, with a server-side cursor."""
     try:
         import psycopg
     except ImportError as error:
@@ -155,7 +155,7 @@ def _postgres(url: str) -> Rows:
 
 
 def _mysql(url: str) -> Rows:
-    """Return what fetches rows from MySQL: unbuffered."""
+    """Return a function that fetches rows from MySQL, unbuffered."""
     try:
         import pymysql
         from pymysql.cursors import SSCursor

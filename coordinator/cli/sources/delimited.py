@@ -4,8 +4,8 @@
     1;Sea;a|b            ─────────▶
     2;"Land; dry";                      {"id":2,"name":"Land; dry"}
 
-All rows are looked at, so a code that begins with a zero in the last row makes its column text. A
-row with more or fewer cells than the header is bad, and named by its line.
+The first pass inspects every row, so a code with a leading zero in the last row still makes its
+column text. A row with more or fewer cells than the header is bad; it is reported by its line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, 
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
-"""Of one cell: as long as an item may be."""
+"""Length limit of one cell: that of an item."""
 PIECE_BYTES: Final = 256 * 1024
 
 
@@ -32,7 +32,7 @@ def read(opened: Opened, wishes: Wishes) -> Source:
     """Inspect a file of delimited cells.
 
     Raises:
-        SourceError: it is none, or not of the encoding.
+        SourceError: it is malformed, or has another encoding.
     """
     csv.field_size_limit(CELL_CHARS_MAX)
     table = _Table(opened, wishes)
@@ -42,7 +42,7 @@ def read(opened: Opened, wishes: Wishes) -> Source:
 
 
 class _Table:
-    """One file, and what is known of its columns."""
+    """One file, and what is known about its columns."""
 
     def __init__(self, opened: Opened, wishes: Wishes) -> None:
         self._opened = opened
@@ -53,12 +53,12 @@ class _Table:
         self._kinds: list[str] = []
         self._id_column: int | None = None
         self._bad: set[int] = set()
-        """Numbers of rows that are left out, from 0."""
+        """Numbers of the skipped rows, from 0."""
         self._lines = array("q")
         """Line of each row that becomes an item."""
 
     def inspect(self, source: Source) -> None:
-        """Find names and kinds, and the rows that cannot become items."""
+        """Find the names and kinds of columns, and the rows that cannot become items."""
         rows = self._rows()
         self._names = self._read_header(next(rows, None))
         wishes = self._wishes
@@ -107,7 +107,7 @@ class _Table:
         source.place_of = self._place_of
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the items, one a line."""
+        """Yield the items, one per line."""
         rows = self._rows()
         next(rows)
         makers = []
@@ -141,13 +141,13 @@ class _Table:
             yield bytes(piece)
 
     def _place_of(self, number: int) -> str:
-        """Return the line of the file from which the n-th item (from 1) was made."""
+        """Return the line of the file that the n-th item (from 1) came from."""
         if 1 <= number <= len(self._lines):
             return f"line {self._lines[number - 1]}"
         return f"item {number}"
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows that are not empty, each with the line on which it begins."""
+        """Yield the non-empty rows, each with the line it starts on."""
         stream = self._opened.open()
         line = 1
         try:
@@ -205,14 +205,14 @@ class _Table:
             )
 
     def _find_id(self) -> int | None:
-        """Return the column whose cells are the items' ids."""
+        """Return the column that holds the items' ids."""
         if self._wishes.id_field is not None:
             return self._names.index(self._wishes.id_field)
         named = [i for i, name in enumerate(self._names) if name.lower() == "id"]
         return named[0] if len(named) == 1 else None
 
     def _find_delimiter(self) -> str:
-        """Return the delimiter that divides the first rows most alike."""
+        """Return the delimiter that splits the first rows most evenly."""
         if self._opened.file_name.lower().endswith((".tsv", ".tab")):
             return "\t"
         with self._opened.open() as stream:
@@ -235,7 +235,7 @@ class _Table:
 
 
 def _encoding(opened: Opened) -> str:
-    """Return the encoding that a byte order mark says, or UTF-8."""
+    """Return the encoding that a byte order mark indicates, else UTF-8."""
     with opened.open() as stream:
         start = stream.read(4)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -1,4 +1,4 @@
-"""Which format something has: by option, by the name's end, or by its first bytes."""
+"""Detects the format of a source: by option, by file name suffix, or by its first bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BY_SUFFIX: Final = {
 
 
 def read(name: str, wishes: Wishes) -> Source:
-    """Open what the user has named.
+    """Open the source that the user named.
 
     Raises:
         SourceError: it cannot be read; says what would be valid.
@@ -46,7 +46,7 @@ def read(name: str, wishes: Wishes) -> Source:
 
 
 def _read_file(opened: Opened, wishes: Wishes) -> Source:
-    """Open a file, an address or stdin."""
+    """Open a file, a URL or stdin."""
     name = opened.name
     style = wishes.style or _format_of(opened)
     if style != "sqlite" and (wishes.query or wishes.table):
@@ -66,7 +66,7 @@ def _read_file(opened: Opened, wishes: Wishes) -> Source:
 
 
 def _format_of(opened: Opened) -> str:
-    """Return the format that a name or its first bytes say."""
+    """Return the format indicated by the name or the first bytes."""
     by_name = _BY_SUFFIX.get(PurePosixPath(opened.file_name).suffix.lower())
     if by_name is not None and opened.file_name:
         return by_name
@@ -82,7 +82,7 @@ def _format_of(opened: Opened) -> str:
 
 
 def _json(opened: Opened, wishes: Wishes) -> Source:
-    """Return JSON as it stands; the service checks it."""
+    """Return JSON unchanged; the service validates it."""
     id_field = wishes.id_field
 
     def pieces() -> Iterator[bytes]:
@@ -99,7 +99,7 @@ def _json(opened: Opened, wishes: Wishes) -> Source:
 
 
 def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[bytes]:
-    """Yield items with the value of a field as their id, one a line."""
+    """Yield items with the value of a field as their id, one per line."""
     rest = b""
     number = 0
     is_array: bool | None = None
@@ -108,7 +108,7 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
         if is_array is None and rest.strip():
             is_array = rest.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         if is_array:
-            continue  # an array is one value, which must be complete
+            continue  # an array is a single value: wait until it is complete
         *lines, rest = rest.split(b"\n")
         for line in lines:
             number += 1
@@ -126,7 +126,7 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
 
 
 def _with_id(line: bytes, id_field: str, place: str) -> bytes:
-    """Return an item with an id."""
+    """Return an item with the value of a field as its id."""
     try:
         item = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -1,11 +1,11 @@
-"""Opening what is named: a file, an address, stdin; decompressed by what its first bytes say.
+"""Opens a file, a URL or stdin; decompresses by the first bytes.
 
     -                          stdin
     https://host/books.csv.gz  fetched
     books.json.zst             read
 
-Formats that are read twice (to find the types first) are opened twice; what can be read only once
-waits in a temporary file.
+Formats that are read twice (first to find the types) are opened twice; a source that can be read
+only once is copied to a temporary file.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ PEEK_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 256 * 1024
 URL_SECONDS: Final = 60.0
 BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError, brotli.error)
-"""What reading compressed bytes raises when they are cut off or no such stream."""
+"""Errors raised by reading a truncated or malformed compressed stream."""
 
 
 class Opened:
-    """Something that can be read from its beginning, more than once.
+    """A source that can be read from its beginning, more than once.
 
     Attributes:
         name: as the user gave it; "stdin" for -.
-        file_name: without folders and without the suffix of a compression.
+        file_name: without folders and compression suffix.
     """
 
     def __init__(self, name: str) -> None:
@@ -61,7 +61,7 @@ class Opened:
         """Return the decompressed bytes, from the beginning.
 
         Raises:
-            SourceError: it is not there, or cannot be fetched.
+            SourceError: it does not exist, or cannot be fetched.
         """
         if self._temporary is not None:
             self._temporary.seek(0)
@@ -76,7 +76,7 @@ class Opened:
             raise SourceError(f"cannot read {self.name}: {error.strerror}") from error
 
     def open_once(self) -> BinaryIO:
-        """Return the decompressed bytes, which need no second reading."""
+        """Return the decompressed bytes, for a single reading."""
         if self._temporary is None and self._is_stdin:
             return self._decompressed(sys.stdin.buffer)
         if self._temporary is None and is_url(self.name):
@@ -86,7 +86,7 @@ class Opened:
     def plain_path(self) -> Path:
         """Return a file with the decompressed bytes, for libraries that read files.
 
-        It may be a temporary one, which goes with this object.
+        It may be temporary; then it is deleted along with this object.
         """
         if self._unpacked_path is not None:
             return self._unpacked_path
@@ -97,7 +97,7 @@ class Opened:
             )
 
     def _unpacked(self, stream: BinaryIO) -> Path:
-        """Copy to a named temporary file, which goes with this process."""
+        """Copy to a named temporary file that lives as long as this object."""
         unpacked = tempfile.NamedTemporaryFile()  # noqa: SIM115 - lives as we do
         weakref.finalize(self, unpacked.close)
         shutil.copyfileobj(stream, unpacked, READ_BYTES)
@@ -106,7 +106,7 @@ class Opened:
         return self._unpacked_path
 
     def _keep(self, stream: BinaryIO) -> BinaryIO:
-        """Keep what can be read only once, and return it."""
+        """Copy a stream that can be read only once to a temporary file; return that."""
         self._temporary = tempfile.TemporaryFile()  # noqa: SIM115 - lives as we do
         weakref.finalize(self, self._temporary.close)
         shutil.copyfileobj(stream, self._temporary, READ_BYTES)
@@ -114,7 +114,7 @@ class Opened:
         return cast(BinaryIO, self._temporary)
 
     def _decompressed(self, stream: BinaryIO) -> BinaryIO:
-        """Return what a stream holds once it is decompressed."""
+        """Return the decompressed content of a stream."""
         buffered = _unclosed(stream) if stream is self._temporary else stream
         if not isinstance(buffered, io.BufferedReader):
             buffered = io.BufferedReader(cast(io.RawIOBase, buffered), PEEK_BYTES)
@@ -132,7 +132,7 @@ class Opened:
 
 
 class _Decompressed(io.BufferedReader):
-    """Decompressed bytes; closes what they come from as well."""
+    """Decompressed bytes; closes the underlying stream as well."""
 
     def __init__(self, raw: Any, compressed: BinaryIO) -> None:
         super().__init__(raw, PEEK_BYTES)
@@ -163,9 +163,9 @@ def _unclosed(stream: BinaryIO) -> BinaryIO:
 
 
 class _Inflated(io.RawIOBase):
-    """A compressed stream, piece by piece; its end must be where the format says.
+    """A compressed stream, read piece by piece; it must end where its format says.
 
-    The reader of `zstandard` itself takes a file that is cut off for a shorter one.
+    zstandard's own reader mistakes a truncated file for a shorter one.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -212,7 +212,7 @@ class _Brotli(_Inflated):
 
 
 class _Zstandard(_Inflated):
-    """Zstandard frames, one after the other."""
+    """Zstandard frames, one after another."""
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__(stream)
@@ -234,12 +234,12 @@ class _Zstandard(_Inflated):
 
 
 def is_url(name: str) -> bool:
-    """Return whether a name is an address to be fetched."""
+    """Return whether a name is a URL to fetch."""
     return name.startswith(("http://", "https://"))
 
 
 def _fetch(url: str) -> BinaryIO:
-    """Begin to fetch an address."""
+    """Start to fetch a URL."""
     request = urllib.request.Request(url, headers={"User-Agent": "facetd"})
     try:
         return cast(BinaryIO, urllib.request.urlopen(request, timeout=URL_SECONDS))

@@ -1,4 +1,4 @@
-"""Parquet: the types stand in the file. Needs the extra `facetd[parquet]`."""
+"""Parquet, which defines the types itself. Needs the extra `facetd[parquet]`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read(opened: Opened, wishes: Wishes) -> Source:
     """Open a Parquet file.
 
     Raises:
-        SourceError: the library is not there, or the file is none.
+        SourceError: the library is not installed, or this is not a Parquet file.
     """
     try:
         from pyarrow import ArrowInvalid

@@ -1,7 +1,7 @@
 """Rows of typed values (Parquet, databases) as items.
 
-What JSON has no form for becomes the nearest one: dates as ISO texts, decimals as numbers, UUIDs as
-texts. Nulls, numbers that are not finite, and bytes are left out.
+Types that JSON lacks are mapped to the nearest ones: dates to ISO texts, decimals to numbers, UUIDs
+to texts. Nulls, non-finite numbers and bytes are dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PIECE_BYTES: Final = 256 * 1024
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it; None for what is left out."""
+    """Return a value in JSON types; None if it is dropped."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -49,7 +49,7 @@ def plain(value: Any) -> Any:
 
 
 def id_name(names: Sequence[str], wanted: str | None, what: str) -> str | None:
-    """Return the column whose values are the ids.
+    """Return the column that holds the ids.
 
     Raises:
         SourceError: there is no column of the wanted name.
@@ -65,7 +65,7 @@ def id_name(names: Sequence[str], wanted: str | None, what: str) -> str | None:
 
 
 def to_items(rows: Iterable[Mapping[str, Any]], id_column: str | None) -> Iterator[bytes]:
-    """Yield rows as items, one a line, in pieces."""
+    """Yield rows as items, one per line, in pieces."""
     piece = bytearray()
     for row in rows:
         item = plain(row)

@@ -1,4 +1,4 @@
-"""What every source gives: JSON in pieces, and what is known of it beforehand."""
+"""The result of every source: JSON in pieces, and what is known about it in advance."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 BAD_ROWS_SHOWN: Final = 20
-"""Of the rows that cannot become items, so many are named."""
+"""How many rows that cannot become items are listed."""
 
 
 class SourceError(Exception):
-    """What was named cannot be read; the message says where, and what would be valid."""
+    """The source cannot be read; the message says where, and what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One field of the items, as it was found.
+    """One field of the items, as detected.
 
     Attributes:
         name: of the field.
         kind: text, integer, number, boolean, list, json, date or id.
-        num_filled: rows that have a value.
+        num_filled: number of rows with a value.
         example: the first value.
     """
 
@@ -36,8 +36,8 @@ class BadRow:
     """A row that cannot become an item.
 
     Attributes:
-        place: "line 5".
-        message: what is wrong there, and what would be valid.
+        place: such as "line 5".
+        message: what is wrong, and what would be valid.
     """
 
     place: str
@@ -54,13 +54,13 @@ class Source:
 
     Attributes:
         name: for messages.
-        pieces: makes the JSON, as an array or one item a line.
-        columns: what was found by inspection; empty where JSON says the types itself.
-        num_items: how many there are, if that is known.
-        num_bad: rows that are left out.
+        pieces: yields the JSON, as an array or one item per line.
+        columns: detected columns; empty for JSON, which has its own types.
+        num_items: number of items, if known.
+        num_bad: number of skipped rows.
         bad_rows: the first of them.
-        place_of: says where the n-th line that is sent (from 1) stands in what was read.
-        opened: what must stay open as long as the source is used.
+        place_of: returns the position in the source of the n-th line sent (from 1).
+        opened: a resource that must stay open while the source is used.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Source:
     opened: Any = None
 
     def note_bad(self, place: str, message: str) -> None:
-        """Note a row that is left out."""
+        """Record a skipped row."""
         self.num_bad += 1
         if len(self.bad_rows) < BAD_ROWS_SHOWN:
             self.bad_rows.append(BadRow(place, message))
@@ -81,17 +81,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the command line says about how to read.
+    """Options of the command line about reading.
 
     Attributes:
-        style: format by name; None: as it looks.
-        encoding: of text; None: UTF-8, or as a byte order mark says.
-        delimiter: between cells; None: as it looks.
-        id_field: the field whose value is the item's id.
-        kinds: of fields, instead of what is found.
+        style: name of the format; None: detect it.
+        encoding: of text; None: UTF-8, or by byte order mark.
+        delimiter: between cells; None: detect it.
+        id_field: the field whose value becomes the item's id.
+        kinds: of fields, overriding the detected ones.
         separators: of fields whose cells are lists.
-        query: of a database.
-        table: of a database.
+        query: for a database.
+        table: for a database.
     """
 
     style: str | None = None
@@ -105,6 +105,6 @@ class Wishes:
 
 
 def shown(value: Any, chars_max: int = 40) -> str:
-    """Return a value as an example: one line, not too long."""
+    """Return a value as an example: on one line, of limited length."""
     text = " ".join(str(value).split())
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
