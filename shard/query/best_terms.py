@@ -88,8 +88,7 @@ _SURPLUS_BLOCKS: Final = 4
 BOUNDED_DOCS_MIN: Final = 700
 """With fewer documents, scoring all is as fast as working out which to leave out."""
 _BOUNDED_FACTOR: Final = 8
-"""By bounds, this many times `num_first(k)` documents are scored before proximity is added to any.
-"""
+"""Documents scored first, by their bounds, for each that gets its proximity first."""
 _SAMPLE_STEP: Final = 16
 """Sampling interval of the bounds, when estimating which are great."""
 DEEP_HITS_MIN: Final = 64

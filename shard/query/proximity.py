@@ -277,7 +277,6 @@ def _narrow(
                 _Listed(listed[start:end], numbers[start:end]),
                 _Listed(listed[num_listed:], numbers[num_listed:]),
             )
-            # No document has the prefix: skip the lists inside it as well.
             longer = number - 1
             if count > 0:
                 depth += 1
@@ -286,6 +285,7 @@ def _narrow(
                 )
                 num_listed += count
             else:
+                # No document has the prefix: skip the lists inside it as well.
                 while longer >= 0 and prefix_firsts[longer] >= prefix_firsts[number]:
                     longer -= 1
             number = longer
