@@ -1,1 +1,1 @@
-"""The coordinator process: HTTP in, RPC to the shards, merged answers out."""
+"""The coordinator process: HTTP in, RPC to the shards, merged responses out."""

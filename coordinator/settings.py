@@ -1,9 +1,9 @@
-"""Every setting of supervisor and coordinator: name, default, unit, and what it is for.
+"""Every setting of supervisor and coordinator: name, default, unit, and purpose.
 
-Where values come from stands in `common.settings`; `facetd config` prints the effective ones and
-where each came from: these, those of the shards (`common.shard_settings`) and the limits on
-requests and items (`common.limits`). All of them are checked here, before any process starts;
-shards get theirs through the environment.
+`common.settings` defines where values come from. `facetd config` prints the effective values and
+their origins: these, those of the shards (`common.shard_settings`) and the limits on requests and
+items (`common.limits`). All are checked here, before any process starts; shards receive theirs in
+the environment.
 """
 
 from __future__ import annotations
@@ -136,14 +136,14 @@ class Settings:
 
     @property
     def snapshot_folder(self) -> Path:
-        """Where snapshots are made, as an absolute path."""
+        """Absolute path of the folder where snapshots are made."""
         if self.snapshot_dir:
             return Path(self.snapshot_dir).expanduser().resolve()
         return data_directory.snapshots_folder(self.data_dir.resolve())
 
 
 def names() -> list[str]:
-    """Return the names of the settings that have flags of their own."""
+    """Return the names of the settings that have their own flags."""
     return field_names(Settings)
 
 
@@ -154,10 +154,10 @@ def all_names() -> list[str]:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return a line for each variable that looks like a setting and is none.
+    """Return a warning for each variable that looks like a setting but is not.
 
-    They are told, not refused: systems that run services put variables of their own there
-    (Kubernetes makes FACETD_SERVICE_HOST of a service called facetd).
+    These are not errors: systems that run services add variables of their own (Kubernetes sets
+    FACETD_SERVICE_HOST for a service called facetd).
     """
     known = {environment_name(name) for name in all_names()} | _OTHER_VARIABLES
     return [
@@ -177,15 +177,15 @@ def load(
     """Collect the settings from flags, environment, file and defaults.
 
     Args:
-        flags: by name; None stands for "not given"; `assignments` are those of `--set`.
+        flags: by name; None means "not given"; `assignments` are those of `--set`.
         environment: usually `os.environ`.
-        file: TOML file; None looks at FACETD_CONFIG_FILE.
+        file: TOML file; None consults FACETD_CONFIG_FILE.
 
     Returns:
-        The settings, and every one of the service with where it came from.
+        The settings, and the origin of every setting of the service.
 
     Raises:
-        SettingError: a name is unknown or a value wrong; says what would be valid.
+        SettingError: a name is unknown or a value invalid; says what would be valid.
     """
     given = dict(flags or {})
     assignments = given.pop("assignments", None) or ()

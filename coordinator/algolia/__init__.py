@@ -1,1 +1,1 @@
-"""Algolia's protocol: its parameters, filters, answers and settings, in terms of ours (pure)."""
+"""Algolia's protocol: its parameters, filters, responses and settings in terms of ours (pure)."""

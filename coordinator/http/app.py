@@ -202,7 +202,7 @@ class Connection(RequestHandler):
         """Log in our own format what aiohttp could not handle."""
         cause = kwargs.get("exc_info")
         if isinstance(cause, (RequestPayloadError, HttpProcessingError, ConnectionError)):
-            _log.debug("client broke off", reason=str(cause))  # its answer, if any, said so
+            _log.debug("client broke off", reason=str(cause))  # any response has said so
         elif self._force_close and isinstance(cause, asyncio.InvalidStateError):
             # aiohttp's shutdown abandoned a request in the same turn in which it was answered.
             _log.debug("closed at shutdown")

@@ -50,7 +50,7 @@ class Cursor:
     hit: tuple[int, int] = (-1, 0)
     """Shard and record of the last unpinned hit seen; shard -1: none yet."""
     place: tuple[float | None, int] = (None, 0)
-    """Score and place of that hit."""
+    """Score and place (insertion number) of that hit."""
     sort_values: tuple[Any, ...] | None = None
     """Of that hit; None if they are left out."""
     moment: int = 0

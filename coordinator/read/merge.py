@@ -1,11 +1,11 @@
 """Merging the shards' hits into one order (pure).
 
-Hits are ordered by the sort keys of the request, then score descending, then place ascending. Each
-shard sends its best hits, best first. The top `offset + limit` of every shard certainly contain the
-top `offset + limit` overall, but that many are rarely needed: items are spread at random, so one of
-n shards holds about k / n of the best k. We ask each shard for a little more than that
-(`num_asked`); if a hit that was not sent could belong to the page (`lacks_hits`), we ask all of
-them again for the full number.
+Hits are ordered by the sort keys of the request, then score descending, then place (insertion
+number) ascending. Each shard sends its best hits, best first. The top `offset + limit` of every
+shard certainly contain the top `offset + limit` overall, but that many are rarely needed: items are
+spread at random, so one of n shards holds about k / n of the best k. We ask each shard for a little
+more than that (`num_asked`); if a hit that was not sent could belong to the page (`lacks_hits`), we
+ask all of them again for the full number.
 
 Hits are addressed by their position in the concatenated responses. Two ways to order positions:
 

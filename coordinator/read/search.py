@@ -117,7 +117,7 @@ class _IndexMemory(Struct, frozen=True):
     """Statistics per API key filter, most recently used last."""
 
     def forget(self) -> None:
-        """Return the memory of all statistics to the shared budget."""
+        """Release the memory that all statistics take from the shared budget."""
         for statistics in (self.statistics, *self.narrowed.values()):
             statistics.forget()
 

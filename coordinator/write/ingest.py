@@ -1,4 +1,4 @@
-"""WRITE PATH: validate → place → send → acknowledge.
+"""WRITE PATH: validate → partition → send → acknowledge.
 
     body ──scan──▶ items, or errors ──divide──▶ a part per shard ──group──▶ shards ──▶ response
     json_scan      nothing sent yet             partitioning       write_queue
