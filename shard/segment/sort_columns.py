@@ -604,9 +604,8 @@ def _make_column(view: SegmentView, field: int, texts: TextColumn | None) -> Sor
     column = number_column(segment, field)
     if column is not None:
         number_docs, values, residuals = column.pairs()
-        by_doc[number_docs[::-1]] = ordered_keys(values)[
-            ::-1
-        ]  # reversed: the first of several wins
+        # Reversed, so that the first of several numbers wins.
+        by_doc[number_docs[::-1]] = ordered_keys(values)[::-1]
         if residuals is not None:
             minor_keys = np.zeros(segment.num_docs, np.int16)
             minor_keys[number_docs[::-1]] = residuals[::-1]
