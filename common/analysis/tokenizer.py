@@ -241,6 +241,7 @@ def tokenize_span(
                     run = 0
             else:
                 is_word = folded != 0
+        # A character of a run: attach a mark, compose a second half, or shift the bigram by one.
         if run != 0:
             num_points: Any = 1
             first: Any = 0
@@ -252,6 +253,7 @@ def tokenize_span(
                     run = int64(expansions[first + i])
                     # ำ is a mark and a letter; no other expansion of a run has marks.
                     is_mark = run == 0x0E4D or run == 0x0ECD
+                # A mark goes into a free slot of the last character; a third one is dropped.
                 if is_mark and state[_LAST] != 0:
                     state[_LAST_END] = at + size
                     if state[_LAST] >> _POINT_BITS == 0:
@@ -265,6 +267,7 @@ def tokenize_span(
                         state[_LAST] = composed
                         state[_LAST_END] = at + size
                         continue
+                # The last character is complete: write the bigram that ends with it.
                 if state[_LAST] != 0 and state[_FIRST] != 0:
                     cursor = _encode_character(state[_FIRST], word_bytes, cursor)
                     cursor = _encode_character(state[_LAST], word_bytes, cursor)
@@ -307,10 +310,12 @@ def tokenize_span(
         if not is_word:
             at += size
             continue
+        # A word: letters up to the next separator or run, folded; the rest past its limit is cut.
         word_limit = cursor + TERM_BYTES_MAX
         starts[count] = at
         while at < end:
             folded = ascii_folding[text[at]]
+            # ASCII needs one lookup, anything else the tables of all characters.
             if folded != NOT_ASCII:
                 if folded == 0:
                     break
@@ -327,6 +332,7 @@ def tokenize_span(
             at += size
             if kind == _IGNORED:
                 continue
+            # Write what the character folds to, one code point or several (ß to ss).
             target = cell & FOLDED_MASK
             if target < EXPANSION_BASE:
                 if cursor + 4 <= word_limit:

@@ -389,6 +389,7 @@ def _scan_value(
             position = scan_string(buffer, position + 1, end, found)
             if position < 0:
                 return FAULT
+            # As an id, a text must have 1 to `ID_BYTES_MAX` bytes.
             if reads_id:
                 is_wrong = position - start == 2 or _is_longer(
                     buffer, start + 1, position - 1, ID_BYTES_MAX
@@ -397,6 +398,8 @@ def _scan_value(
                 found[ID_START] = start + 1
                 found[ID_END] = position - 1
         elif byte == 0x7B or byte == 0x5B:
+            # A container opens. One that is too deep is refused, but scanned on, so that the scan
+            # finds the end of its item; only the stack bounds that.
             depth += 1
             if depth > bounds.depth_max:
                 refuse(found, TOO_DEEP, position)
@@ -415,6 +418,7 @@ def _scan_value(
                 stop(found, INCOMPLETE, end)
                 return FAULT
             if buffer[position] != byte + 2:  # not the closing bracket
+                # Not empty: an array goes on with a value, an object with a key.
                 if not is_object[depth]:
                     continue
                 needs_key = True
@@ -447,6 +451,7 @@ def _scan_value(
                 if byte != 0x22:
                     stop(found, BAD_KEY, position)
                     return FAULT
+                # A key: check its length, count it, and note whether it is the item's id.
                 key_start = position + 1
                 position = scan_string(buffer, key_start, end, found)
                 if position < 0:
@@ -464,11 +469,13 @@ def _scan_value(
                 if position >= end:
                     stop(found, INCOMPLETE, end)
                     return FAULT
+                # The colon; the value of the key begins after it.
                 if buffer[position] != 0x3A:
                     stop(found, NO_COLON, position)
                     return FAULT
                 position = _skip_space(buffer, position + 1, end, is_lines)
                 break
+            # A comma: the next key, or the next element.
             if byte == 0x2C:
                 position = _skip_space(buffer, position + 1, end, is_lines)
                 if is_object[depth]:
@@ -476,6 +483,7 @@ def _scan_value(
                     continue
                 counts[depth, 1] += 1
                 break
+            # Else the open container must close.
             if is_object[depth]:
                 if byte != 0x7D:
                     stop(found, NO_COMMA_IN_OBJECT, position)
@@ -491,6 +499,8 @@ def _scan_value(
                     and _is_limited(buffer, top_key_start, top_key_end, bounds, text)
                 ):
                     refuse(found, TOO_MANY_VALUES, position)
+            # Its keys count for the container around it; among the elements of an array, the one with
+            # the most keys counts.
             position += 1
             depth -= 1
             if is_object[depth]:

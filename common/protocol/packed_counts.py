@@ -140,6 +140,7 @@ def pack_touched(
     Returns:
         As `pack_counts`.
     """
+    # Code 0 is no value; the greatest count decides the width of all pairs.
     greatest = uint32(0)
     num_present = num_touched
     for i in range(num_touched):
@@ -202,8 +203,10 @@ def add_packed(
         form = int64(packed[at])
         length = _read_wide(packed, at + 2)
         at += HEADER_UNITS
+        # Plain counts may give every value a sum: then there is no list of touched ones.
         if form < 2:
             num_touched = EVERY
+        # Where the shard numbers values as we do, the narrow form is one vector addition.
         if form == 0 and is_same[shard]:
             for number in range(length):
                 sums[number] += int64(packed[at + number])
@@ -225,6 +228,7 @@ def add_packed(
                 else:
                     target = int64(to_number[shard, _read_wide(packed, pair)])
                     count = _read_wide(packed, pair + 2)
+                # Write always, count only a new one: cheaper than a branch that mispredicts.
                 if num_touched != EVERY:
                     touched[num_touched] = target
                     num_touched += 1 if sums[target] == 0 else 0
