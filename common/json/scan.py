@@ -499,8 +499,8 @@ def _scan_value(
                     and _is_limited(buffer, top_key_start, top_key_end, bounds, text)
                 ):
                     refuse(found, TOO_MANY_VALUES, position)
-            # Its keys count for the container around it; among the elements of an array, the one with
-            # the most keys counts.
+            # Its keys count for the container around it; of an array's elements, the one with the
+            # most keys counts.
             position += 1
             depth -= 1
             if is_object[depth]:
@@ -627,6 +627,7 @@ def _scan_array(
         start = position
         item_end = FAULT
         found[ID_KIND] = _NO_ID
+        # Between items: a comma, the closing bracket, or an error.
         if state == _BETWEEN_CLOSED:
             stop(found, TRAILING_CONTENT, position)
         elif state == _BETWEEN_AFTER_ITEM:

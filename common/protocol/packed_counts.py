@@ -80,6 +80,7 @@ def pack_counts(counts: U32Array, num_values: int, packed: U16Array, at: int) ->
     Returns:
         Where the facet ends, and how many of its values have a count.
     """
+    # Choose the form: how many values have a count, and how large is the greatest?
     num_present = 0
     greatest = uint32(0)
     for code in range(1, num_values + 1):
@@ -102,6 +103,7 @@ def pack_counts(counts: U32Array, num_values: int, packed: U16Array, at: int) ->
         end = begin
         for number in range(num_values):
             count = counts[number + 1]
+            # Write every pair, keep those with a count: no branch that mispredicts.
             packed[end] = uint16(number)
             packed[end + 1] = uint16(count)
             end += 2 if count != 0 else 0
