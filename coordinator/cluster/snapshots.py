@@ -6,8 +6,8 @@
       snapshot.json                             written last: every file with size and checksum
 
 The moment. One step of the event loop takes the horizons of all indexes and keeps them in use, so
-the shards discard nothing newer; what they copy later is rolled back to that state. The copy holds
-every write acknowledged before, on all shards. Writes continue meanwhile, index changes wait.
+the shards discard nothing of these states; what they copy later is rolled back to them. The copy
+holds every write acknowledged before, on all shards. Writes continue meanwhile, index changes wait.
 
 A snapshot is made under `<name>.partial`, which cannot be a snapshot's name, and renamed once all
 of it is on disk. Over HTTP a client gives a name, never a path. A snapshot is a data directory

@@ -9,8 +9,8 @@
 Each shard's part keeps the order of the batch, so of two operations on one id (which always go to
 the same shard) the later one wins. `positions` map a shard's outcomes back to the batch.
 
-Cost: one pass to count, one to copy: about 200 ns for an item of 500 bytes (mostly page faults of
-new memory).
+Cost: one pass to count, one to copy: about 200 ns for an item of 500 bytes (mostly spent on new
+memory).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ second, p99 10.6 instead of 11.8 ms. With one writer nothing changes. 2 shards, 
 A group is *settled* when every shard with a part of it has responded or failed. Groups settle in
 order: first the horizon advances, only then are the requests answered, so a client whose write is
 confirmed can read it. A shard fails in one of two ways. Either it refused the group, and has not
-applied its part. Or its connection ended; whether it applied the part is then settled by the time
+applied its part. Or its connection ended; whether it applied the part is then decided by the time
 it reconnects. The requests with operations there fail with `shard_unavailable`: outcome unknown,
 safe to resend. Batches with items without ids are not safe to resend; for these we ask the shard,
 once it is back, whether its log has the group, and the response says what was stored.
