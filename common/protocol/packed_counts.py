@@ -20,7 +20,7 @@ sets it back to zeros, so that it can be used again without a pass of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,9 +37,6 @@ from common.kernels.types import (
     uint16,
     uint32,
 )
-
-if TYPE_CHECKING:
-    pass
 
 HEADER_UNITS: Final = 4
 NARROW_END: Final = 1 << 16
