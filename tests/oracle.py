@@ -238,7 +238,9 @@ class Found:
     """Buckets by field: key, count, whether selected."""
     stats: dict[str, Json | None] = field(default_factory=dict)
     matching: list[Item] = field(default_factory=list)
-    """All hits, in order."""
+    """All that match, in order."""
+    left: list[Item] = field(default_factory=list)
+    """Those of them that `distinct` leaves."""
 
 
 class Oracle:
@@ -401,6 +403,9 @@ class Oracle:
         elif parameters.get("boost") and not wants_words(parameters.get("query", "")):
             boosts = parameters["boost"]
             hits = sorted(hits, key=lambda item: -factor_of(item, boosts))
+        all_hits = hits
+        if "distinct" in parameters:
+            hits = distinct_of(hits, **parameters["distinct"])
         page, per_page = parameters.get("page", 1), parameters.get("per_page", 10)
         shown = parameters.get("facet_fields", self.facet_settings)
         facets = {
@@ -411,12 +416,13 @@ class Oracle:
             if name in shown
         }
         stats = {
-            name: stats_of(hits, name)
+            name: stats_of(all_hits, name)
             for name, settings in self.facet_settings.items()
             if name in shown and settings.get("show_facet_stats")
         }
         start = (page - 1) * per_page
-        return Found(len(hits), hits[start : start + per_page], facets, stats, hits)
+        page_items = hits[start : start + per_page]
+        return Found(len(hits), page_items, facets, stats, all_hits, hits)
 
     def facet(self, name: str, **parameters: Any) -> tuple[int, list[tuple[str, int, bool]]]:
         """Answer one page of `/{index}/facet`: number of buckets, buckets."""
@@ -479,6 +485,30 @@ def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
     # Ties keep their order in both directions: sorted() is stable, in reverse too.
     keyed.sort(key=lambda pair: pair[0], reverse=is_descending)
     return [item for _, item in keyed] + [item for item in items if sort_key(item) is None]
+
+
+def distinct_of(hits: list[Item], field: str, limit: int) -> list[Item]:
+    """Return the hits that are among the best `limit` of their value; all without a value."""
+    num_better: dict[tuple[str, Any], int] = {}
+    left = []
+    for item in hits:
+        value = scalar_of(item, field)
+        key = ("number" if is_number(value) else type(value).__name__, value)
+        if value is None or num_better.get(key, 0) < limit:
+            left.append(item)
+        num_better[key] = num_better.get(key, 0) + 1
+    return left
+
+
+def scalar_of(item: Item, name: str) -> Any:
+    """Return the value of a field that is no array, None if there is none."""
+    found = [value for path, value, shape in leaves(item) if path == name and shape == 0]
+    return found[-1] if found and not isinstance(found[-1], dict | list) else None
+
+
+def has_array(item: Item, name: str) -> bool:
+    """Return whether a field is an array with elements, or is reached through one."""
+    return any(path == name and shape > 0 for path, _, shape in leaves(item))
 
 
 def wants_words(query: str) -> bool:

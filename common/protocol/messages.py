@@ -268,7 +268,7 @@ class SortKey(Message, frozen=True, array_like=True):
 
 
 class Distinct(Message, frozen=True, array_like=True):
-    """Keep only the best `limit` hits per value of the field."""
+    """Keep only the best `limit` hits per value of the field; see `shard.collect.distinct`."""
 
     field: str
     limit: int = 1
@@ -332,6 +332,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """Of these the ones that pass the filters are hits too."""
     has_pins_apart: bool = False
     """Whether pinned hits come in `SearchResponse.pinned`, not among the others."""
+    wants_distinct_values: bool = False
+    """Whether `SearchResponse.distinct` names the values, so that shards can be added up."""
 
     @property
     def has_scores(self) -> bool:
@@ -368,6 +370,20 @@ class RangeCounts(Message, frozen=True, array_like=True):
     """Documents without the field, if requested."""
 
 
+class DistinctCounts(Message, frozen=True, array_like=True):
+    """How many distinct hits a shard has; pinned ones apart."""
+
+    total: int
+    num_missing: int
+    """Of these the ones without a value."""
+    num_arrays: int
+    """Hits whose value is an array; if there are any, nothing else is said."""
+    tokens: bytes = b""
+    """uint64 per value, ascending: the same number for a value on all shards."""
+    counts: bytes = b""
+    """uint8 per value: its distinct hits here."""
+
+
 class SearchResponse(Message, frozen=True, array_like=True):
     """What one shard found; hits best first."""
 
@@ -402,11 +418,13 @@ class SearchResponse(Message, frozen=True, array_like=True):
     documents and explanations; `total` counts both kinds."""
     pin_numbers: tuple[int, ...] = ()
     """Of pinned hits: position of each in `SearchRequest.pins`, ascending."""
+    distinct: DistinctCounts | None = None
+    """None without `distinct`; `total` then still counts all hits."""
 
     @property
     def num_pinned(self) -> int:
         """How many pinned hits there are."""
-        return 0 if self.pinned is None else len(self.pinned.pin_numbers)
+        return len(self.pin_numbers)
 
 
 class HighlightRequest(Message, frozen=True, array_like=True):

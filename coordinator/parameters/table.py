@@ -579,7 +579,9 @@ SEARCH_PARAMETERS: Final = (
                 },
             ]
         },
-        'Only the best hits per value of a field: {"field": "brand", "limit": 1}.',
+        'Only the best "limit" hits per value of a field: {"field": "brand", "limit": 1}. Items '
+        "without a value are all shown. pagination.total counts what is left; facets count all "
+        "items that match. A field that is an array in one of the items found is an error.",
     ),
     _parameter(
         "show",

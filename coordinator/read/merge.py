@@ -28,11 +28,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from common.protocol.messages import Distinct, Pin, SearchResponse, SortKey
+from common.protocol.messages import Distinct, DistinctCounts, Pin, SearchResponse, SortKey
 
 _ARRAYS_MIN = 256
 """Number of hits from which arrays pay off."""
 _EXACT_MAX = 1 << 53
+VALUES_FAST_MAX = 50_000
+"""Values of distinct hits that are counted in a millisecond."""
 SCORE_UNIT = 2.0**32
 """Scores are multiples of 1 / SCORE_UNIT."""
 _Keys = list[tuple[SortKey, list[Any]]]
@@ -159,12 +161,17 @@ NOTHING_PINNED = PinnedOnPage(0, [], [])
 
 
 def pinned_on_page(
-    answers: Sequence[tuple[int, SearchResponse]], pins: Sequence[Pin], offset: int, limit: int
+    answers: Sequence[tuple[int, SearchResponse]],
+    total: int,
+    pins: Sequence[Pin],
+    offset: int,
+    limit: int,
 ) -> PinnedOnPage:
     """Return the pinned hits of a page.
 
     Args:
         answers: (shard ordinal, response).
+        total: hits of all shards, pinned ones included.
         pins: of the search, by position.
         offset: hits on earlier pages.
         limit: hits on a full page.
@@ -178,7 +185,7 @@ def pinned_on_page(
     if not hits:
         return NOTHING_PINNED
     hits.sort(key=lambda hit: hit.pin or 0)
-    num_others = sum([answer.total for _, answer in answers]) - len(hits)
+    num_others = total - len(hits)
     places = slots([pins[hit.pin or 0].position for hit in hits], num_others)
     on_page = [i for i, place in enumerate(places) if offset <= place < offset + limit]
     return PinnedOnPage(
@@ -243,6 +250,29 @@ def lacks_hits(
     places = [hit.place for hit in few]
     is_newest_first = is_place_descending and not keys and not scores
     return _order_of_few(keys, scores, places, is_newest_first)[0] != 0
+
+
+def num_distinct(parts: Sequence[DistinctCounts], limit: int) -> int:
+    """Return how many hits are left of all shards', given those of each.
+
+    Cost: 20 ns a value and shard.
+
+    Args:
+        parts: of the shards that answered; with tokens, if there are several.
+        limit: hits that are kept per value.
+    """
+    if len(parts) == 1:
+        return parts[0].total
+    tokens = np.frombuffer(b"".join([part.tokens for part in parts]), np.uint64)
+    counts = np.frombuffer(b"".join([part.counts for part in parts]), np.uint8)
+    num_missing = sum([part.num_missing for part in parts])
+    if not len(tokens):
+        return num_missing
+    order = np.argsort(tokens, kind="stable")  # merges the shards' values, which ascend
+    ordered = tokens[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    sums = np.add.reduceat(counts[order], starts, dtype=np.int64)
+    return num_missing + int(np.minimum(sums, limit).sum())
 
 
 def _best_per_value(

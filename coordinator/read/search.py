@@ -35,6 +35,7 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, Unavailable
 from common.limits import Limits
 from common.protocol.messages import (
+    Distinct,
     FetchRequest,
     FetchResponse,
     RangeRequest,
@@ -65,11 +66,13 @@ from coordinator.read.facets import (
     plan_facets,
 )
 from coordinator.read.merge import (
+    VALUES_FAST_MAX,
     Hit,
     bucket_height,
     lacks_hits,
     merge_hits,
     num_asked,
+    num_distinct,
     num_inline,
     pinned_on_page,
 )
@@ -155,6 +158,8 @@ class _Outcome(Struct, frozen=True):
     memory: _IndexMemory
     scored: ScoredQuery
     plan: FacetPlan
+    total: int
+    """Hits over all shards; of a search by distinct values those that are left."""
 
     @property
     def has_others(self) -> bool:
@@ -215,7 +220,7 @@ class Search:
         return SearchResult(
             page=parameters.page,
             per_page=parameters.per_page,
-            total=sum(answer.total for _, answer in answers),
+            total=outcome.total,
             items=dress_items(parameters, hits, documents, marks),
             facets=await self._facets(parameters, outcome),
             ranges=merge_ranges(parameters.ranges, answers),
@@ -381,6 +386,9 @@ class Search:
             parameters = await self._with_buckets(index, parameters, horizon, moment, deadline)
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
         offset, limit = 0 if cursor else parameters.offset, parameters.per_page
+        if cursor is not None and parameters.distinct is not None:
+            # Which hits are left depends on those of earlier pages: these are looked at again.
+            offset = cursor.num_seen
         num_hits = num_first = offset + limit if limit else 0
         if cursor is None and parameters.distinct is None:
             num_first = num_asked(num_hits, self._cluster.num_shards)
@@ -397,6 +405,7 @@ class Search:
             )
             pinned = pinned_on_page(
                 outcome.answers,
+                outcome.total,
                 parameters.pins,
                 parameters.offset if cursor is None else cursor.num_seen,
                 limit,
@@ -525,7 +534,7 @@ class Search:
             is_place_descending=parameters.is_place_descending,
             num_hits=num_hits,
             num_documents=num_inline(num_hits, self._cluster.num_shards) if is_inline else 0,
-            after=cursor.after if cursor and cursor.after else None,
+            after=cursor.after if cursor and cursor.after and not parameters.distinct else None,
             distinct=parameters.distinct,
             wants_explanation="score_details" in parameters.show,
             wants_elements="elements" in parameters.show,
@@ -535,7 +544,9 @@ class Search:
             min_score=min_score,
             factors=factors,
             pins=parameters.pins,
-            has_pins_apart=not parameters.sort and num_hits > 0,
+            has_pins_apart=not parameters.sort
+            and (num_hits > 0 or parameters.distinct is not None),
+            wants_distinct_values=self._cluster.num_shards > 1,
         )
         responses = await gather(
             self._cluster,
@@ -548,7 +559,8 @@ class Search:
         answers = [(i, answer) for i, answer in enumerate(responses) if answer is not None]
         if plan.requests:
             await memory.facets.learn(index, answers, deadline)
-        return _Outcome(answers, horizon, memory, scored, plan)
+        total = await _total(parameters.distinct, answers)
+        return _Outcome(answers, horizon, memory, scored, plan, total)
 
     async def _scored_query(
         self,
@@ -830,6 +842,28 @@ def now() -> int:
     Boosts by age and rule periods see no finer time, so consecutive pages agree.
     """
     return int(time.time()) // 60 * 60
+
+
+async def _total(distinct: Distinct | None, answers: Sequence[tuple[int, SearchResponse]]) -> int:
+    """Return the number of hits over all shards.
+
+    Raises:
+        InvalidRequest: hits have arrays in the field whose values are to be distinct.
+    """
+    if distinct is None:
+        return sum([answer.total for _, answer in answers])
+    parts = [answer.distinct for _, answer in answers if answer.distinct is not None]
+    if num_arrays := sum([part.num_arrays for part in parts]):
+        raise InvalidRequest(
+            f"distinct takes a field with at most one value an item; {num_arrays} of the items "
+            f"found have an array in {distinct.field!r}",
+            code="invalid_distinct",
+            param="distinct",
+        )
+    num_pinned = sum([answer.num_pinned for _, answer in answers])
+    if sum([len(part.counts) for part in parts]) <= VALUES_FAST_MAX:
+        return num_pinned + num_distinct(parts, distinct.limit)
+    return num_pinned + await asyncio.to_thread(num_distinct, parts, distinct.limit)
 
 
 def _best_score(answer: SearchResponse) -> float:

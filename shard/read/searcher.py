@@ -33,6 +33,7 @@ from common.deadline import check_call
 from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.messages import (
+    DistinctCounts,
     FacetRequest,
     FacetValuesRequest,
     FacetValuesResponse,
@@ -52,6 +53,7 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, Filter
 from common.values import ValueKind
+from shard.collect.distinct import select_distinct
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.range_counts import count_ranges
@@ -72,7 +74,7 @@ from shard.query.visible import visible_doc_freqs, visible_docs, visible_field_s
 from shard.read.highlight import mark_documents
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import needs_column
+from shard.segment.sort_columns import COLUMN_FAST_MAX, needs_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,8 +85,6 @@ HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 MARKED_FAST_BYTES: Final = 8_000
 """Marking this many bytes of documents takes 2-4 ms."""
-_DISTINCT_FACTOR: Final = 4
-"""Factor by which more hits are selected when repeated values left too few."""
 
 
 class _Plan(NamedTuple):
@@ -145,7 +145,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         ranges.append(count_ranges(snapshot, one, matches))
     counted = time.perf_counter_ns()
     check_call()
-    hits = _select(snapshot, request, found.ranked)
+    hits, distinct = _select(snapshot, request, found.ranked)
     pinned, pin_numbers = _pinned_answer(snapshot, request, found.pinned)
     ordered = time.perf_counter_ns()
     return SearchResponse(
@@ -172,6 +172,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         else (),
         pinned=pinned,
         pin_numbers=pin_numbers,
+        distinct=distinct,
     )
 
 
@@ -188,6 +189,8 @@ def _only(snapshot: Snapshot, ids: Sequence[bytes]) -> Snapshot:
 def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether a search is likely to take more than a few milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
+        return True
+    if request.distinct is not None and snapshot.num_docs > COLUMN_FAST_MAX:
         return True
     query = request.query
     if query is not None:
@@ -373,38 +376,13 @@ def _at_least(matches: Matches, min_score: float) -> Matches:
     return Matches(matches.view, docs=matches.docs[is_kept], scores=matches.scores[is_kept])
 
 
-def _select(snapshot: Snapshot, request: SearchRequest, matches: list[Matches]) -> Hits:
+def _select(
+    snapshot: Snapshot, request: SearchRequest, matches: list[Matches]
+) -> tuple[Hits, DistinctCounts | None]:
     """Return the requested hits, best first."""
-    if request.distinct is None or request.num_hits == 0:
-        return select_hits(snapshot, matches, request, request.num_hits)
-    # Distinct: select too many, drop repeated values, and retry with more if too few are left.
-    num_selected = request.num_hits * _DISTINCT_FACTOR
-    while True:
-        check_call()
-        hits = select_hits(snapshot, matches, request, num_selected)
-        distinct = _first_per_value(snapshot, request, hits)
-        if len(distinct.docs) >= request.num_hits or len(hits.docs) < num_selected:
-            return distinct.take(slice(0, request.num_hits))
-        num_selected *= _DISTINCT_FACTOR
-
-
-def _first_per_value(snapshot: Snapshot, request: SearchRequest, hits: Hits) -> Hits:
-    """Return the hits without those that have too many better ones of the same value.
-
-    Hits without a value do not count as equal to each other.
-    """
-    assert request.distinct is not None
-    key = SortKey(request.distinct.field)
-    counts: dict[tuple[type, Any], int] = {}
-    kept = []
-    for position, value in enumerate(sort_values(snapshot, hits, key)):
-        if value is not None:
-            typed = (bool if isinstance(value, bool) else type(None), value)
-            counts[typed] = counts.get(typed, 0) + 1
-            if counts[typed] > request.distinct.limit:
-                continue
-        kept.append(position)
-    return hits.take(np.array(kept, np.int64))
+    if request.distinct is None:
+        return select_hits(snapshot, matches, request, request.num_hits), None
+    return select_distinct(snapshot, request, matches)
 
 
 def _pinned_answer(

@@ -25,7 +25,7 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.cluster.conftest import Index, Services
-from tests.oracle import Found, Item, Oracle, compact
+from tests.oracle import Found, Item, Oracle, compact, distinct_of, has_array, scalar_of
 from tests.service import Service
 
 SHARD_COUNTS = (1, 2, 3, 5)
@@ -147,6 +147,9 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
                 "prefix": st.sampled_from(["last", "none", "all"]),
                 "typo": st.sampled_from(["auto", 0, 1, 2]),
                 "boost": boosts,
+                "distinct": st.fixed_dictionaries(
+                    {"field": st.sampled_from(["f", "g", "t", "o.b"]), "limit": st.integers(1, 3)}
+                ),
             },
         )
     )
@@ -228,6 +231,8 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
         matching = [compact(item) for item in found.matching]
         assert len(page) == len(found.items)
         assert all(compact(item) in matching for item in page)
+        if "distinct" in parameters:
+            assert distinct_of(page, **parameters["distinct"]) == page
     else:
         assert page == found.items
     shown = {
@@ -252,10 +257,23 @@ def asked(index: Index, parameters: dict[str, Any]) -> bytes:
     reply = index.post("search", parameters)
     if reply.status == 400:
         # A field that no item has a value in cannot be filtered or sorted by.
-        assert reply.json["error"]["code"] in ("unknown_facet", "unknown_sort_field"), reply.body
+        codes = ("unknown_facet", "unknown_sort_field", "invalid_distinct")
+        assert reply.json["error"]["code"] in codes, reply.body
     else:
         assert reply.status == 200, reply.body
     return reply.body
+
+
+def walked(index: Index, parameters: dict[str, Any]) -> list[Item]:
+    """Return all hits of a search, page by page with cursors."""
+    parameters = {**parameters, "cursor": "*", "per_page": 2}
+    parameters.pop("page", None)
+    found = []
+    while parameters["cursor"] is not None:
+        answer = index.search(**parameters)
+        found += answer["data"]["items"]
+        parameters["cursor"] = answer["pagination"].get("cursor")
+    return found
 
 
 class Twins:
@@ -286,9 +304,17 @@ class Twins:
         bodies = [asked(index, parameters) for index in self.indexes]
         assert len({stable(body) for body in bodies}) == 1, [stable(body) for body in bodies]
         answer = json.loads(bodies[0])
+        found = self.oracle.search(**parameters)
+        field = parameters.get("distinct", {}).get("field")
+        has_arrays = any(has_array(item, field) for item in found.matching)
         if "error" not in answer:
-            found = self.oracle.search(**parameters)
+            assert not has_arrays, "arrays have several values"
             check(answer, found, parameters)
+            if field is not None and not is_text(parameters["query"]):
+                for index in self.indexes:
+                    assert walked(index, parameters) == found.left
+        elif answer["error"]["code"] == "invalid_distinct" and not has_arrays:
+            assert all(scalar_of(item, field) is None for item in self.oracle.items.values())
 
     def facet(self, name: str, parameters: dict[str, Any]) -> None:
         replies = [index.post("facet", {"name": name, **parameters}) for index in self.indexes]

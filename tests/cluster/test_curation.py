@@ -186,3 +186,9 @@ def test_configured_rules_hold_and_a_key_still_restricts(services: Services) -> 
     assert (reply.status, reply.json["error"]["param"]) == (400, "rules[0].pin[0]")
     index.client.delete(index.path)
     index.client.close()
+
+
+def test_fewer_words_are_tried_where_only_pinned_items_are_hits(indexes: list[Index]) -> None:
+    asked: dict[str, Any] = {"query": "red chair", "match": "auto"}
+    assert answered(indexes, **asked)["pagination"]["total"] == 30
+    assert answered(indexes, **asked, rules=[{"pin": [80]}])["pagination"]["total"] == 31

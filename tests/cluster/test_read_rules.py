@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -155,3 +156,62 @@ class TestDistinct:
 
         assert (error["status"], error["code"]) == (400, "invalid_distinct")
         assert "brand" in error["message"]
+
+    def test_total_pages_and_cursors_are_those_of_the_hits_that_are_left(
+        self, index: Index
+    ) -> None:
+        brands = ["a", "b", 1, "1", True, None]
+        items = [{"id": i, "brand": brands[i * i % 7 % 6], "t": "word"} for i in range(120)]
+        index.configure({"aggregations": {"brand": {}}})
+        index.put(items)
+        for limit in (1, 3):
+            seen: Counter[tuple[type, object]] = Counter()
+            left = []
+            for item in items:
+                key = type(item["brand"]), item["brand"]
+                seen[key] += 1
+                if item["brand"] is None or seen[key] <= limit:
+                    left.append(item["id"])
+            distinct = {"field": "brand", "limit": limit}
+
+            found = [
+                index.search(distinct=distinct, sort="id", page=page, per_page=4)
+                for page in range(1, len(left) // 4 + 2)
+            ]
+
+            assert {one["pagination"]["total"] for one in found} == {len(left)}
+            assert [hit["id"] for one in found for hit in one["data"]["items"]] == left
+            assert index.search(distinct=distinct, per_page=0)["pagination"]["total"] == len(left)
+            facet = found[0]["data"]["aggregations"]["brand"]["buckets"]
+            assert sum(bucket["doc_count"] for bucket in facet) == 120 - seen[type(None), None]
+            by_words = index.search(query="word", distinct=distinct, per_page=200)
+            assert by_words["pagination"]["total"] == len(by_words["data"]["items"]) == len(left)
+
+            shown, cursor = [], "*"
+            while cursor:
+                answer = index.search(distinct=distinct, sort="id", cursor=cursor, per_page=3)
+                shown += [hit["id"] for hit in answer["data"]["items"]]
+                assert answer["pagination"]["total"] == len(left)
+                cursor = answer["pagination"].get("cursor")
+            assert shown == left
+
+    def test_pinned_hits_are_shown_beside_those_that_are_left(self, index: Index) -> None:
+        index.configure({})
+        index.put([{"id": i, "brand": "ab"[i % 2], "t": "word"} for i in range(20)])
+        rules = [{"name": "r", "pin": [{"id": 7, "position": 2}]}]
+        for per_page in (0, 10):
+            answer = index.search(query="word", distinct="brand", rules=rules, per_page=per_page)
+            assert answer["pagination"]["total"] == 3
+        ids = [hit["id"] for hit in answer["data"]["items"]]
+        assert (len(ids), ids[1]) == (3, 7)
+
+    def test_arrays_among_the_hits_are_refused(self, index: Index) -> None:
+        index.configure({})
+        index.put([{"id": 1, "tag": "a"}, {"id": 2, "tag": ["a", "b"]}, {"id": 3, "tag": []}])
+
+        error = error_of(index.post("search", {"distinct": "tag"}))
+
+        assert (error["status"], error["code"]) == (400, "invalid_distinct")
+        assert "1 of the items found have an array in 'tag'" in error["message"]
+        answer = index.search(distinct="tag", filters={"id": [1, 3]})
+        assert answer["pagination"]["total"] == 2

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from common.protocol.messages import Distinct, SearchResponse, SortKey
-from coordinator.read.merge import lacks_hits, merge_hits, num_asked, num_inline
+from common.protocol.messages import Distinct, DistinctCounts, SearchResponse, SortKey
+from coordinator.read.merge import lacks_hits, merge_hits, num_asked, num_distinct, num_inline
 
 
 def answer(rows: list[tuple[float | None, int, tuple[Any, ...]]], num_keys: int) -> SearchResponse:
@@ -125,6 +125,23 @@ def test_distinct_keeps_the_best_of_each_value_over_all_shards() -> None:
     hits = merge_hits([(0, one), (1, two)], (), False, 0, 9, best)
     assert [hit.place for hit in hits] == [1, 2, 5, 6, 3]
     assert [h.place for h in merge_hits([(0, one), (1, two)], (), False, 1, 2, best)] == [2, 5]
+
+
+def test_distinct_hits_of_all_shards_are_counted_by_value() -> None:
+    def counts(num_missing: int, by_value: dict[int, int]) -> DistinctCounts:
+        return DistinctCounts(
+            num_missing + sum(by_value.values()),
+            num_missing,
+            0,
+            np.array(sorted(by_value), np.uint64).tobytes(),
+            bytes(by_value[value] for value in sorted(by_value)),
+        )
+
+    parts = [counts(2, {1: 1, 2**63: 2}), counts(0, {}), counts(1, {1: 2, 5: 1})]
+    assert num_distinct(parts, 1) == 3 + 3
+    assert num_distinct(parts, 2) == 3 + 2 + 2 + 1
+    assert num_distinct(parts, 100) == 3 + 6
+    assert num_distinct(parts[:1], 2) == 5
 
 
 def test_deep_pages_of_numbers_are_ordered_like_shallow_ones() -> None:

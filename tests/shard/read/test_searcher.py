@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from common.errors import InvalidRequest
 from common.protocol.messages import (
     Distinct,
+    DistinctCounts,
     FacetRequest,
     FacetValuesRequest,
     FetchRequest,
@@ -377,6 +378,52 @@ def test_distinct_keeps_the_best_hits_of_each_value() -> None:
     assert [orjson.loads(one)["n"] for one in found.documents] == expected[:10]
     assert list(found.distinct_values) == [items[n]["brand"] for n in expected[:10]]
     assert found.total == 100
+    assert found.distinct == DistinctCounts(6 + 20, 20, 0)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("num_hits", [0, 1, 9, 400])
+@pytest.mark.parametrize("facets", [(), ("v",)])
+def test_distinct_looks_past_the_many_hits_of_few_values(
+    limit: int, num_hits: int, facets: tuple[str, ...]
+) -> None:
+    kinds = ["1", 1, 1.0, True, False, "", "é", 2**53 + 1, 2**53, 2**64 - 1, 0, -0.0, None, []]
+    items: list[Item] = [
+        {"n": n, "v": kinds[13 - n // 100] if n < 1_400 else "common", "t": "word " * (n % 7 + 1)}
+        for n in range(3_000)
+    ]
+    world = World(items, cuts=[900, 1_700], deleted=frozenset({1, 150}), facets=facets)
+    asked = request(
+        (SortKey("n", True),),
+        distinct=Distinct("v", limit),
+        num_hits=num_hits,
+        num_documents=num_hits,
+        wants_distinct_values=True,
+    )
+    seen: Counter[tuple[bool, object]] = Counter()
+    expected = []
+    for _, _, item in reversed(world.live):
+        value = item["v"]
+        seen[isinstance(value, bool), None if value == [] else value] += 1
+        if value is None or value == [] or seen[isinstance(value, bool), value] <= limit:
+            expected.append(item["n"])
+
+    found = searcher.search(world.snapshot, asked)
+
+    assert [orjson.loads(one)["n"] for one in found.documents] == expected[:num_hits]
+    assert found.distinct is not None
+    assert (found.distinct.total, found.distinct.num_missing) == (len(expected), 198)
+    assert set(found.distinct.counts) == {limit}
+    assert len(found.distinct.tokens) == 8 * len(found.distinct.counts)
+    assert len(found.distinct.counts) == (len(expected) - 198) // limit
+
+
+def test_distinct_counts_the_matches_that_have_arrays() -> None:
+    items: list[Item] = [{"v": 1}, {"v": [1]}, {"v": [[2], 3]}, {"v": []}, {"w": 1}]
+    world = World(items, cuts=[2])
+    found = searcher.search(world.snapshot, request(distinct=Distinct("v")))
+    assert found.distinct == DistinctCounts(0, 0, 2)
+    assert found.places == b""
 
 
 def test_get_finds_the_live_item_of_an_id_only() -> None:

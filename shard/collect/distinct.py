@@ -1,0 +1,243 @@
+"""Distinct hits: the best hits of every value of a field, and how many of them there are.
+
+A hit is shown if it is among the best `limit` hits of its value; hits without a value are all
+shown. Values are compared with their type (1 is not "1", but 1.0 is 1).
+
+Every segment numbers the values of the field once (`SortColumn.groups`), so counting hits by value
+is one pass over the numbers of the matches. The best hits are found in rounds:
+
+    select the best k of what is left ─▶ show those of values that are not full yet
+            ▲                                              │
+            └── k × 2, without values that are full, ◀─────┘  until enough are shown
+                and without what was looked at
+
+A value with most of the hits is looked at in one round and left out of the next, so few values cost
+no more than many.
+
+What a shard does not show, no other shard's hits can bring back: a hit that has `limit` better ones
+of its value on its shard has as many in all. So the best of all are among each shard's best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from common.deadline import check_call
+from common.protocol.messages import DistinctCounts
+from shard.caches.lru_cache import COLUMN_MEMO
+from shard.collect.top_k import Hits, select_hits
+from shard.query.matches import Matches
+from shard.segment.doc_sets import count_docs, empty_bitset
+from shard.segment.presence import Aspect, presence_of
+from shard.segment.sort_columns import Groups, sort_column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from common.protocol.messages import SearchRequest
+    from shard.segment.snapshot import Snapshot
+
+_SELECTED_MIN: Final = 64
+"""Hits that the first round looks at, at least."""
+_FACTOR: Final = 4
+"""Times the hits asked for that the first round looks at."""
+_GROWTH: Final = 2
+"""Times the hits of a round that the next one looks at."""
+
+
+class _Joined(NamedTuple):
+    """The values of several segments under common numbers; kept in the memo."""
+
+    numbers: list[NDArray[np.uint32]]
+    """By segment: the common number of each of its own."""
+    tokens: NDArray[np.uint64]
+    """By common number - 1."""
+
+
+class _Values(NamedTuple):
+    """The values of all matches of a shard."""
+
+    by_doc: list[NDArray[np.uint32]]
+    """By segment, by document: the value's number in the segment, 0 where it has none."""
+    numbers: list[NDArray[np.uint32]]
+    """By segment: the shard's number of each of the segment's numbers."""
+    tokens: NDArray[np.uint64]
+    """By the shard's number - 1, ascending: what stands for the value on all shards."""
+
+    def of(self, view: int, docs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the shard's number of the value of each document, 0 where it has none."""
+        numbers: NDArray[np.uint32] = self.numbers[view][self.by_doc[view][docs]]
+        return numbers
+
+
+def count_arrays(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> int:
+    """Return how many matches have an array in a field, or reach it through one."""
+    field = snapshot.registry.number(path)
+    count = 0
+    for part in matches:
+        if field is None or not part.count:
+            continue
+        segment = part.view.segment
+        presence = presence_of(segment)
+        if presence.count(field, Aspect.ARRAY):
+            arrays = empty_bitset(segment.num_docs)
+            presence.add_docs(field, Aspect.ARRAY, arrays)
+            count += int(count_docs(arrays & part.words))
+    return count
+
+
+def select_distinct(
+    snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
+) -> tuple[Hits, DistinctCounts]:
+    """Return the best distinct hits, and the numbers of hits by value.
+
+    Args:
+        snapshot: what is searched.
+        request: with `distinct`, and without `after`.
+        matches: by segment of the snapshot.
+
+    Returns:
+        (at most `num_hits` hits, best first; none where a match has an array, counts).
+    """
+    assert request.distinct is not None
+    assert request.after is None, "earlier hits decide which ones are left"
+    limit = request.distinct.limit
+    num_arrays = count_arrays(snapshot, request.distinct.field, matches)
+    if num_arrays:
+        return select_hits(snapshot, matches, request, 0), DistinctCounts(0, 0, num_arrays)
+    values = _values_of(snapshot, request.distinct.field, matches)
+    by_match = [
+        values.of(i, part.docs) if part.count else np.zeros(0, np.uint32)
+        for i, part in enumerate(matches)
+    ]
+    check_call()
+    counts = np.zeros(len(values.tokens) + 1, np.int64)
+    for numbers in by_match:
+        counts += np.bincount(numbers, minlength=len(counts))
+    num_missing, capped = int(counts[0]), np.minimum(counts[1:], limit)
+    total = num_missing + int(capped.sum())
+    tokens = b""
+    num_by_token = b""
+    if request.wants_distinct_values:
+        has_hits = capped > 0
+        tokens = values.tokens[has_hits].tobytes()
+        num_by_token = capped[has_hits].astype(np.uint8).tobytes()
+    answer = DistinctCounts(total, num_missing, 0, tokens, num_by_token)
+    num_shown = min(request.num_hits, total)
+    return _select(snapshot, request, list(matches), by_match, values, num_shown), answer
+
+
+def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Values:
+    """Return the values of a field in the segments that have matches."""
+    field = snapshot.registry.number(path)
+    nothing = np.zeros(0, np.uint32)
+    by_doc = [nothing] * len(matches)
+    numbers = [nothing] * len(matches)
+    found: dict[int, Groups] = {}
+    column = None
+    for i, part in enumerate(matches):
+        check_call()
+        if part.count and field is not None:
+            column = sort_column(snapshot, part.view, field)
+            found[i] = column.groups()
+            by_doc[i] = found[i].numbers
+        elif part.count:
+            by_doc[i] = np.zeros(part.view.segment.num_docs, np.uint32)
+            numbers[i] = np.zeros(1, np.uint32)
+    if column is None:
+        return _Values(by_doc, numbers, np.zeros(0, np.uint64))
+    key = ("distinct", *[groups.serial for groups in found.values()])
+    joined: _Joined | None = COLUMN_MEMO.get(key)
+    if joined is None:
+        joined = _joined_values([groups.tokens for groups in found.values()])
+        num_bytes = joined.tokens.nbytes + sum(part.nbytes for part in joined.numbers)
+        COLUMN_MEMO.put(key, joined, num_bytes, column)
+    for i, own in zip(found, joined.numbers, strict=True):
+        numbers[i] = own
+    return _Values(by_doc, numbers, joined.tokens)
+
+
+def _joined_values(tokens: Sequence[NDArray[np.uint64]]) -> _Joined:
+    """Number the values of several segments together."""
+    all_tokens = tokens[0] if len(tokens) == 1 else np.unique(np.concatenate(tokens))
+    numbers = []
+    for part in tokens:
+        own = np.zeros(len(part) + 1, np.uint32)
+        own[1:] = np.searchsorted(all_tokens, part) + 1
+        numbers.append(own)
+    return _Joined(numbers, all_tokens)
+
+
+def _select(
+    snapshot: Snapshot,
+    request: SearchRequest,
+    matches: list[Matches],
+    by_match: list[NDArray[np.uint32]],
+    values: _Values,
+    num_hits: int,
+) -> Hits:
+    """Return the best `num_hits` of the distinct hits, of which there are so many.
+
+    Args:
+        snapshot: what is searched.
+        request: with `distinct`.
+        matches: by segment; the list is changed.
+        by_match: the value's number of each match, by segment; the list is changed.
+        values: of the matches.
+        num_hits: at most as many as there are.
+    """
+    assert request.distinct is not None
+    limit = request.distinct.limit
+    shown: list[Hits] = []
+    num_shown = 0
+    used = np.zeros(len(values.tokens) + 1, np.int64)
+    num_selected = max(num_hits * _FACTOR, _SELECTED_MIN)
+    while True:
+        check_call()
+        hits = select_hits(snapshot, matches, request, num_selected if num_hits else 0)
+        found = np.zeros(len(hits.docs), np.uint32)
+        for view in np.unique(hits.views).tolist():
+            at = hits.views == view
+            found[at] = values.of(view, hits.docs[at])
+        is_shown = (found == 0) | (used[found] + _ranks_within(found) < limit)
+        shown.append(hits.take(np.flatnonzero(is_shown)))
+        num_shown += len(shown[-1].docs)
+        if num_shown >= num_hits:
+            return _joined(shown).take(slice(0, num_hits))
+        used += np.bincount(found[is_shown], minlength=len(used))
+        is_full = used >= limit
+        is_full[0] = False
+        for view, part in enumerate(matches):
+            if not part.count:
+                continue
+            is_left = ~is_full[by_match[view]]
+            is_left[np.searchsorted(part.docs, hits.docs[hits.views == view])] = False
+            scores = None if part.scores is None else part.scores[is_left]
+            matches[view] = Matches(part.view, docs=part.docs[is_left], scores=scores)
+            by_match[view] = by_match[view][is_left]
+        num_selected *= _GROWTH
+
+
+def _ranks_within(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return how many equal numbers stand before each."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    positions = np.arange(len(numbers))
+    is_first = np.ones(len(numbers), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    ranks = np.empty(len(numbers), np.int64)
+    ranks[order] = positions - np.maximum.accumulate(np.where(is_first, positions, 0))
+    return ranks
+
+
+def _joined(parts: Sequence[Hits]) -> Hits:
+    """Return hits of several rounds as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)
+    ]
+    return Hits(*columns)
