@@ -114,8 +114,9 @@ def parameters_schema(parameters: Iterable[Parameter], **more: Any) -> dict[str,
         properties[parameter.name] = {**schema, "description": parameter.description}
         for alias in parameter.aliases:
             properties[alias] = {**schema, "description": f"The same as {parameter.name}."}
-            given = {name: {"not": {"type": "null"}} for name in (parameter.name, alias)}
-            twice.append({"not": {"properties": given, "required": list(given)}})
+            # One of the two is absent or null.
+            either = ({name: {"type": "null"}} for name in (parameter.name, alias))
+            twice.append({"anyOf": [{"properties": absent} for absent in either]})
     body: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -526,7 +527,7 @@ _PATH_ARGUMENTS: Final = {
     "indexName": {"type": "string", "minLength": 1, "examples": ["films:year:desc"]},
     "objectID": {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
     "facetName": _FIELD,
-    "taskID": {"type": "integer"},
+    "taskID": {"type": "string", "minLength": 1},
     "key": {"type": "string", "minLength": 1},
 }
 
