@@ -67,12 +67,6 @@ MEANING_RULE = f"""
 [[operations]]
 include-path = {json.dumps([*WITH_MEANING, *(p.replace("{index}", "films") for p in WITH_MEANING)])}
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
-
-# Algolia's protocol: bodies are described as objects only, what is in them by Algolia.
-[[operations]]
-include-path-regex = "^/1/"
-checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
-checks.negative_data_rejection.enabled = false
 """
 
 pytestmark = pytest.mark.skipif(
@@ -148,6 +142,13 @@ def run_both(tmp_path: Path, phases: str, num_examples: tuple[int, int], seed: i
     with Service(tmp_path / "data", 2) as service:
         client = prepare(service)
         document = client.get("/_openapi.json").json
+        # Algolia's protocol describes its bodies as objects only; its own clients ask these pages
+        # (tests/algolia).
+        document["paths"] = {
+            path: operations
+            for path, operations in document["paths"].items()
+            if not path.startswith("/1/")
+        }
         options = ["--max-examples", str(num_examples[0]), "--seed", str(seed)]
         schemathesis(tmp_path, service, client.key, document, "--phases", phases, *options)
         assert client.post("/films/configuration", CONFIGURATION).status == 200
