@@ -32,7 +32,7 @@ from shard.collect.top_k import Hits, select_hits
 from shard.query.matches import Matches
 from shard.segment.doc_sets import count_docs, empty_bitset
 from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import Groups, sort_column
+from shard.segment.sort_columns import DistinctValues, sort_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,7 +136,7 @@ def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Va
     nothing = np.zeros(0, np.uint32)
     by_doc = [nothing] * len(matches)
     numbers = [nothing] * len(matches)
-    found: dict[int, Groups] = {}
+    found: dict[int, DistinctValues] = {}
     column = None
     for i, part in enumerate(matches):
         check_call()
