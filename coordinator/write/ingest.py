@@ -50,7 +50,6 @@ from common.limits import Limits
 from common.placement import shown_id
 from common.process.faults import fault
 from common.process.logs import Log
-from common.protocol.messages import IndexEntry, PrepareConfiguration
 from common.protocol.operations import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
 from coordinator.cluster.cluster import Cluster
@@ -58,15 +57,16 @@ from coordinator.parameters.curation import compile_rules
 from coordinator.settings import Settings
 from coordinator.write.configuration_change import changes, merged, removals
 from coordinator.write.load_progress import LoadProgress
-from coordinator.write.partitioning import Selected, divide_operations, divide_selected
+from coordinator.write.log import EmbeddedLog, WriteLog, no_index
+from coordinator.write.partitioning import Selected
 from coordinator.write.spool import Spool
 from coordinator.write.write_queue import (
     LARGE_GROUPS_UNDER_WAY_MAX,
     Applied,
+    BatchQueue,
     Items,
     Ranges,
     WriteBatch,
-    WriteQueue,
     partly_stored,
 )
 
@@ -130,18 +130,21 @@ class Ingest:
         cluster: the shards.
         catalog: the indexes.
         settings: sizes and timeouts.
+        log: decides the order of all changes; None: this service alone.
 
     Attributes:
         loads: running bulk loads, oldest first.
     """
 
-    def __init__(self, cluster: Cluster, catalog: Catalog, settings: Settings) -> None:
+    def __init__(
+        self, cluster: Cluster, catalog: Catalog, settings: Settings, log: WriteLog | None = None
+    ) -> None:
         self._cluster = cluster
+        self._log = EmbeddedLog(cluster, catalog, settings) if log is None else log
         self._catalog = catalog
         self._settings = settings
         self._limits: Limits = settings.limits
         self._spool_folder: Path = data_directory.spool_folder(settings.data_dir)
-        self._queues: dict[int, WriteQueue] = {}
         self._configuring = asyncio.Lock()
         self._ending = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -272,9 +275,7 @@ class Ingest:
         """Apply operations (kind, canonical id, checked payload) in one group."""
         result = WriteResult(seq=self._cluster.horizon(index.number))
         if operations:
-            parts = divide_operations(operations, self._cluster.num_shards)
-            num_bytes = sum(len(payload) for _, _, payload in operations)
-            batch = WriteBatch(len(operations), num_bytes, parts=parts)
+            batch = self._log.batch_of_operations(operations)
             result.add(await self._queue(index).write(batch, deadline))
         return result
 
@@ -282,8 +283,7 @@ class Ingest:
         self, index: Index, changes: Sequence[Selected], deadline: Deadline
     ) -> Applied:
         """Change selected items in one group; skip those that changed since they were selected."""
-        num_bytes = sum(len(change.payload) for change in changes)
-        batch = WriteBatch(len(changes), num_bytes, parts=divide_selected(changes))
+        batch = self._log.batch_of_selected(changes)
         return await self._queue(index).write(batch, deadline)
 
     # --- bulk
@@ -428,7 +428,7 @@ class Ingest:
             items = next(stretches, None)
             if items is None:
                 return None
-            return items, items.divide(num_shards) if items.has_id.all() else None
+            return items, self._log.divide(items)
 
         try:
             while (read := await asyncio.to_thread(next_batch)) is not None:
@@ -437,7 +437,7 @@ class Ingest:
                 batch = _batch(items, parts)
                 write = self._queue(index).write(batch, Deadline.after_ms(patience_ms))
                 under_way.append(asyncio.create_task(write))
-                report.begin(len(items.starts), has_anonymous=parts is None)
+                report.begin(len(items.starts), has_anonymous=batch.is_anonymous is not None)
                 del read, items, parts, batch, write
                 if len(under_way) >= BULK_BATCHES_MAX:
                     await confirm_oldest()
@@ -498,12 +498,19 @@ class Ingest:
             )
         current = self._catalog.indexes.get(name)
         before = {} if current is None else current.document
-        after = merged(before, document) if is_patch and isinstance(document, dict) else document
-        configuration, warnings = parse_configuration(after, self._limits)
-        compile_rules(configuration.rules, Analyzer(), self._limits, "invalid_configuration")
+        after, warnings = self._checked_document(before, document, is_patch)
         if not is_patch:
             warnings = [*warnings, *removals(before, after)]
         return ConfigurationPlan(after, warnings, changes(before, after))
+
+    def _checked_document(
+        self, before: dict[str, Any], document: dict[str, Any], is_patch: bool
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the complete new configuration, and warnings; raise if it is invalid."""
+        after = merged(before, document) if is_patch and isinstance(document, dict) else document
+        configuration, warnings = parse_configuration(after, self._limits)
+        compile_rules(configuration.rules, Analyzer(), self._limits, "invalid_configuration")
+        return after, warnings
 
     async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
         """Delete an index and its data.
@@ -516,60 +523,24 @@ class Ingest:
     async def _configure(
         self, name: str, document: dict[str, Any], is_patch: bool
     ) -> tuple[Index, ConfigurationPlan]:
-        """Prepare, commit, activate."""
+        """Check the document once no other change is in progress, then put it in force."""
         async with self._configuring:
             plan = self.preview(name, document, is_patch=is_patch)
             current = self._catalog.indexes.get(name)
             if current is None:
                 self._check_number(1)
-            stored = self._catalog.state.new_entry(name, plan.document)
-            queue = None if current is None else self._queue(current)
-            if queue is not None:
-                await queue.hold()
-            try:
-                await self._prepare(stored.entry)
-                await self._catalog.change(lambda state: state.with_index(stored), is_active=False)
-                await self._cluster.push_catalog()
-                self._catalog.activate()
-            finally:
-                if queue is not None:
-                    queue.release()
-            _log.info("configured", index=name, number=stored.number, revision=stored.revision)
-            return self._catalog.indexes[name], plan
-
-    async def _prepare(self, entry: IndexEntry) -> None:
-        """Have all shards build a new revision while the old one keeps serving."""
-        timeout_ms = self._settings.configure_timeout_ms
-        params = PrepareConfiguration(entry)
-        calls: list[asyncio.Future[None]] = []
-        try:
-            for shard in self._cluster.shards:
-                # Not a comprehension: after a failure, the calls already made must be awaited.
-                calls.append(shard.call("prepare", params, None, timeout_ms))  # noqa: PERF401
-            for call in calls:
-                await call
-        except ServiceError:
-            await asyncio.gather(*calls, return_exceptions=True)
-            await self._cluster.push_catalog()  # names no such revision, so shards discard it
-            raise
+            await self._log.put_index(
+                name, lambda before: self._checked_document(before, document, is_patch)[0]
+            )
+            index = self._catalog.index(name)
+            _log.info("configured", index=name, number=index.number, revision=index.revision)
+            return index, plan
 
     async def _delete_index(self, name: str) -> None:
-        """Commit, hide, drop."""
+        """Delete it once no other change is in progress."""
         async with self._configuring:
             index = self._catalog.index(name)
-            queue = self._queue(index)
-            await queue.hold()
-            try:
-                await self._catalog.change(
-                    lambda state: state.without_index(index.name), is_active=False
-                )
-                self._catalog.activate()
-                queue.fail_waiting(_no_index(index.name))
-                del self._queues[index.number]
-                await self._cluster.push_catalog()
-                self._cluster.forget(index.number)
-            finally:
-                queue.release()
+            await self._log.drop_index(index)
             _log.info("deleted", index=index.name, number=index.number)
 
     async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
@@ -612,7 +583,7 @@ class Ingest:
                 stored.append(msgspec.structs.replace(index, source=one.source))
                 state = state.with_index(stored[-1])
             for index in stored:
-                await self._prepare(index.entry)
+                await self._log.prepare(index.entry)
             fault("restore.prepared")
 
             def with_all(state: CatalogState) -> CatalogState:
@@ -665,7 +636,7 @@ class Ingest:
         """Run `work` while no index is created, configured or deleted; writes continue."""
 
         async def run() -> T:
-            async with self._configuring:
+            async with self._configuring, self._log.unchanging():
                 return await work()
 
         result: T = await self._wait_for(run(), deadline)
@@ -675,24 +646,14 @@ class Ingest:
 
     def num_waiting(self) -> int:
         """Return the number of waiting batches, over all indexes."""
-        return sum(queue.num_waiting for queue in self._queues.values())
+        return self._log.num_waiting()
 
-    def _queue(self, index: Index) -> WriteQueue:
+    def _queue(self, index: Index) -> BatchQueue:
         """Return the queue of an index, which must still exist."""
         current = self._catalog.indexes.get(index.name)
         if current is None or current.number != index.number:
-            raise _no_index(index.name)
-        queue = self._queues.get(index.number)
-        if queue is None:
-            queue = self._queues[index.number] = WriteQueue(
-                self._cluster,
-                index.number,
-                group_bytes=self._settings.group_bytes,
-                group_operations=self._settings.group_operations,
-                waiting_max=self._settings.writes_waiting_max,
-                timeout_ms=self._settings.write_timeout_ms,
-            )
-        return queue
+            raise no_index(index.name)
+        return self._log.queue(index.number)
 
     def _scan(self, index: Index, body: bytes) -> list[ScannedItems]:
         """Scan a whole body."""
@@ -728,10 +689,8 @@ class Ingest:
     ) -> WriteResult:
         """Apply one operation and report its outcome."""
         versions = None if version is None else {0: version}
-        parts = divide_operations(
-            [(operation, item_id, payload)], self._cluster.num_shards, versions
-        )
-        applied = await self._queue(index).write(WriteBatch(1, len(payload), parts=parts), deadline)
+        batch = self._log.batch_of_operations([(operation, item_id, payload)], versions)
+        applied = await self._queue(index).write(batch, deadline)
         outcome = applied.outcomes[0]
         if outcome == Outcome.NOT_FOUND:
             raise NotFound(
@@ -759,8 +718,7 @@ class Ingest:
 
     async def _write_items(self, index: Index, items: Items, deadline: Deadline) -> Applied:
         """Write items as one batch."""
-        parts = items.divide(self._cluster.num_shards) if items.has_id.all() else None
-        return await self._queue(index).write(_batch(items, parts), deadline)
+        return await self._queue(index).write(_batch(items, self._log.divide(items)), deadline)
 
     def _start(self, coroutine: Any) -> asyncio.Task[Any]:
         """Start a task that continues after its request has ended."""
@@ -899,8 +857,3 @@ def _batch(items: Items, parts: Any) -> WriteBatch:
     if parts is None:
         return WriteBatch(len(items.starts), num_bytes, items=items)
     return WriteBatch(len(items.starts), num_bytes, parts=parts)
-
-
-def _no_index(name: str) -> NotFound:
-    """Return the error for an index that no longer exists."""
-    return NotFound(f"there is no index {name!r} any more", code="index_not_found")

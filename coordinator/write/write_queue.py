@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -136,7 +137,8 @@ class WriteBatch:
         self.num_bytes = num_bytes
         self.parts = parts or {}
         self.items = items
-        self.is_anonymous = None if items is None else ~items.has_id
+        has_ids = items is None or items.has_id.all()
+        self.is_anonymous = None if has_ids or items is None else ~items.has_id
         self.outcomes = np.zeros(num_operations, np.uint8)
         self.text_ids: frozenset[int] = frozenset()
         self.future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
@@ -156,42 +158,22 @@ class _WriteGroup:
         self.errors: dict[int, ServiceError] = {}  # by shard
 
 
-class WriteQueue:
-    """The write queue of one index.
+class BatchQueue(ABC):
+    """Batches of one index that wait to be written, in the order in which they arrived.
 
     Args:
-        cluster: the shards.
-        index: number of the index.
-        group_bytes: approximate payload per shard and group.
+        group_bytes: approximate payload of a group.
         group_operations: most operations in a group.
         waiting_max: most waiting batches.
-        timeout_ms: for a shard's response to a group.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        index: int,
-        *,
-        group_bytes: int,
-        group_operations: int,
-        waiting_max: int,
-        timeout_ms: int,
-    ) -> None:
-        self._cluster = cluster
-        self._index = index
-        self._group_bytes = group_bytes * cluster.num_shards
+    def __init__(self, *, group_bytes: int, group_operations: int, waiting_max: int) -> None:
+        self._group_bytes = group_bytes
         self._group_operations = group_operations
         self._waiting_max = waiting_max
-        self._timeout_ms = timeout_ms
         self._waiting: deque[WriteBatch] = deque()
-        self._under_way: deque[_WriteGroup] = deque()
         self._loop = asyncio.get_running_loop()
         self._is_pump_scheduled = False
-        self._is_dividing = False
-        self._num_holds = 0
-        self._idle: asyncio.Event = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def num_waiting(self) -> int:
@@ -231,19 +213,98 @@ class WriteQueue:
     def _expire(self, batch: WriteBatch) -> None:
         """Fail a batch whose deadline has passed; a group that contains it still completes."""
         if self._withdraw(batch):
-            _fail(
+            fail(
                 batch, DeadlineExceeded("the write waited until its deadline; nothing was written")
             )
         elif batch.is_anonymous is not None:
             positions = np.arange(batch.num_operations)
-            _fail(batch, _partly_stored(np.zeros(batch.num_operations, np.bool_), positions))
+            fail(batch, _partly_stored(np.zeros(batch.num_operations, np.bool_), positions))
         else:
-            _fail(
+            fail(
                 batch,
                 DeadlineExceeded(
                     "the write was not confirmed within its deadline; it may still be carried out"
                 ),
             )
+
+    def fail_waiting(self, error: ServiceError) -> None:
+        """Fail all waiting batches (the index was deleted)."""
+        while self._waiting:
+            fail(self._waiting.popleft(), error)
+
+    def _withdraw(self, batch: WriteBatch) -> bool:
+        """Remove a batch from the queue; False if it is in a group already."""
+        try:
+            self._waiting.remove(batch)
+        except ValueError:
+            return False
+        return True
+
+    def _schedule_pump(self) -> None:
+        """Form groups after this loop iteration, to join all batches that arrive in it."""
+        if not self._is_pump_scheduled:
+            self._is_pump_scheduled = True
+            self._loop.call_soon(self._run_pump)
+
+    def _run_pump(self) -> None:
+        self._is_pump_scheduled = False
+        self._pump()
+
+    @abstractmethod
+    def _pump(self) -> None:
+        """Form as many groups as may begin now."""
+
+    def _take_batches(self) -> list[WriteBatch]:
+        """Take as many waiting batches as fit into one group, at least one."""
+        batches: list[WriteBatch] = []
+        num_bytes = num_operations = 0
+        while self._waiting:
+            batch = self._waiting[0]
+            num_bytes += batch.num_bytes
+            num_operations += batch.num_operations
+            if batches and (
+                num_bytes > self._group_bytes or num_operations > self._group_operations
+            ):
+                break
+            batches.append(self._waiting.popleft())
+        return batches
+
+
+class WriteQueue(BatchQueue):
+    """The write queue of one index whose order this service decides alone.
+
+    Args:
+        cluster: the shards.
+        index: number of the index.
+        group_bytes: approximate payload per shard and group.
+        group_operations: most operations in a group.
+        waiting_max: most waiting batches.
+        timeout_ms: for a shard's response to a group.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        index: int,
+        *,
+        group_bytes: int,
+        group_operations: int,
+        waiting_max: int,
+        timeout_ms: int,
+    ) -> None:
+        super().__init__(
+            group_bytes=group_bytes * cluster.num_shards,
+            group_operations=group_operations,
+            waiting_max=waiting_max,
+        )
+        self._cluster = cluster
+        self._index = index
+        self._timeout_ms = timeout_ms
+        self._under_way: deque[_WriteGroup] = deque()
+        self._is_dividing = False
+        self._num_holds = 0
+        self._idle: asyncio.Event = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def hold(self) -> None:
         """Start no more groups; return once none is in flight. Must be followed by `release`."""
@@ -261,30 +322,10 @@ class WriteQueue:
         self._num_holds -= 1
         self._schedule_pump()
 
-    def fail_waiting(self, error: ServiceError) -> None:
-        """Fail all waiting batches (the index was deleted)."""
-        while self._waiting:
-            _fail(self._waiting.popleft(), error)
-
-    def _withdraw(self, batch: WriteBatch) -> bool:
-        """Remove a batch from the queue; False if it is in a group already."""
-        try:
-            self._waiting.remove(batch)
-        except ValueError:
-            return False
-        return True
-
     # --- groups
-
-    def _schedule_pump(self) -> None:
-        """Form groups after this loop iteration, to join all batches that arrive in it."""
-        if not self._is_pump_scheduled:
-            self._is_pump_scheduled = True
-            self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
         """Form and send as many groups as may be in flight."""
-        self._is_pump_scheduled = False
         while self._waiting and not self._num_holds and not self._is_dividing and self._may_begin():
             try:
                 seq = self._cluster.next_seq()
@@ -319,21 +360,6 @@ class WriteQueue:
                 return len(self._under_way) < LARGE_GROUPS_UNDER_WAY_MAX
         return False
 
-    def _take_batches(self) -> list[WriteBatch]:
-        """Take as many waiting batches as fit into one group, at least one."""
-        batches: list[WriteBatch] = []
-        num_bytes = num_operations = 0
-        while self._waiting:
-            batch = self._waiting[0]
-            num_bytes += batch.num_bytes
-            num_operations += batch.num_operations
-            if batches and (
-                num_bytes > self._group_bytes or num_operations > self._group_operations
-            ):
-                break
-            batches.append(self._waiting.popleft())
-        return batches
-
     def _refuse_unreachable(self, batches: list[WriteBatch]) -> list[WriteBatch]:
         """Fail the batches that need an unavailable shard, before any of them is written."""
         failed = self._cluster.failed_shards()
@@ -344,7 +370,7 @@ class WriteQueue:
             needed = self._needed_shards(batch)
             away = [shard for shard in failed if shard in needed]
             if away:
-                _fail(
+                fail(
                     batch,
                     Unavailable(f"shard {away[0]} is away; nothing was written; try again shortly"),
                 )
@@ -374,7 +400,7 @@ class WriteQueue:
         if error is not None:
             _log.error("dividing failed", cause=error)
             for batch in group.batches:
-                _fail(batch, InternalError("internal error"))
+                fail(batch, InternalError("internal error"))
             self._idle.set()
         else:
             self._send(group)
@@ -512,7 +538,7 @@ class WriteQueue:
                     if not batch.future.done():
                         batch.future.set_result(Applied(batch.outcomes, group.seq, batch.text_ids))
                 elif batch.is_anonymous is None:
-                    _fail(batch, error)
+                    fail(batch, error)
                 else:
                     doubtful = _doubtful_parts(group, batch)
                     task = self._loop.create_task(self._find_out(batch, group.seq, doubtful, error))
@@ -543,7 +569,7 @@ class WriteQueue:
                 return  # past the deadline: the batch has failed already
             if not answer.is_known:
                 is_stored[part.positions] = False
-                _fail(batch, _partly_stored(is_stored, part.positions))
+                fail(batch, _partly_stored(is_stored, part.positions))
                 return
             if answer.outcomes:
                 outcomes = np.frombuffer(answer.outcomes, np.uint8)
@@ -555,9 +581,9 @@ class WriteQueue:
         if is_stored.all():
             batch.future.set_result(Applied(batch.outcomes, seq, batch.text_ids))
         elif (is_stored & batch.is_anonymous).any():
-            _fail(batch, _partly_stored(is_stored, np.zeros(0, np.int64)))
+            fail(batch, _partly_stored(is_stored, np.zeros(0, np.int64)))
         else:
-            _fail(batch, error)
+            fail(batch, error)
 
     async def _outcomes(self, batch: WriteBatch, shard: int, seq: int) -> OutcomesResponse | None:
         """Ask a shard for a group's outcomes until it responds; None past the batch's deadline."""
@@ -642,7 +668,7 @@ def _places(seq: int, first_position: int, part: Part) -> NDArray[np.uint64]:
     return places
 
 
-def _fail(batch: WriteBatch, error: ServiceError) -> None:
+def fail(batch: WriteBatch, error: ServiceError) -> None:
     """Fail a batch with a copy of an error (each waiter adds its own traceback)."""
     if not batch.future.done():
         batch.future.set_exception(
