@@ -155,6 +155,14 @@ export function indexPath(index, ...rest) {
 
 export const listIndexes = (signal) =>
   json("GET", "/_indexes", undefined, signal).then((answer) => answer.indexes);
+export const indexExists = (index) =>
+  json("GET", indexPath(index, "status")).then(
+    () => true,
+    (error) => {
+      if (error.code === "index_not_found") return false;
+      throw error;
+    },
+  );
 export const serviceStats = (signal) => json("GET", "/_stats", undefined, signal);
 export const indexStats = (index, signal) =>
   json("GET", indexPath(index, "stats"), undefined, signal);
@@ -166,6 +174,12 @@ export const configure = (index, text) =>
   send("POST", indexPath(index, "configuration"), { body: text }).then((answer) =>
     JSON.parse(answer.text),
   );
+/** Merges settings into the configuration of an index; creates the index if it is new. */
+export const mergeConfiguration = (index, settings) =>
+  json("PATCH", indexPath(index, "configuration"), settings);
+/** A configuration that the service derives from a sample of the items. */
+export const proposal = (index, signal) =>
+  json("GET", indexPath(index, "proposal"), undefined, signal);
 export const removeIndex = (index) => json("DELETE", indexPath(index));
 export const facetValues = (index, request, signal) =>
   json("POST", indexPath(index, "facet"), request, signal);
@@ -217,18 +231,26 @@ export const replaceItem = (index, id, text, etag) =>
   });
 
 /**
- * Sends a file to the bulk load. fetch() cannot report how much of a body has left, so this is an
- * XMLHttpRequest; the browser streams the file from disk.
+ * Sends items to the bulk load. fetch() cannot report how much of a body has left, so this is an
+ * XMLHttpRequest; the browser streams the body from disk.
+ *
+ * @param {Blob} body JSON, one item a line or one array
+ * @param {{compression: ?string, skipsErrors: boolean, requestId: string, onProgress: Function, signal: AbortSignal}} options
  */
-export function loadFile(index, file, { skipsErrors, onProgress, signal }) {
+export function loadItems(
+  index,
+  body,
+  { compression, skipsErrors, requestId, onProgress, signal },
+) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `${indexPath(index, "index")}${skipsErrors ? "?on_error=skip" : ""}`);
     for (const [name, value] of Object.entries(headersFor("text/plain")))
       request.setRequestHeader(name, value);
-    if (file.name.endsWith(".gz")) request.setRequestHeader("Content-Encoding", "gzip");
+    request.setRequestHeader("X-Request-Id", requestId);
+    if (compression) request.setRequestHeader("Content-Encoding", compression);
     request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
-    request.upload.onload = () => onProgress(file.size, file.size);
+    request.upload.onload = () => onProgress(body.size, body.size);
     request.onload = () => {
       if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText));
       else reject(errorFrom(request.status, request.responseText));
@@ -242,8 +264,14 @@ export function loadFile(index, file, { skipsErrors, onProgress, signal }) {
       );
     request.onabort = () => reject(new DOMException("Cancelled", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
-    request.send(file);
+    request.send(body);
   });
+}
+
+/** How far a load is, as the service says: `{state, items_read, items_stored}`, or null. */
+export async function loadProgress(requestId, signal) {
+  const { loads } = await json("GET", "/_loads", undefined, signal);
+  return loads.find((load) => load.id === requestId) ?? null;
 }
 
 /** The answer to a task that a newer one has overtaken. */

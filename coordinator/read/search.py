@@ -349,6 +349,8 @@ class Search:
         selected = search.selected.get(facet.field, NONE_SELECTED)
         (wish,) = search.facets
         order = wish.order
+        if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
+            order = msgspec.structs.replace(order, hides_zero=facet.hide_zero)
         accepts = accepted_keys(
             values, self._analyzer, parameters.key_pattern, parameters.key_query
         )

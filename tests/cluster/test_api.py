@@ -459,6 +459,21 @@ def test_values_of_a_facet_are_searched(
     assert answer["pagination"]["total"] == len(keys)
 
 
+@pytest.mark.parametrize("is_hidden", [True, False])
+@pytest.mark.parametrize("hides", [True, False, None])
+def test_the_facet_page_hides_zeros_as_the_request_or_else_the_configuration_says(
+    index: Index, is_hidden: bool, hides: bool | None
+) -> None:
+    index.configure({"aggregations": {"f": {"hide_zero_doc_count": is_hidden}, "g": {}}})
+    index.put([{"id": n, "f": f"value {n}", "g": n % 2} for n in range(6)])
+    parameters = {} if hides is None else {"hide_zero": hides}
+
+    page = index.post("facet", {"name": "f", "filters": {"g": [1]}, **parameters}).json
+
+    total = 3 if (is_hidden if hides is None else hides) else 6
+    assert page["pagination"]["total"] == len(page["data"]["buckets"]) == total
+
+
 def test_facet_page_of_an_unknown_facet(films: Index) -> None:
     assert error_of(films.get("facet"))["code"] == "missing_name"
     assert error_of(films.get("facet", name="nope"))["status"] in (400, 404)

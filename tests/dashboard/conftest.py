@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -190,3 +191,54 @@ def watched_page(browser: Any, service: Service, **options: Any) -> Iterator[Any
     yield opened
     context.close()
     assert watch.problems == []
+
+
+@pytest.fixture
+def expect() -> Any:
+    """Playwright's assertions, which wait until they hold."""
+    return pytest.importorskip("playwright.sync_api").expect
+
+
+def drop_file(page: Any, selector: str, name: str, text: str) -> None:
+    """Drop a file, as the browser would, on an element."""
+    page.evaluate(
+        """([selector, name, text]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([text], name, { type: "text/plain" }));
+            const target = document.querySelector(selector);
+            for (const type of ["dragenter", "dragover", "drop"]) {
+              const options = { bubbles: true, cancelable: true, dataTransfer: transfer };
+              target.dispatchEvent(new DragEvent(type, options));
+            }
+        }""",
+        [selector, name, text],
+    )
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, fetched into a temporary folder."""
+    folder = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed, so axe-core cannot be fetched")
+    fetched = subprocess.run(
+        [npm, "pack", "axe-core@4"], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    if fetched.returncode != 0:
+        pytest.skip("axe-core could not be fetched from npm")
+    archive = next(Path(folder).glob("axe-core-*.tgz"))
+    with tarfile.open(archive) as files:
+        member = files.extractfile("package/axe.min.js")
+        assert member is not None
+        return member.read().decode()
+
+
+def violations(page: Any, axe: str) -> list[str]:
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [
+        f"{violation['id']}: {node['target']} {node['failureSummary']}"
+        for violation in found
+        for node in violation["nodes"]
+    ]

@@ -8,14 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
-import tarfile
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.dashboard.conftest import Service, watched_page
+from tests.dashboard.conftest import Service, drop_file, violations, watched_page
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -24,12 +22,6 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 def films(browser: Any, service: Service) -> None:
     """The demo's films, under the name `films` (after the browser: nothing starts without one)."""
     service.make_films()
-
-
-@pytest.fixture
-def expect() -> Any:
-    """Playwright's assertions, which wait until they hold."""
-    return pytest.importorskip("playwright.sync_api").expect
 
 
 def total_text(service: Service, index: str, request: dict[str, Any]) -> str:
@@ -48,22 +40,6 @@ def facet(page: Any, title: str) -> Any:
 def value(page: Any, title: str, key: str) -> Any:
     keys = page.locator(".value-key").get_by_text(key, exact=True)
     return facet(page, title).locator(".value").filter(has=keys)
-
-
-def drop_file(page: Any, selector: str, name: str, text: str) -> None:
-    """Drop a file, as the browser would, on an element."""
-    page.evaluate(
-        """([selector, name, text]) => {
-            const transfer = new DataTransfer();
-            transfer.items.add(new File([text], name, { type: "text/plain" }));
-            const target = document.querySelector(selector);
-            for (const type of ["dragenter", "dragover", "drop"]) {
-              const options = { bubbles: true, cancelable: true, dataTransfer: transfer };
-              target.dispatchEvent(new DragEvent(type, options));
-            }
-        }""",
-        [selector, name, text],
-    )
 
 
 # --- indices ------------------------------------------------------------------------------------
@@ -100,9 +76,10 @@ def test_create_configure_load_empty_and_remove(page: Any, service: Service, exp
     page.goto("/dashboard")
     name = "made by hand"
     page.get_by_role("button", name=f"Load a file into {name}").click()
-    page.get_by_role("checkbox").check()
     drop_file(page, ".drop-zone", "items.ndjson", lines)
     dialog = page.get_by_role("dialog")
+    dialog.get_by_role("checkbox").check()
+    dialog.get_by_role("button", name="Load", exact=True).click()
     expect(dialog.locator(".tile dd").nth(0)).to_have_text("9")
     expect(dialog.locator(".tile dd").nth(2)).to_have_text("2")
     expect(dialog.get_by_role("row").nth(1)).to_contain_text("10")
@@ -124,40 +101,6 @@ def test_create_configure_load_empty_and_remove(page: Any, service: Service, exp
     page.get_by_role("dialog").get_by_role("textbox").fill(name)
     remove.click()
     expect(row).to_have_count(0)
-
-
-def test_a_refused_file_changes_nothing_and_says_why(
-    page: Any, service: Service, expect: Any
-) -> None:
-    service.make_index("refusing", {"aggregations": {}}, [{"id": 1}])
-    page.goto("/dashboard")
-    page.get_by_role("button", name="Load a file into refusing").click()
-    expect(page.get_by_role("checkbox")).not_to_be_checked()
-    drop_file(page, ".drop-zone", "items.ndjson", '{"id":2}\n{broken')
-
-    expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
-    expect(page.get_by_role("dialog")).to_contain_text("Nothing was changed")
-    assert service.call("GET", "/refusing/stats")["items"] == 1
-
-
-def test_a_file_dropped_on_the_page_proposes_a_configuration(
-    page: Any, service: Service, expect: Any
-) -> None:
-    page.goto("/dashboard")
-    expect(page.locator(".index-row").first).to_be_visible()
-    items = [
-        {"id": n, "name": f"Thing {n}", "colour": ["red", "green"][n % 2], "price": n / 4}
-        for n in range(40)
-    ]
-    drop_file(page, ".page-head", "my things.ndjson", "\n".join(json.dumps(i) for i in items))
-
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("textbox", name="Name")).to_have_value("my-things")
-    dialog.get_by_role("button", name="Create index").click()
-    expect(page.get_by_role("dialog").locator(".tile dd").nth(0)).to_have_text("40")
-    configuration = service.call("GET", "/my-things/configuration")
-    assert set(configuration["aggregations"]) == {"colour", "price"}
-    assert configuration["searchable_fields"] == ["name^3"]
 
 
 def test_configuration_mistakes_are_shown_at_the_field(page: Any, expect: Any) -> None:
@@ -684,35 +627,6 @@ def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expec
         page.get_by_role("button", name="Filters").click()
         value(page, "Genres", "Drama").click()
         expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
-
-
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The source of axe-core, fetched into a temporary folder."""
-    folder = tmp_path_factory.mktemp("axe")
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed, so axe-core cannot be fetched")
-    fetched = subprocess.run(
-        [npm, "pack", "axe-core@4"], cwd=folder, capture_output=True, text=True, timeout=120
-    )
-    if fetched.returncode != 0:
-        pytest.skip("axe-core could not be fetched from npm")
-    archive = next(Path(folder).glob("axe-core-*.tgz"))
-    with tarfile.open(archive) as files:
-        member = files.extractfile("package/axe.min.js")
-        assert member is not None
-        return member.read().decode()
-
-
-def violations(page: Any, axe: str) -> list[str]:
-    page.evaluate(axe)
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return [
-        f"{violation['id']}: {node['target']} {node['failureSummary']}"
-        for violation in found
-        for node in violation["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

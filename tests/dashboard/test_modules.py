@@ -148,22 +148,3 @@ def test_latest_drops_what_was_overtaken(run: Any) -> None:
         return answers.map((answer) => (answer === m.STALE ? "stale" : answer));
     """
     assert run("api.js", body) == ["stale", 2]
-
-
-def test_suggested_configuration(run: Any) -> None:
-    items = [
-        {
-            "id": n,
-            "title": f"A title of its own {n}",
-            "kind": "ab"[n % 2],
-            "tags": ["x", "y"],
-            "published": f"2020-01-{1 + n % 28:02d}",
-            "size": n,
-            "inner": {"a": 1},
-        }
-        for n in range(50)
-    ]
-    assert run("suggestion.js", "return m.configurationFor(x)", items) == {
-        "aggregations": {"kind": {}, "tags": {}, "published": {}, "size": {}},
-        "searchable_fields": ["title^3"],
-    }

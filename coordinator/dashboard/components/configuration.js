@@ -11,14 +11,9 @@ const NEW_CONFIGURATION = { aggregations: {}, searchable_fields: [] };
 /**
  * Opens the dialog that creates (`isNew`) or changes an index.
  *
- * @param {{name?: string, isNew?: boolean, suggestion?: object, onDone: (name: string) => void}} options
+ * @param {{name?: string, isNew?: boolean, onDone: (name: string) => void}} options
  */
-export function configureDialog({
-  name = "",
-  isNew = false,
-  suggestion = NEW_CONFIGURATION,
-  onDone,
-}) {
+export function configureDialog({ name = "", isNew = false, onDone }) {
   const nameInput = h("input", {
     type: "text",
     value: name,
@@ -43,17 +38,14 @@ export function configureDialog({
 
   const start = async () => {
     const [text, fields] = await Promise.all([
-      isNew ? toJson(suggestion) : configurationText(name),
+      isNew ? toJson(NEW_CONFIGURATION) : configurationText(name),
       isNew
         ? []
         : indexStats(name)
             .then((stats) => stats.fields.map((field) => field.name))
             .catch(() => []),
     ]);
-    editor = createConfigurationEditor(
-      text,
-      fields.length > 0 ? fields : Object.keys(suggestion.aggregations ?? {}),
-    );
+    editor = createConfigurationEditor(text, fields);
     fill(place, editor.element);
     submit.disabled = false;
   };

@@ -99,7 +99,7 @@ function card(stored, marks, titleField, display) {
     ([field, value]) => !headed.has(field) && value !== null && textOf(value) !== "",
   );
   if (display.fields) {
-    const place = (field) => (display.fields.indexOf(field) + 1 || Infinity);
+    const place = (field) => display.fields.indexOf(field) + 1 || Infinity;
     entries.sort(([one], [other]) => place(one) - place(other) || 0);
   }
   const isText = ([, value]) => typeof value === "string" && value.length > TEXT_LENGTH;

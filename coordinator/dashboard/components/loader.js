@@ -1,70 +1,210 @@
-/** Loading a file into an index: choose or drop it, watch it go, read what was rejected. */
+/**
+ * Loading a file: choose or drop it, see its columns, watch it go, read what was rejected, and take
+ * the facets that the service proposes.
+ *
+ *     choose ─▶ inspect ─▶ review ─▶ send ─▶ result and proposal
+ */
 
-import { loadFile } from "../api.js";
+import {
+  effectiveConfiguration,
+  indexExists,
+  indexStats,
+  loadItems,
+  loadProgress,
+  mergeConfiguration,
+  removeIndex,
+} from "../api.js";
 import { bytes, count, percent, plural } from "../format.js";
+import { COLUMN_KINDS } from "../sources/delimited.js";
+import { ACCEPTED, indexNameOf, makeBody, readSource } from "../sources/file.js";
 import { openDialog } from "./dialog.js";
-import { button, fill, h, icon, setVariables } from "./dom.js";
+import { button, fill, h, icon, setVariables, uniqueId } from "./dom.js";
 import { tile } from "./figures.js";
 import { errorNotice } from "./notice.js";
+import { proposalForm } from "./proposal.js";
 
 const REJECTED_SHOWN = 200;
+const PROGRESS_MS = 250;
+const LATIN = "windows-1252";
 
-/** @param {{name: string, file?: File, onDone: () => void}} options */
-export function loadDialog({ name, file = null, onDone }) {
+/**
+ * @param {object} options
+ * @param {?string} options.name of the index; null: a new one, whose name the user may choose
+ * @param {?File} options.file
+ * @param {string[]} options.taken names of the indexes that exist
+ * @param {(name: string, isNew: boolean) => void} options.onDone called once something was loaded
+ */
+export function loadDialog({ name = null, file = null, taken = [], onDone }) {
   const controller = new AbortController();
   const place = h("div", { class: "dialog-body" });
-  const skips = h("input", { type: "checkbox" });
-  let hasLoaded = false;
+  const isFixed = name !== null;
+  let loaded = null;
 
-  const dialog = openDialog(`Load a file into ${name}`, () => [place], {
+  const dialog = openDialog(isFixed ? `Load a file into ${name}` : "Load a file", () => [place], {
+    kind: "wide",
     onClose: () => {
       controller.abort();
-      if (hasLoaded) onDone();
+      if (loaded) onDone(loaded.name, loaded.isNew);
     },
   });
-  if (file) start(file);
+  const close = () => dialog.close();
+  if (file) inspect(file);
   else choose();
 
   function choose() {
     const input = h("input", {
       type: "file",
       class: "visually-hidden",
-      accept: ".json,.ndjson,.jsonl,.txt,.gz",
-      onchange: () => input.files[0] && start(input.files[0]),
+      accept: ACCEPTED,
+      onchange: () => input.files[0] && inspect(input.files[0]),
     });
     const zone = h(
       "label",
       { class: "drop-zone" },
       icon("upload"),
       h("span", {}, h("strong", {}, "Drop a file here"), " or choose one"),
-      h("span", { class: "small muted" }, "One JSON object a line, or a JSON array; .gz as it is"),
+      h(
+        "span",
+        { class: "small muted" },
+        "CSV, TSV or JSON (an array, or one object a line), also as .gz",
+      ),
       input,
     );
-    acceptDrops(zone, start);
-    fill(
-      place,
-      zone,
-      h(
-        "label",
-        { class: "check" },
-        skips,
-        h(
-          "span",
-          {},
-          "Leave out lines that are not valid, and list them. Without this, one bad line refuses the whole file.",
-        ),
-      ),
-    );
+    acceptDrops(zone, inspect);
+    fill(place, zone);
     input.focus();
   }
 
-  async function start(chosen) {
+  // --- before sending ------------------------------------------------------------------------------
+
+  async function inspect(chosen, options = {}) {
+    fill(place, heading(chosen), h("p", { class: "muted", role: "status" }, "Looking at it…"));
+    try {
+      const source = await readSource(chosen, options);
+      if (dialog.open) review(source);
+    } catch (error) {
+      const actions = [];
+      if (error.isEncoding)
+        actions.push(
+          button("Read it as Western European (Windows-1252)", {
+            onclick: () => inspect(chosen, { encoding: LATIN }),
+          }),
+        );
+      fill(
+        place,
+        heading(chosen),
+        errorNotice({ message: error.message }, { actions }),
+        h("p", { class: "muted" }, "Nothing was changed."),
+        h("div", { class: "dialog-actions" }, button("Choose another file", { onclick: choose })),
+      );
+    }
+  }
+
+  function heading(chosen, ...facts) {
+    return h(
+      "p",
+      {},
+      h("strong", {}, chosen.name),
+      h("span", { class: "muted" }, [` · ${bytes(chosen.size)}`, ...facts].join(" · ")),
+    );
+  }
+
+  function review(source) {
+    const { table, columns, numRows, format } = source;
+    const nameInput = h("input", {
+      type: "text",
+      value: name ?? indexNameOf(source.file.name),
+      required: true,
+      maxlength: "64",
+      autocomplete: "off",
+      spellcheck: "false",
+      oninput: () => tellTaken(),
+    });
+    const nameNote = h("span", { class: "small muted", role: "status" });
+    const tellTaken = () => {
+      const isTaken = taken.includes(nameInput.value.trim());
+      nameNote.textContent = isTaken
+        ? "There is an index of this name: the items are added to it."
+        : "A new index.";
+    };
+    tellTaken();
+    const skips = h("input", { type: "checkbox" });
+    const problem = h("div", { class: "messages" });
+    const submit = h("button", { type: "submit", class: "button primary" }, "Load");
+    const unit = table ? "row" : "line";
+    const facts = [format];
+    if (numRows !== null) facts.push(plural(numRows, "row"));
+    if (columns.length > 0) facts.push(plural(columns.length, table ? "column" : "field"));
+
+    const start = async () => {
+      submit.disabled = true;
+      submit.textContent = "Reading…";
+      try {
+        const made = await makeBody(source);
+        if (!dialog.open) return;
+        if (made.numBad > 0 && !skips.checked) {
+          fill(
+            problem,
+            errorNotice({
+              message: `${plural(made.numBad, "row")} of the file cannot become items; nothing was sent. Mend them, or leave them out with the box above.`,
+            }),
+            rejectedTable(made.bad, made.numBad),
+          );
+          submit.disabled = false;
+          submit.textContent = "Load";
+          return;
+        }
+        const target = isFixed ? name : nameInput.value.trim();
+        const isNew = !isFixed && !(await indexExists(target));
+        await send(source, made, { target, isNew, skipsErrors: skips.checked });
+      } catch (error) {
+        fill(problem, errorNotice({ message: error.message }));
+        submit.disabled = false;
+        submit.textContent = "Load";
+      }
+    };
+    fill(
+      place,
+      h(
+        "form",
+        {
+          class: "review",
+          onsubmit: (event) => {
+            event.preventDefault();
+            start();
+          },
+        },
+        heading(source.file, ...facts),
+        !isFixed &&
+          h("label", { class: "field" }, h("span", {}, "Into the index"), nameInput, nameNote),
+        columns.length > 0 && columnTable(source),
+        table && idChoice(table),
+        h(
+          "label",
+          { class: "check" },
+          skips,
+          h(
+            "span",
+            {},
+            `Leave out ${unit}s that are not valid, and list them. Without this, one bad ${unit} refuses the whole file.`,
+          ),
+        ),
+        problem,
+        h("div", { class: "dialog-actions" }, button("Cancel", { onclick: close }), submit),
+      ),
+    );
+    submit.focus();
+  }
+
+  // --- sending -------------------------------------------------------------------------------------
+
+  async function send(source, made, { target, isNew, skipsErrors }) {
     const bar = h(
       "div",
       {
         class: "progress",
         role: "progressbar",
-        "aria-label": `Loading ${chosen.name}`,
+        "aria-label": `Loading ${source.file.name}`,
         "aria-valuemin": "0",
         "aria-valuemax": "100",
       },
@@ -73,47 +213,71 @@ export function loadDialog({ name, file = null, onDone }) {
     const phase = h("p", { role: "status" }, "Starting…");
     fill(
       place,
-      h(
-        "p",
-        {},
-        h("strong", {}, chosen.name),
-        h("span", { class: "muted" }, ` · ${bytes(chosen.size)}`),
-      ),
+      heading(source.file),
       bar,
       phase,
-      h("div", { class: "dialog-actions" }, button("Cancel", { onclick: () => dialog.close() })),
+      h("div", { class: "dialog-actions" }, button("Cancel", { onclick: close })),
     );
+    const show = (share, text) => {
+      setVariables(bar, { "--share": `${share * 100}%` });
+      bar.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+      phase.textContent = text;
+    };
+    const requestId = `load-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
     const started = performance.now();
+    let timer = 0;
+    let isOver = false;
+    const watch = async () => {
+      try {
+        const load = await loadProgress(requestId, controller.signal);
+        if (load?.state === "storing" && !isOver)
+          show(
+            load.items_stored / Math.max(1, load.items_read),
+            `Stored ${count(load.items_stored)} of ${plural(load.items_read, "item")}`,
+          );
+      } catch {
+        // The load itself tells what is wrong; progress is a courtesy.
+      }
+      if (!isOver) timer = setTimeout(watch, PROGRESS_MS);
+    };
     try {
-      const result = await loadFile(name, chosen, {
-        skipsErrors: skips.checked,
+      if (isNew) await mergeConfiguration(target, {});
+      const result = await loadItems(target, made.body, {
+        compression: made.compression,
+        skipsErrors,
+        requestId,
         signal: controller.signal,
         onProgress: (sent, total) => {
-          const isSent = sent >= total;
-          bar.classList.toggle("is-waiting", isSent);
-          setVariables(bar, { "--share": `${(sent / total) * 100}%` });
-          if (isSent) bar.removeAttribute("aria-valuenow");
-          else bar.setAttribute("aria-valuenow", String(Math.round((sent / total) * 100)));
-          phase.textContent = isSent
-            ? "All sent. The service is checking and indexing…"
-            : `Sent ${bytes(sent)} of ${bytes(total)} (${percent(sent, total)})`;
+          if (sent < total)
+            show(sent / total, `Sent ${bytes(sent)} of ${bytes(total)} (${percent(sent, total)})`);
+          else if (!timer) {
+            show(0, "All sent. The service is checking…");
+            timer = setTimeout(watch, PROGRESS_MS);
+          }
         },
       });
-      hasLoaded = true;
-      showResult(result, (performance.now() - started) / 1000);
+      loaded = { name: target, isNew };
+      await showResult(source, made, result, (performance.now() - started) / 1000);
     } catch (error) {
-      if (error.name !== "AbortError") showFailure(error);
+      if (isNew) await removeIfEmpty(target);
+      if (error.name !== "AbortError") showFailure(error, made);
+    } finally {
+      isOver = true;
+      clearTimeout(timer);
     }
   }
 
-  function showResult(result, seconds) {
-    const { created = 0, updated = 0, rejected = 0, errors = [] } = result;
+  async function showResult(source, made, result, seconds) {
+    const { created = 0, updated = 0, errors = [] } = result;
+    const rejected = (result.rejected ?? 0) + made.numBad;
+    const listed = [...made.bad, ...placed(errors, made.lines)];
     const rate = count(Math.round((created + updated) / Math.max(seconds, 0.001)));
+    const after = h("div", { class: "after-load" });
     fill(
       place,
       h(
         "dl",
-        { class: "tiles", role: "status" },
+        { class: "tiles" },
         tile("Added", count(created)),
         tile("Replaced", count(updated)),
         tile("Rejected", count(rejected), rejected > 0),
@@ -121,28 +285,139 @@ export function loadDialog({ name, file = null, onDone }) {
       ),
       h(
         "p",
-        { class: "muted" },
+        { class: "muted", role: "status" },
         `${plural(created + updated, "item")} on disk and searchable, ${rate} a second.`,
       ),
-      rejected > 0 && rejectedTable(errors, rejected),
+      rejected > 0 && rejectedTable(listed, rejected),
+      after,
+    );
+    const finish = () =>
       h(
         "div",
         { class: "dialog-actions" },
         button("Load another", { onclick: choose }),
-        button("Done", { kind: "primary", onclick: () => dialog.close(), autofocus: true }),
-      ),
-    );
+        button(loaded.isNew ? "Open the index" : "Done", {
+          kind: "primary",
+          onclick: close,
+          autofocus: true,
+        }),
+      );
+    let form = null;
+    try {
+      if (await hasNoFacets(loaded.name))
+        form = await proposalForm(loaded.name, {
+          skipLabel: "Not now",
+          onSkipped: close,
+          onApplied: close,
+        });
+    } catch {
+      // A key that may only write sees no proposal.
+    }
+    if (!dialog.open) return;
+    fill(after, form ?? finish());
+    after.querySelector("[autofocus]").focus();
   }
 
-  function showFailure(error) {
+  function showFailure(error, made) {
+    const errors = placed(error.errors ?? [], made.lines);
     fill(
       place,
       errorNotice(error),
-      error.errors.length > 0 && rejectedTable(error.errors, error.errors.length),
+      errors.length > 0 && rejectedTable(errors, error.rejected ?? errors.length),
       h("p", { class: "muted" }, "Nothing was changed."),
       h("div", { class: "dialog-actions" }, button("Choose another file", { onclick: choose })),
     );
   }
+}
+
+async function hasNoFacets(index) {
+  const { aggregations } = await effectiveConfiguration(index);
+  return Object.keys(aggregations ?? {}).length === 0;
+}
+
+/** Removes the index that was made for a load, unless some of the load is in it. */
+async function removeIfEmpty(index) {
+  try {
+    const { items } = await indexStats(index);
+    if (items === 0) await removeIndex(index);
+  } catch {
+    // The error that ended the load is the one to show.
+  }
+}
+
+/** The service counts the lines that were sent; the user has the file. */
+function placed(errors, lines) {
+  if (!lines) return errors;
+  return errors.map((error) => ({
+    ...error,
+    line: lines[(error.line ?? 0) - 1] ?? error.line,
+    message: error.message.replace(/^(line|item) \d+, byte \d+: /, ""),
+  }));
+}
+
+// --- columns -------------------------------------------------------------------------------------
+
+function columnTable({ columns, table, numRows }) {
+  const rows = columns.map((column) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, column.name),
+      h("td", {}, table ? kindChoice(column) : column.kind),
+      h(
+        "td",
+        { class: "muted" },
+        h("span", { class: "example", dir: "auto" }, column.example || "–"),
+        numRows !== null &&
+          column.filled < numRows &&
+          h("span", { class: "small" }, ` in ${percent(column.filled, numRows)}`),
+      ),
+    ),
+  );
+  const head = [table ? "Column" : "Field", "Kind", "For example"];
+  return h(
+    "div",
+    { class: "table-scroll columns", tabindex: "0", role: "region", "aria-label": "Columns" },
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          head.map((text) => h("th", { scope: "col" }, text)),
+        ),
+      ),
+      h("tbody", {}, rows),
+    ),
+  );
+}
+
+function kindChoice(column) {
+  const select = h(
+    "select",
+    {
+      "aria-label": `Kind of ${column.name}`,
+      onchange: () => (column.kind = select.value),
+    },
+    COLUMN_KINDS.map(([value, label]) => h("option", { value }, label)),
+  );
+  select.value = column.kind;
+  return select;
+}
+
+function idChoice(table) {
+  const id = uniqueId("ids");
+  const select = h(
+    "select",
+    { id, onchange: () => (table.idColumn = Number(select.value)) },
+    h("option", { value: "-1" }, "no column: every row is a new item"),
+    table.columns.map(({ name }, place) => h("option", { value: String(place) }, name)),
+  );
+  select.value = String(table.idColumn);
+  return h("p", { class: "id-choice" }, h("label", { for: id }, "Ids come from "), select);
 }
 
 function rejectedTable(errors, rejected) {
@@ -174,7 +449,6 @@ function rejectedTable(errors, rejected) {
     ),
   );
 }
-
 /** Makes an element take a dropped file. */
 export function acceptDrops(element, onFile) {
   const hasFile = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");

@@ -11,6 +11,7 @@ import { createTable } from "./table.js";
 import { loadDialog } from "./loader.js";
 import { emptyState, errorNotice, remark } from "./notice.js";
 import { pager } from "./pager.js";
+import { proposalDialog } from "./proposal.js";
 import { scoreParts } from "./score.js";
 import { createSearchControls } from "./search_controls.js";
 import { drawTimings } from "./timings.js";
@@ -100,8 +101,13 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
       h(
         "p",
         { class: "muted" },
-        "This index has no facets yet. Name fields under “aggregations” to count and filter by their values.",
+        "This index has no facets yet. Let facetd look at the items and propose some, or name them yourself.",
       ),
+      schema.items > 0 &&
+        button("Propose facets", {
+          kind: "primary",
+          onclick: () => proposalDialog(index, reopen),
+        }),
       button("Configure facets", {
         iconName: "settings",
         onclick: () => configureDialog({ name: index, onDone: reopen }),
@@ -184,7 +190,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
       return emptyState(
         "upload",
         "This index is empty",
-        "Load a file with one JSON object a line, or a JSON array. It is searchable as soon as it is loaded.",
+        "Load a CSV, TSV or JSON file. It is searchable as soon as it is loaded.",
         button("Load a file", {
           kind: "primary",
           iconName: "upload",

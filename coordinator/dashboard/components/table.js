@@ -55,7 +55,11 @@ function row(item, columns, schema) {
     columns.map((field) =>
       field === schema.titleField
         ? h("th", { scope: "row", dir: "auto" }, titleOf(item, schema))
-        : h("td", { dir: "auto" }, field in stored ? valueNodes(stored[field], marks[field]) : null),
+        : h(
+            "td",
+            { dir: "auto" },
+            field in stored ? valueNodes(stored[field], marks[field]) : null,
+          ),
     ),
   );
 }

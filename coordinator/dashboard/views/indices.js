@@ -8,7 +8,6 @@ import { stateBadge } from "../components/figures.js";
 import { acceptDrops, loadDialog } from "../components/loader.js";
 import { emptyState, errorNotice, toast } from "../components/notice.js";
 import { bytes, count, fieldTitle, plural } from "../format.js";
-import { suggestConfiguration, suggestName } from "../suggestion.js";
 
 const REFRESH_MS = 4000;
 const FACETS_SHOWN = 8;
@@ -41,14 +40,15 @@ export function indicesView({ go }) {
         "div",
         { class: "actions" },
         filter,
-        button("Create index", { iconName: "plus", kind: "primary", onclick: () => create() }),
+        button("Create index", { iconName: "plus", onclick: () => create() }),
+        button("Load a file", { iconName: "upload", kind: "primary", onclick: () => loadNew() }),
       ),
     ),
     problem,
     list,
     empty,
   );
-  acceptDrops(element, createFromFile);
+  acceptDrops(element, loadNew);
 
   async function refresh() {
     clearTimeout(timer);
@@ -95,8 +95,9 @@ export function indicesView({ go }) {
     return emptyState(
       "layers",
       "No index yet",
-      "Drop a file of JSON objects here: facetd looks at its fields and proposes facets. Or create an index by hand.",
-      button("Create index", { kind: "primary", iconName: "plus", onclick: () => create() }),
+      "Drop a CSV, TSV or JSON file here: facetd looks at its columns, loads it, and proposes facets.",
+      button("Load a file", { kind: "primary", iconName: "upload", onclick: () => loadNew() }),
+      button("Create index", { iconName: "plus", onclick: () => create() }),
     );
   }
 
@@ -156,18 +157,16 @@ export function indicesView({ go }) {
     });
   }
 
-  async function createFromFile(file) {
-    const suggestion = await suggestConfiguration(file);
-    configureDialog({
-      name: suggestName(file),
-      isNew: true,
-      suggestion,
-      onDone: (name) => load(name, file),
+  /** A file of one's own, from the first look to a faceted page. */
+  function loadNew(file = null) {
+    loadDialog({
+      file,
+      taken: (indexes ?? []).map((entry) => entry.name),
+      onDone: (name) => go(`/dashboard/${encodeURIComponent(name)}`),
     });
   }
 
   function load(name, file = null) {
-    refresh();
     loadDialog({ name, file, onDone: refresh });
   }
 

@@ -1,0 +1,86 @@
+/**
+ * Kinds of cells: the type of a column's texts. Pure functions; the same rules as `facetd load`.
+ *
+ *     "1", "-7", "12"          integer     not "007": a leading zero means a code
+ *     "1.5", "2e3", "7"        number
+ *     "true", "False"          boolean
+ *     '["a","b"]', '{"x":1}'   json        in every cell
+ *     anything else            text        the kind of a column holds for all of its cells
+ */
+
+export const KINDS = ["text", "integer", "number", "boolean", "json"];
+
+const INTEGER = /^-?(0|[1-9][0-9]{0,19})$/;
+const NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
+const SAFE_DIGITS = 15;
+const INTEGER_MIN = -(2n ** 63n);
+const INTEGER_MAX = 2n ** 64n - 1n;
+const ID_MAX = 2n ** 63n - 1n;
+
+function isBetween(text, least, greatest) {
+  if (!INTEGER.test(text)) return false;
+  if (text.length <= SAFE_DIGITS) return Number(text) >= Number(least);
+  const integer = BigInt(text);
+  return integer >= least && integer <= greatest;
+}
+
+/** Whether a (trimmed) cell is of a kind. */
+export const CHECKS = {
+  integer: (text) => isBetween(text, INTEGER_MIN, INTEGER_MAX),
+  number: (text) => NUMBER.test(text) && Number.isFinite(Number(text)),
+  boolean: (text) => /^(true|false)$/i.test(text),
+  json: isJson,
+  text: () => true,
+};
+
+const INSPECTED = ["integer", "number", "boolean", "json"];
+
+function isJson(text) {
+  if (text[0] !== "[" && text[0] !== "{") return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Finds the kind of one column, cell by cell. */
+export class ColumnKind {
+  filled = 0;
+  example = "";
+  canBeId = true;
+  #possible = INSPECTED;
+
+  add(cell) {
+    const text = cell.trim();
+    if (!text) return;
+    if (this.filled === 0) this.example = text;
+    this.filled += 1;
+    if (this.#possible.length > 0)
+      this.#possible = this.#possible.filter((kind) => CHECKS[kind](text));
+    this.canBeId &&= isBetween(text, 0n, ID_MAX);
+  }
+
+  /** The narrowest kind that fits all cells. */
+  get kind() {
+    return (this.filled > 0 && this.#possible[0]) || "text";
+  }
+}
+
+/** By kind: a cell that is not empty -> the JSON text of its value; digits stay as they are. */
+export const WRITERS = {
+  text: (cell) => JSON.stringify(cell),
+  integer: (cell) => (cell.trim() === "-0" ? "0" : cell.trim()),
+  number: (cell) => (INTEGER.test(cell.trim()) ? `${cell.trim()}.0` : cell.trim()),
+  boolean: (cell) => cell.trim().toLowerCase(),
+  json: (cell) => cell.trim().replaceAll(/[\r\n]+/g, " "),
+};
+
+/** The writer of a column of lists: `a|b` -> ["a","b"]. */
+export function listWriter(separator) {
+  return (cell) => {
+    const parts = cell.split(separator).map((part) => part.trim());
+    return JSON.stringify(parts.filter(Boolean));
+  };
+}

@@ -1,0 +1,165 @@
+/**
+ * CSV and TSV, read twice as by `facetd load`: first to find the kinds of the columns, then to make
+ * items of the rows.
+ *
+ *     id;name;tags                        {"id":1,"name":"Sea","tags":["a","b"]}
+ *     1;Sea;a|b            ─────────▶
+ *     2;"Land; dry";                      {"id":2,"name":"Land; dry"}
+ */
+
+import { CHECKS, ColumnKind, KINDS, WRITERS, listWriter } from "./cells.js";
+import { RowReader, SourceError, findDelimiter, shownDelimiter } from "./rows.js";
+
+const BAD_SHOWN = 200;
+const PART_CHARS = 2 * 1024 * 1024;
+const SEPARATORS = ["|", ";", ","];
+
+/** What a column may be read as: [value, label]. */
+export const COLUMN_KINDS = [
+  ...KINDS.map((kind) => [kind, kind]),
+  ...SEPARATORS.map((separator) => [`list ${separator}`, `list a${separator}b`]),
+];
+
+/** A file of delimited cells, inspected: its columns, and the rows that cannot become items. */
+export class Table {
+  /** {name, kind, filled, example, canBeId}: one per column; `kind` may be set by the user. */
+  columns = [];
+  /** Place in `columns` of the column that holds the ids, or -1; may be set by the user. */
+  idColumn = -1;
+  numRows = 0;
+  #texts;
+  #delimiter;
+
+  /** `texts()` yields the text of the file in pieces, anew at each call. */
+  constructor(texts, start, { isTabbed, isWhole }) {
+    this.#texts = texts;
+    this.#delimiter = isTabbed ? "\t" : findDelimiter(start, isWhole);
+  }
+
+  /**
+   * Reads the whole file; `onProgress()` is called now and then.
+   * @throws {SourceError} it is empty, broken, or its header does not name the columns
+   */
+  async inspect() {
+    let found = null;
+    for await (const rows of this.#rows()) {
+      for (const { line, cells } of rows) {
+        if (found === null) {
+          this.columns = headerOf(line, cells).map((name) => ({ name }));
+          found = this.columns.map(() => new ColumnKind());
+          continue;
+        }
+        this.numRows += 1;
+        if (cells.length !== found.length) continue;
+        for (let place = 0; place < found.length; place += 1) found[place].add(cells[place]);
+      }
+    }
+    if (found === null)
+      throw new SourceError("The file is empty; its first line must name the columns.");
+    this.columns = this.columns.map(({ name }, place) => {
+      const { kind, filled, example, canBeId } = found[place];
+      return { name, kind, filled, example, canBeId };
+    });
+    const named = this.columns.filter(({ name }) => name.toLowerCase() === "id");
+    if (named.length === 1) this.idColumn = this.columns.indexOf(named[0]);
+  }
+
+  /**
+   * Makes items, one per line: {blob, lines, numBad, bad}. `lines[n]` is the line of the file that
+   * the n-th item came from; `bad` lists the first rows that cannot become items.
+   */
+  async convert() {
+    const parts = [];
+    const lines = [];
+    const bad = [];
+    let numBad = 0;
+    let part = "";
+    let isHeader = true;
+    const writers = this.#writers();
+    for await (const rows of this.#rows()) {
+      for (const { line, cells } of rows) {
+        if (isHeader) {
+          isHeader = false;
+          continue;
+        }
+        const message = this.#faultOf(cells);
+        if (message !== null) {
+          numBad += 1;
+          if (bad.length < BAD_SHOWN) bad.push({ line, message });
+          continue;
+        }
+        const members = [];
+        for (const { place, prefix, write } of writers)
+          if (cells[place].trim() !== "") members.push(prefix + write(cells[place]));
+        part += `{${members.join(",")}}\n`;
+        lines.push(line);
+      }
+      if (part.length > PART_CHARS) {
+        parts.push(new Blob([part])); // the browser keeps large blobs on disk
+        part = "";
+      }
+    }
+    parts.push(part);
+    return { blob: new Blob(parts), lines, numBad, bad };
+  }
+
+  #writers() {
+    return this.columns.flatMap(({ name, kind, canBeId }, place) => {
+      const isId = place === this.idColumn;
+      const separator = kind.startsWith("list ") ? kind.slice(5) : null;
+      const write =
+        isId && !canBeId
+          ? WRITERS.text
+          : separator !== null
+            ? listWriter(separator)
+            : WRITERS[kind];
+      const names = !isId ? [name] : name.toLowerCase() === "id" ? ["id"] : ["id", name];
+      return names.map((member) => ({ place, prefix: `${JSON.stringify(member)}:`, write }));
+    });
+  }
+
+  /** Why a row cannot become an item, or null. */
+  #faultOf(cells) {
+    const width = this.columns.length;
+    if (cells.length !== width)
+      return (
+        `${cells.length} cells, and the header has ${width}; quote a cell that has ` +
+        `${shownDelimiter(this.#delimiter)} or a line break in it`
+      );
+    if (this.idColumn >= 0 && cells[this.idColumn].trim() === "")
+      return `${this.columns[this.idColumn].name} is empty, and it is to be the id`;
+    for (let place = 0; place < width; place += 1) {
+      const { kind } = this.columns[place];
+      const text = cells[place].trim();
+      if (text && CHECKS[kind] && !CHECKS[kind](text)) return `“${shown(text)}” is no ${kind}`;
+    }
+    return null;
+  }
+
+  async *#rows() {
+    const reader = new RowReader(this.#delimiter);
+    for await (const text of this.#texts(() => reader.line)) yield reader.read(text);
+    yield reader.read("", true);
+  }
+}
+
+/** A value as an example: on one line, of limited length. */
+export function shown(text, length = 40) {
+  const line = text.split(/\s+/).join(" ");
+  return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
+}
+
+function headerOf(line, cells) {
+  const names = cells.map((cell) => cell.trim());
+  names.forEach((name, place) => {
+    if (!name)
+      throw new SourceError(
+        `Line ${line}: column ${place + 1} has no name; the first line must name the columns.`,
+      );
+    if (names.indexOf(name) !== place)
+      throw new SourceError(
+        `Line ${line}: two columns are called “${name}”; give each a name of its own.`,
+      );
+  });
+  return names;
+}

@@ -1,0 +1,220 @@
+/**
+ * A file that the user chose, as a source of items: its format by name or first bytes, its columns
+ * with their kinds, and what is sent to the service.
+ *
+ *     readSource(file) ─▶ {format, columns, numRows, table?} ─▶ makeBody() ─▶ {body, lines, bad, …}
+ *
+ * CSV and TSV become items here; JSON is sent as it is, and the service checks it.
+ */
+
+import { parseJson } from "../api.js";
+import { Table, shown } from "./delimited.js";
+import { SourceError } from "./rows.js";
+
+const PEEK_BYTES = 64 * 1024;
+const SAMPLE_BYTES = 512 * 1024;
+const SAMPLE_ITEMS = 500;
+const BY_SUFFIX = {
+  csv: "CSV",
+  tsv: "TSV",
+  tab: "TSV",
+  json: "JSON",
+  ndjson: "JSON",
+  jsonl: "JSON",
+  ldjson: "JSON",
+};
+const ENCODED = { gz: "gzip", br: "br" };
+const FOR_COMMAND_LINE = /\.(parquet|pq|sqlite3?|db|zst|xlsx?|ods)$/i;
+
+/** What a file picker offers. */
+export const ACCEPTED = ".csv,.tsv,.tab,.json,.ndjson,.jsonl,.ldjson,.txt,.gz";
+
+/** "Film list.ndjson.gz" -> "film-list"; as `facetd load` names an index. */
+export function indexNameOf(fileName) {
+  return fileName
+    .split(".")[0]
+    .replaceAll(/[^\p{L}\p{N}_.-]+/gu, "-")
+    .replaceAll(/^[-._]+|[-._]+$/g, "")
+    .toLowerCase()
+    .slice(0, 64);
+}
+
+/**
+ * Looks at a file.
+ *
+ * @param {File} file
+ * @param {{encoding?: string}} options a text encoding other than that of the byte order mark or UTF-8
+ * @throws {SourceError} nothing can be made of it; `isEncoding` if another encoding may help
+ */
+export async function readSource(file, { encoding = null } = {}) {
+  const [, plainName, compression] = /^(.*?)(?:\.(gz|br|zst))?$/i.exec(file.name);
+  const isGzip = compression?.toLowerCase() === "gz";
+  if (FOR_COMMAND_LINE.test(file.name))
+    throw new SourceError(
+      `This page reads CSV, TSV and JSON. On a command line, \`facetd load ${file.name}\` reads this file.`,
+    );
+  const suffix = plainName.includes(".") ? plainName.split(".").at(-1).toLowerCase() : "";
+  let format = BY_SUFFIX[suffix];
+  if (compression && !isGzip) {
+    if (format !== "JSON")
+      throw new SourceError("Of compressed files this page reads .gz, and JSON as .br.");
+    return { file, format, columns: [], numRows: null, table: null, compression: "br" };
+  }
+  const start = await beginningOf(file, isGzip, PEEK_BYTES);
+  const wanted = encoding ?? markedEncoding(start);
+  const text = decodeStart(start, wanted);
+  format ??= formatOf(text);
+  if (format === "JSON") {
+    const sample = decodeStart(await beginningOf(file, isGzip, SAMPLE_BYTES), wanted);
+    const items = [...objectsIn(sample)];
+    if (items.length === 0 && sample.trim() && !sample.includes("{"))
+      throw new SourceError(
+        "There is no JSON object in it: one object a line, or an array of objects, can be loaded.",
+      );
+    const compressed = isGzip ? ENCODED.gz : null;
+    return {
+      file,
+      format,
+      columns: fieldsOf(items),
+      numRows: null,
+      table: null,
+      compression: compressed,
+    };
+  }
+  const isWhole = start.length < PEEK_BYTES;
+  const texts = (lineOf) => textsOf(file, isGzip, wanted, lineOf);
+  const table = new Table(texts, text, { isTabbed: format === "TSV", isWhole });
+  await table.inspect();
+  return { file, format, columns: table.columns, numRows: table.numRows, table, compression: null };
+}
+
+/**
+ * What to send: {body, compression, lines, numBad, bad}. `lines` gives the place in the file of
+ * each line sent, where they differ; the rows of `bad` are left out.
+ */
+export async function makeBody(source) {
+  if (!source.table)
+    return { body: source.file, compression: source.compression, lines: null, numBad: 0, bad: [] };
+  const { blob, lines, numBad, bad } = await source.table.convert();
+  return { body: blob, compression: null, lines, numBad, bad };
+}
+
+function formatOf(text) {
+  const first = text.trimStart()[0];
+  if (first === undefined || first === "{" || first === "[") return "JSON";
+  return text.split("\n", 1)[0].includes("\t") ? "TSV" : "CSV";
+}
+
+// --- bytes and text ------------------------------------------------------------------------------
+
+function streamOf(file, isGzip) {
+  return isGzip ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
+}
+
+async function beginningOf(file, isGzip, length) {
+  if (!isGzip) return new Uint8Array(await file.slice(0, length).arrayBuffer());
+  const start = new Uint8Array(length);
+  let filled = 0;
+  const reader = streamOf(file, isGzip).getReader();
+  try {
+    while (filled < length) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      start.set(value.subarray(0, length - filled), filled);
+      filled += Math.min(value.length, length - filled);
+    }
+  } catch {
+    throw new SourceError("It is not gzip, or it is cut off.");
+  }
+  reader.cancel().catch(() => {});
+  return start.subarray(0, filled);
+}
+
+function markedEncoding(start) {
+  if (start[0] === 0xff && start[1] === 0xfe) return "utf-16le";
+  if (start[0] === 0xfe && start[1] === 0xff) return "utf-16be";
+  return "utf-8";
+}
+
+/** The text of a first part of the file, which may end within a character. */
+function decodeStart(bytes, encoding) {
+  return new TextDecoder(encoding).decode(bytes, { stream: true });
+}
+
+async function* textsOf(file, isGzip, encoding, lineOf) {
+  const decoder = new TextDecoder(encoding, { fatal: true });
+  const reader = streamOf(file, isGzip).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      const text = done ? decoder.decode() : decoder.decode(value, { stream: true });
+      if (text) yield text;
+      if (done) return;
+    }
+  } catch (error) {
+    if (error instanceof SourceError) throw error;
+    const near = `near line ${lineOf()}`;
+    if (encoding === "utf-8")
+      throw new SourceError(`It is not UTF-8 ${near}.`, { isEncoding: true });
+    throw new SourceError(`It is cut off or damaged ${near}.`);
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+// --- JSON ----------------------------------------------------------------------------------------
+
+/** The complete objects at the beginning of JSON text: of its lines, or of its one array. */
+export function* objectsIn(text, count = SAMPLE_ITEMS) {
+  let depth = 0;
+  let from = -1;
+  const token = /"(?:[^"\\]|\\.)*"|[{}]/g;
+  for (const { 0: part, index } of text.matchAll(token)) {
+    if (part === "{") {
+      if (depth === 0) from = index;
+      depth += 1;
+    } else if (part === "}" && depth > 0) {
+      depth -= 1;
+      if (depth > 0) continue;
+      try {
+        yield parseJson(text.slice(from, index + 1));
+      } catch {
+        continue; // the load will say what is wrong with it
+      }
+      count -= 1;
+      if (count === 0) return;
+    }
+  }
+}
+
+/** The fields of some items, as columns: {name, kind, filled, example}. */
+function fieldsOf(items) {
+  const fields = new Map();
+  for (const item of items) {
+    for (const [name, value] of Object.entries(item)) {
+      if (value === null) continue;
+      const field = fields.get(name) ?? { name, kinds: new Set(), filled: 0, example: "" };
+      fields.set(name, field);
+      field.kinds.add(kindOf(value));
+      field.filled += 1;
+      field.example ||= shown(
+        typeof value === "object" ? JSON.stringify(value, plain) : String(value),
+      );
+    }
+  }
+  return [...fields.values()].map(({ kinds, ...field }) => ({
+    ...field,
+    kind: kinds.has("number")
+      ? [...kinds].filter((kind) => kind !== "integer").join(", ")
+      : [...kinds].join(", "),
+  }));
+}
+
+const plain = (_key, value) => (typeof value === "bigint" ? String(value) : value);
+
+function kindOf(value) {
+  if (Array.isArray(value)) return "list";
+  if (typeof value === "bigint") return "integer";
+  if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
+  return typeof value === "object" ? "object" : typeof value === "string" ? "text" : typeof value;
+}

@@ -1,0 +1,247 @@
+"""From a file of one's own to a faceted page, in real Chromium; CSV as `facetd load` reads it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.cli.sources import formats
+from coordinator.cli.sources.source import Source, SourceError, Wishes
+from tests.dashboard.conftest import Service, drop_file, violations, watched_page
+
+TOOLS = "id,name,colour,price,tags\n" + "".join(
+    f'{n},"Tool ""{n}""",{["red", "green", "blue"][n % 3]},{n / 4},x|y\n' for n in range(60)
+)
+
+
+@pytest.fixture(autouse=True)
+def no_tools(browser: Any, service: Service) -> None:
+    """Remove the index of the test before (after the browser: nothing starts without one)."""
+    if any(index["name"] == "my-tools" for index in service.call("GET", "/_indexes")["indexes"]):
+        service.call("DELETE", "/my-tools")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_csv_becomes_a_faceted_page_with_two_keystrokes(
+    browser: Any, service: Service, expect: Any, axe: str, width: int
+) -> None:
+    with watched_page(
+        browser, service, viewport={"width": width, "height": 740}, reduced_motion="reduce"
+    ) as page:
+        page.goto("/dashboard")
+        drop_file(page, ".page-head", "My tools.csv", TOOLS)
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("textbox", name="Into the index")).to_have_value("my-tools")
+        expect(dialog.get_by_label("Kind of price")).to_have_value("number")
+        expect(dialog.get_by_role("button", name="Load", exact=True)).to_be_focused()
+        assert dialog.evaluate("d => d.scrollWidth <= d.clientWidth")
+        assert violations(page, axe) == []
+        page.keyboard.press("Enter")
+
+        expect(dialog.get_by_role("button", name="Apply")).to_be_focused()
+        expect(dialog.get_by_role("checkbox", name="colour")).to_be_checked()
+        assert dialog.evaluate("d => d.scrollWidth <= d.clientWidth")
+        assert violations(page, axe) == []
+        page.keyboard.press("Enter")
+
+        expect(page).to_have_url(f"{service.url}/dashboard/my-tools")
+        expect(page.locator(".total")).to_have_text("60 items")
+        expect(page.locator(".item h2").first).to_have_text('Tool "0"')
+    configuration = service.call("GET", "/my-tools/configuration")
+    assert "colour" in configuration["aggregations"]
+    assert configuration["searchable_fields"][0] == "name^3"
+    item = service.call("GET", "/my-tools/items/3")
+    assert item == {"id": 3, "name": 'Tool "3"', "colour": "red", "price": 0.75, "tags": "x|y"}
+
+
+def test_kinds_ids_and_facets_are_the_users_choice(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", TOOLS)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Kind of tags").select_option("list |")
+    dialog.get_by_label("Kind of price").select_option("text")
+    dialog.get_by_label("Ids come from").select_option("name")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    dialog.get_by_role("checkbox", name="colour").uncheck()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(page.locator(".total")).to_have_text("60 items")
+
+    item = service.call("GET", "/my-tools/items/Tool%20%223%22")
+    assert (item["tags"], item["price"], item["name"]) == (["x", "y"], "0.75", 'Tool "3"')
+    facets = service.call("GET", "/my-tools/configuration")["aggregations"]
+    assert "colour" not in facets
+    assert "tags" in facets
+
+
+def test_a_bad_row_refuses_the_file_unless_bad_rows_are_left_out(
+    page: Any, service: Service, expect: Any
+) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "my tools.csv", TOOLS + "61,short\n62,a,b,3,c\n")
+    dialog = page.get_by_role("dialog")
+    load = dialog.get_by_role("button", name="Load", exact=True)
+    expect(dialog.get_by_role("checkbox")).not_to_be_checked()
+    load.click()
+    expect(dialog.get_by_role("alert")).to_contain_text("1 row of the file cannot become")
+    expect(dialog.get_by_role("region", name="Rejected lines")).to_contain_text("62")
+    names = [index["name"] for index in service.call("GET", "/_indexes")["indexes"]]
+    assert "my-tools" not in names
+
+    dialog.get_by_role("checkbox").check()
+    load.click()
+    expect(dialog.locator(".tile dd").nth(0)).to_have_text("61")
+    expect(dialog.locator(".tile dd").nth(2)).to_have_text("1")
+    expect(dialog.get_by_role("region", name="Rejected lines")).to_contain_text("62")
+
+
+def test_a_line_that_the_service_rejects_is_named_as_in_the_file(
+    page: Any, service: Service, expect: Any
+) -> None:
+    """Line breaks in cells and blank lines: rows and lines differ; and no empty index stays."""
+    page.goto("/dashboard")
+    long_id = "x" * 300
+    drop_file(page, ".page-head", "my tools.csv", f'id,name\na,"two\nlines"\n\n{long_id},b\n')
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Load", exact=True).click()
+    rejected = dialog.get_by_role("region", name="Rejected lines")
+    expect(rejected.get_by_role("row").nth(1).get_by_role("cell").first).to_have_text("5")
+    expect(dialog).to_contain_text("Nothing was changed")
+    names = [index["name"] for index in service.call("GET", "/_indexes")["indexes"]]
+    assert "my-tools" not in names
+
+
+def test_a_refused_file_changes_nothing_and_says_why(
+    page: Any, service: Service, expect: Any
+) -> None:
+    service.make_index("refusing", {"aggregations": {}}, [{"id": 1}])
+    page.goto("/dashboard")
+    page.get_by_role("button", name="Load a file into refusing").click()
+    drop_file(page, ".drop-zone", "items.ndjson", '{"id":2}\n{broken')
+    expect(page.get_by_role("checkbox")).not_to_be_checked()
+    page.get_by_role("dialog").get_by_role("button", name="Load", exact=True).click()
+
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_contain_text("Nothing was changed")
+    assert service.call("GET", "/refusing/stats")["items"] == 1
+
+
+def test_facets_are_proposed_for_an_index_without_any(
+    page: Any, service: Service, expect: Any
+) -> None:
+    items = [{"id": n, "kind": "ab"[n % 2]} for n in range(20)]
+    service.make_index("bare", {}, items)
+    page.goto("/dashboard/bare")
+    page.get_by_role("button", name="Propose facets").click()
+    page.get_by_role("dialog").get_by_role("button", name="Apply").click()
+
+    expect(page.get_by_role("region", name="Kind", exact=True)).to_be_visible()
+
+
+def test_a_file_for_the_command_line_says_so(page: Any, expect: Any) -> None:
+    page.goto("/dashboard")
+    drop_file(page, ".page-head", "things.parquet", "PAR1")
+
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text(
+        "facetd load things.parquet"
+    )
+
+
+# --- the same as `facetd load`
+
+FILES: dict[str, bytes] = {
+    "kinds.csv": b"a,b,c,d,e\n1,1.5,true,007,[1]\n-2,2e3,False,1,{}\n,,,,\n",
+    "numbers.csv": b"a,b\n7,1\n1.5,-0\n",
+    "big.csv": b"id,n\n9223372036854775807,18446744073709551615\n1,-9223372036854775808\n",
+    "too-big.csv": b"id,n\n9223372036854775808,18446744073709551616\n",
+    "quotes.csv": b'a,b\n"x ""y"", z",q"r\n"two\r\nlines","\n"\n',
+    "returns.csv": b"a,b\r1,2\r\r3,4\r",
+    "blank.csv": b"\n\na,b\n\n1,2\n   \n",
+    "semicolon.csv": b'id;name;tags\n1;Sea;a|b\n2;"Land; dry";\n',
+    "pipes.csv": b"id|name\n1|Sea\n2|Land\n",
+    "tabs.tsv": b"id\tname\n1\ta,b\n2\t\n",
+    "untitled": b"id\tname\n1\ta,b\n",
+    "bom.csv": b"\xef\xbb\xbfid,name\n1,\xc3\xa9\n",
+    "wide.csv": "ID,näme\n1,é😀\n".encode("utf-16"),
+    "bad.csv": b"id,name\n1,a\n2\n,c\n3,d,e\n4,f\n",
+    "json.csv": b'a\n"[1,\n2]"\n"{""x"": 1.0}"\n',
+    "spaces.csv": b"id,n,t\n 1 , 2 , three \n",
+    "latin.csv": "id,name\n1,é\n".encode("latin-1"),
+    "open.csv": b'id,name\n1,"never\nends\n',
+    "after.csv": b'id,name\n1,"a"b\n',
+    "twice.csv": b"a,a\n1,2\n",
+    "nameless.csv": b"a,,b\n1,2,3\n",
+    "empty.csv": b"",
+    "packed.csv.gz": gzip.compress(b"id,name\n1,a\n"),
+    "long.csv": b"id,text\n" + b"".join(b'%d,"%s\n"\n' % (n, b"word " * 40) for n in range(900)),
+}
+
+READ = """async ({ name, body }) => {
+    const { makeBody, readSource } = await import("/dashboard/assets/sources/file.js");
+    const bytes = Uint8Array.from(atob(body), (character) => character.charCodeAt(0));
+    try {
+      const made = await makeBody(await readSource(new File([bytes], name)));
+      const text = await made.body.text();
+      return { text, lines: made.lines, bad: made.bad.map((row) => row.line) };
+    } catch (error) {
+      return { error: error.message, name: error.name };
+    }
+}"""
+
+
+def read_by_command_line(source: Source) -> dict[str, Any]:
+    text = b"".join(source.pieces()).decode()
+    items = text.count("\n")
+    return {
+        "items": [json.loads(line) for line in text.splitlines()],
+        "lines": [int(source.place_of(n + 1).removeprefix("line ")) for n in range(items)],
+        "bad": [int(row.place.removeprefix("line ")) for row in source.bad_rows],
+    }
+
+
+def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) -> None:
+    page.goto("/dashboard")
+    for name, body in FILES.items():
+        argument = {"name": name, "body": base64.b64encode(body).decode()}
+        found = page.evaluate(READ, argument)
+        path = tmp_path / name
+        path.write_bytes(body)
+        try:
+            expected = read_by_command_line(formats.read(str(path), Wishes()))
+        except SourceError:
+            assert found.get("name") == "SourceError", name
+            continue
+        assert "error" not in found, (name, found)
+        found["items"] = [json.loads(line) for line in found.pop("text").splitlines()]
+        assert found == expected, name
+        kinds = [[type(value) for value in item.values()] for item in found["items"]]
+        assert kinds == [[type(value) for value in item.values()] for item in expected["items"]]
+
+
+def test_the_beginning_of_json_tells_its_fields(page: Any) -> None:
+    page.goto("/dashboard")
+    text = (
+        '[\n {"id": 1, "s": "}{", "l": [1], "o": {"a": {}}},\n {"id": 2.5, "n": null, "b": true},'
+    )
+    columns = page.evaluate(
+        """async (text) => {
+            const { readSource } = await import("/dashboard/assets/sources/file.js");
+            const source = await readSource(new File([text], "things.json"));
+            return source.columns.map(({ name, kind, filled }) => [name, kind, filled]);
+        }""",
+        text,
+    )
+
+    assert columns == [
+        ["id", "number", 2],
+        ["s", "text", 1],
+        ["l", "list", 1],
+        ["o", "object", 1],
+        ["b", "boolean", 1],
+    ]
