@@ -103,6 +103,12 @@ class Limits:
     search_fields_max: int = _limit(64, "fields", "named by search_fields")
     facet_ranges_max: int = _limit(32, "fields", "each is one column scan")
     range_bounds_max: int = _limit(256, "ranges", "of one field of facet_ranges")
+    field_facets_max: int = _limit(
+        16, "fields", "counted in one request that are not configured as facets"
+    )
+    value_statistics_max: int = _limit(
+        8, "fields", "whose numbers are summed up by value of one facet in one request"
+    )
     percentiles_max: int = _limit(32, "percentiles", "of one facet in one request")
     geo_corners_max: int = _limit(256, "corners", "of a polygon; each is compared with every point")
     geo_rings_max: int = _limit(64, "rings", "of one field of facet_ranges")

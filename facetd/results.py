@@ -16,10 +16,12 @@ class Bucket(Struct):
     key: str
     doc_count: int
     selected: bool = False
+    stats: dict[str, FacetStatistics | None] | None = None
+    """By field, where `facets` asks for the statistics of its numbers by value."""
 
 
 class FacetStatistics(Struct):
-    """Statistics of a facet's numbers within the hits."""
+    """Statistics of numbers: of a facet within the hits, or of a field within a bucket."""
 
     min: float | None
     max: float | None

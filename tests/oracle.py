@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from math import fsum, log
 from typing import Any
@@ -241,6 +243,8 @@ class Found:
     """All that match, in order."""
     left: list[Item] = field(default_factory=list)
     """Those of them that `distinct` leaves."""
+    by_value: dict[str, dict[str, Json]] = field(default_factory=dict)
+    """Statistics of numbers: by facet, by key, by field."""
 
 
 class Oracle:
@@ -366,8 +370,8 @@ class Oracle:
     def buckets(
         self, name: str, counted: list[Item], parameters: Json
     ) -> list[tuple[str, int, bool]]:
-        """Return all buckets of a facet, in their order."""
-        settings = self.facet_settings[name]
+        """Return all buckets of a facet, in their order; of another field those with hits."""
+        settings = self.facet_settings.get(name, FIELD_SETTINGS)
         chosen = selected_keys((parameters.get("filters") or {}).get(name))
         counts = {key: 0 for item in self.items.values() for key in keys_of(item, name)}
         for item in counted:
@@ -376,7 +380,9 @@ class Oracle:
         buckets = [
             (key, count, key in chosen)
             for key, count in counts.items()
-            if count or key in chosen or not settings.get("hide_zero_doc_count")
+            if count
+            or (name in self.facet_settings and key in chosen)
+            or not settings.get("hide_zero_doc_count")
         ]
         buckets.sort(key=lambda bucket: bucket[0])
         for key, is_descending in reversed(bucket_order(settings)):
@@ -387,7 +393,7 @@ class Oracle:
 
     def counted_for(self, name: str, matching: list[Item], parameters: Json) -> list[Item]:
         """Return the items whose values a facet counts."""
-        is_disjunctive = not is_conjunctive(self.facet_settings[name])
+        is_disjunctive = not is_conjunctive(self.facet_settings.get(name, FIELD_SETTINGS))
         return self.narrowed(matching, parameters, name if is_disjunctive else None)
 
     def search(self, **parameters: Any) -> Found:
@@ -420,9 +426,32 @@ class Oracle:
             for name, settings in self.facet_settings.items()
             if name in shown and settings.get("show_facet_stats")
         }
+        asked = parameters.get("facets") or {}
+        for name in asked.keys() - self.facet_settings.keys():
+            if name in parameters.get("facet_fields", asked):
+                counted = self.counted_for(name, matching, parameters)
+                facets[name] = self.buckets(name, counted, parameters)[:10]
+        by_value = {
+            name: {
+                key: {
+                    other: numbers_of(
+                        [
+                            item
+                            for item in self.counted_for(name, matching, parameters)
+                            if key in keys_of(item, name)
+                        ],
+                        other,
+                    )
+                    for other in options["stats"]
+                }
+                for key, _, _ in facets[name]
+            }
+            for name, options in asked.items()
+            if name in facets and options.get("stats")
+        }
         start = (page - 1) * per_page
         page_items = hits[start : start + per_page]
-        return Found(len(hits), page_items, facets, stats, all_hits, hits)
+        return Found(len(hits), page_items, facets, stats, all_hits, hits, by_value)
 
     def facet(self, name: str, **parameters: Any) -> tuple[int, list[tuple[str, int, bool]]]:
         """Answer one page of `/{index}/facet`: number of buckets, buckets."""
@@ -438,6 +467,33 @@ class Oracle:
             buckets = [one for one in buckets if clause.is_in([words_in(one[0])])]
         start = (parameters.get("page", 1) - 1) * parameters.get("per_page", 10)
         return len(buckets), buckets[start : start + parameters.get("per_page", 10)]
+
+
+FIELD_SETTINGS: Json = {"conjunction": False, "hide_zero_doc_count": True}
+"""Of a field that is counted without being a facet."""
+
+
+def numbers_of(items: list[Item], name: str) -> Json | None:
+    """Return the statistics of the numbers of some items, each number of an item once."""
+    numbers = [one for item in items for one in {*filter(is_number, values_of(item, name))}]
+    if not numbers:
+        return None
+    total = sum(map(Fraction, numbers), Fraction())
+    return {
+        "min": min(numbers),
+        "max": max(numbers),
+        "avg": as_double(total / len(numbers)),
+        "sum": as_double(total),
+        "count": len(numbers),
+    }
+
+
+def as_double(number: Fraction) -> float:
+    """Return the nearest double that JSON can hold."""
+    try:
+        return float(number)
+    except OverflowError:
+        return sys.float_info.max if number > 0 else -sys.float_info.max
 
 
 def is_conjunctive(settings: Json | None) -> bool:

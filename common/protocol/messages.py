@@ -31,7 +31,10 @@ from msgspec import Struct, structs
 from common.boosts import Boost
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
+
+SUM_BITS = 1126
+"""Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
 
 
 class Message(Struct, frozen=True, array_like=True):
@@ -241,6 +244,19 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """
     separator: str = ""
     """Between the names of a node's path; empty: only the values themselves are counted."""
+    is_of_values: bool = False
+    """The values of a field that is no facet are counted, by facet key; `wants_missing` then counts
+    the documents without one."""
+
+
+class ValueStatisticsRequest(Message, frozen=True, array_like=True):
+    """Statistics of numbers within the documents that have each of some values of a facet."""
+
+    facet: FacetRequest
+    keys: tuple[str, ...]
+    """The values."""
+    fields: tuple[str, ...]
+    """Where the numbers are."""
 
 
 class SortKey(Message, frozen=True, array_like=True):
@@ -332,6 +348,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """Of these the ones that pass the filters are hits too."""
     has_pins_apart: bool = False
     """Whether pinned hits come in `SearchResponse.pinned`, not among the others."""
+    value_statistics: tuple[ValueStatisticsRequest, ...] = ()
     wants_distinct_values: bool = False
     """Whether `SearchResponse.distinct` names the values, so that shards can be added up."""
 
@@ -368,6 +385,23 @@ class RangeCounts(Message, frozen=True, array_like=True):
     counts: tuple[int, ...]
     num_missing: int = 0
     """Documents without the field, if requested."""
+
+
+class NumberStatistics(Message, frozen=True, array_like=True):
+    """Of the numbers of one field, by position in `ValueStatisticsRequest.keys`."""
+
+    counts: tuple[int, ...]
+    least: tuple[int | float | None, ...]
+    greatest: tuple[int | float | None, ...]
+    sums: tuple[bytes, ...]
+    """Exact, in units of 2^-`SUM_BITS`: signed integers, big-endian."""
+
+
+class ValueStatistics(Message, frozen=True, array_like=True):
+    """The response to one ValueStatisticsRequest."""
+
+    fields: tuple[NumberStatistics, ...]
+    """In the order of the request's fields."""
 
 
 class DistinctCounts(Message, frozen=True, array_like=True):
@@ -420,6 +454,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """Of pinned hits: position of each in `SearchRequest.pins`, ascending."""
     distinct: DistinctCounts | None = None
     """None without `distinct`; `total` then still counts all hits."""
+    value_statistics: tuple[ValueStatistics, ...] = ()
 
     @property
     def num_pinned(self) -> int:

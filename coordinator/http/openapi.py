@@ -159,22 +159,32 @@ def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_STATISTICS: Final = _object(
+    "",
+    min={"type": ["number", "null"]},
+    max={"type": ["number", "null"]},
+    avg={"type": ["number", "null"]},
+    sum={"type": "number"},
+    count=_COUNT,
+)
 _FACET: Final = _object(
     "name title position buckets",
     name=_TEXT,
     title=_TEXT,
     position=_COUNT,
     buckets=_list(
-        _object("key doc_count selected", key=_TEXT, doc_count=_COUNT, selected={"type": "boolean"})
+        _object(
+            "key doc_count selected",
+            key=_TEXT,
+            doc_count=_COUNT,
+            selected={"type": "boolean"},
+            stats={
+                "type": "object",
+                "additionalProperties": {"anyOf": [_STATISTICS, {"type": "null"}]},
+            },
+        )
     ),
-    facet_stats=_object(
-        "",
-        min={"type": ["number", "null"]},
-        max={"type": ["number", "null"]},
-        avg={"type": ["number", "null"]},
-        sum={"type": "number"},
-        count=_COUNT,
-    ),
+    facet_stats=_STATISTICS,
     missing=_COUNT,
     cardinality=_COUNT,
     percentiles={"type": "object", "additionalProperties": {"type": ["number", "null"]}},

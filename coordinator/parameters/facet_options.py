@@ -1,6 +1,7 @@
 """Facets of one request: options by facet, and counts by interval (pure).
 
 facets         {"tags": {"size": 20, "sort": "term", "query": "dr", "offset": 10, …}}
+               {"brand": {"stats": ["price"]}}
 facet_ranges   {"price": [{"to": 10}, {"from": 10}]} | {"price": {"interval": 10}}
 | {"date": {"calendar": "month"}}
 | {"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}} | {"_geo": {"grid": 6}}
@@ -62,14 +63,21 @@ def read_facet_options(
     value: Any, facets: Mapping[str, FacetConfiguration], limits: Limits
 ) -> dict[str, FacetOptions]:
     """Read the options of facets, by facet."""
-    found = {}
+    found: dict[str, FacetOptions] = {}
     wanted = object_of(value, 'of options by facet, for example {"tags": {"size": 20}}')
     for name, options in wanted.items():
         path = f".{name[:100]}"
         base = facets.get(name)
         if base is None:
-            known = ", ".join(facets) or "none"
-            raise Mistake(f"is no facet; the facets are {known[:500]}", path=path)
+            check_field(name, limits, path)
+            position = len(facets) + sum(one not in facets for one in found) + 1
+            if position - len(facets) > limits.field_facets_max:
+                known = ", ".join(facets) or "none"
+                raise Mistake(
+                    f"names more than {limits.shown('field_facets_max')} that are no facets; the "
+                    f"facets are {known[:500]}"
+                )
+            base = FacetConfiguration(name, name, position, conjunction=False, hide_zero=True)
         if not isinstance(options, dict):
             raise Mistake("must be an object of options", path=path)
         check_members(options, FACET_OPTIONS, path)
@@ -81,9 +89,24 @@ def read_facet_options(
                 optional_bool(options, "missing", False, path),
                 optional_bool(options, "cardinality", False, path),
                 _percentiles(options.get("percentiles"), limits, path),
+                _statistics_fields(options.get("stats"), limits, path),
             ),
         )
     return found
+
+
+def _statistics_fields(value: Any, limits: Limits, path: str) -> tuple[str, ...]:
+    """Read the fields whose numbers are summed up by value; `stats` may also be true or false."""
+    if value is None or isinstance(value, bool):
+        return ()
+    shown = limits.shown("value_statistics_max")
+    if not isinstance(value, list) or len(value) > limits.value_statistics_max:
+        raise Mistake(
+            f'must be true, false, or list up to {shown} with numbers: ["price"]',
+            path=f"{path}.stats",
+        )
+    fields = [check_field(one, limits, f"{path}.stats") for one in value]
+    return tuple(dict.fromkeys(fields))
 
 
 def _percentiles(value: Any, limits: Limits, path: str) -> tuple[float, ...]:
@@ -132,7 +155,9 @@ def _overridden(
         size=optional_integer(options, "size", "facet_size_max", limits, base.size, path),
         conjunction=optional_bool(options, "conjunction", base.conjunction, path),
         hide_zero=optional_bool(options, "hide_zero", base.hide_zero, path),
-        show_facet_stats=optional_bool(options, "stats", base.show_facet_stats, path),
+        show_facet_stats=base.show_facet_stats
+        if isinstance(options.get("stats"), list)
+        else optional_bool(options, "stats", base.show_facet_stats, path),
     )
 
 

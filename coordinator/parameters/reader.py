@@ -135,6 +135,7 @@ class ParameterReader:
         self.errors: list[dict[str, Any]] = []
         self.facets: Mapping[str, FacetConfiguration] = configuration.facets
         self.facet_options: Mapping[str, FacetOptions] = {}
+        self.field_facets: Mapping[str, FacetConfiguration] = {}
         self.facet_fields: list[str] | None = None
         self.ranges: list[tuple[str, dict[str, Any]]] = []
         self.sort_field: str | None = None
@@ -568,8 +569,14 @@ class ParameterReader:
         if value and isinstance(value, (str, list)):
             raise Mistake(f"must be an object of options by facet; {MISPLACED['facets']}")
         self.facet_options = read_facet_options(value, self.facets, self.limits)
-        changed = {name: one.configuration for name, one in self.facet_options.items()}
-        self.facets = {**self.facets, **changed}
+        settings = {name: one.configuration for name, one in self.facet_options.items()}
+        self.field_facets = {name: one for name, one in settings.items() if name not in self.facets}
+        self.facets = {
+            **self.facets,
+            **{name: settings[name] for name in settings if name in self.facets},
+        }
+        for name in self.field_facets:
+            self.filter_fields[name] = f"facets.{name}"
 
     def read_facet_ranges(self, value: Any) -> None:
         """Read `facet_ranges`."""
@@ -586,7 +593,8 @@ class ParameterReader:
                 self.read_nodes(name, wanted, path)
                 continue
             facet = self.facets.get(name)
-            is_any = facet is None or not facet.conjunction
+            shown = self.field_facets.get(name) if facet is None else facet
+            is_any = shown is None or not shown.conjunction
             keys: list[str] = []
             if isinstance(wanted, dict) and wanted.get("same") is not None:
                 self.read_same(name, wanted["same"], f"{path}.same")
@@ -594,13 +602,12 @@ class ParameterReader:
             if condition is None:
                 continue
             check_objects(condition, self.configuration, path)
-            if facet is None:
-                if not (isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS):
-                    self.filter_fields[name] = f"filters.{name}"
-            elif keys:
+            if facet is None and not (isinstance(wanted, dict) and set(wanted) <= OBJECT_KEYS):
+                self.filter_fields[name] = f"filters.{name}"
+            if shown is not None and keys:
                 self.selected[name] = self.selected.get(name, frozenset()).union(keys)
             is_left_out = is_any and (
-                facet is not None or any(name == field for field, _ in self.ranges)
+                shown is not None or any(name == field for field, _ in self.ranges)
             )
             self.clauses.append(FilterClause(condition, name if is_left_out else None))
 
@@ -754,8 +761,9 @@ class ParameterReader:
             values["sort"] = tuple([self.element_key(key) for key in values["sort"]])
         if self.clauses:
             values["filters"] = tuple(self.clauses)
-            values["filter_fields"] = self.filter_fields
             values["selected"] = self.selected
+        if self.filter_fields:
+            values["filter_fields"] = self.filter_fields
         if self.marks:
             values["marks"] = HighlightRequest(
                 **{**_MARK_DEFAULTS, **self.marks},
@@ -769,7 +777,9 @@ class ParameterReader:
                 RangeRequest(name, leaves_out_own=leaves_out_own, **options)
                 for name, options in self.ranges
             )
-        values["facets"] = self.facet_wishes()
+        values["facets"] = self.facet_wishes(self.facets)
+        if self.field_facets:
+            values["field_facets"] = self.facet_wishes(self.field_facets)
         if self.same:
             values["within"] = self.facets_within()
         return SearchParameters(**values)
@@ -792,13 +802,13 @@ class ParameterReader:
                 within[name] = self.element(nested, name if leaves_out_own else None)
         return within
 
-    def facet_wishes(self) -> tuple[FacetWish, ...]:
-        """Return the facets to show, in alphabetical order."""
+    def facet_wishes(self, facets: Mapping[str, FacetConfiguration]) -> tuple[FacetWish, ...]:
+        """Return those of some facets that are to be shown, in their order."""
         if self.facet_fields is None and not self.facet_options:
             return _all_facets(self.configuration)
-        wanted = self.facets if self.facet_fields is None else set(self.facet_fields)
+        wanted = facets if self.facet_fields is None else set(self.facet_fields)
         wishes = []
-        for name, facet in self.facets.items():
+        for name, facet in facets.items():
             if name in wanted:
                 options = self.facet_options.get(name)
                 wishes.append(

@@ -440,7 +440,16 @@ SEARCH_PARAMETERS: Final = (
                 hide_zero={"type": "boolean"},
                 query=_QUERY,
                 offset=_integer(0, _MAX.facet_offset_max),
-                stats={"type": "boolean"},
+                stats={
+                    "anyOf": [
+                        {"type": "boolean"},
+                        {
+                            "type": "array",
+                            "items": _FIELD,
+                            "maxItems": _MAX.value_statistics_max,
+                        },
+                    ]
+                },
                 missing={"type": "boolean"},
                 cardinality={"type": "boolean"},
                 percentiles={
@@ -451,7 +460,10 @@ SEARCH_PARAMETERS: Final = (
             )
         ),
         "Options of facets for this request, by facet; missing, cardinality and percentiles "
-        '([50, 95]) say more of its values: {"price": {"size": 0, "percentiles": [50]}}.',
+        '([50, 95]) say more of its values: {"price": {"size": 0, "percentiles": [50]}}; '
+        '{"brand": {"stats": ["price"]}} adds count, sum, least, greatest and mean of the prices '
+        "to each brand. Any field with values can be counted, configured as a facet or not: "
+        '{"year": {}}; one that is not is disjunctive, and lists values with hits only.',
         is_json=True,
         stage=1,
     ),

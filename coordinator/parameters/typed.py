@@ -61,6 +61,8 @@ class FacetSummary(Struct, frozen=True):
     """How many distinct values the hits have."""
     percentiles: tuple[float, ...] = ()
     """Of the numeric values within the hits."""
+    fields: tuple[str, ...] = ()
+    """Whose numbers to sum up by value, within the items that the facet counts."""
 
     @property
     def is_of_values(self) -> bool:
@@ -156,6 +158,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
     facets: tuple[FacetWish, ...] = ()
     """Facets to count, in alphabetical order of their fields."""
+    field_facets: tuple[FacetWish, ...] = ()
+    """Fields that are not configured as facets, whose values to count all the same."""
     within: Mapping[str, Same] = MappingProxyType({})
     """The elements to count, by facet inside a nested field that `filters` restricts with `same`.
     The clauses from `same` are marked with `elements_of` the nested field."""

@@ -458,12 +458,29 @@ class CountsReader:
             raise
 
 
+class NumberSummary(Struct, frozen=True, gc=False):
+    """Statistics of the numbers of one field within the items of a bucket."""
+
+    min: int | float
+    max: int | float
+    avg: float
+    sum: float
+    count: int
+
+
 class Bucket(Struct, frozen=True, gc=False, rename={"is_selected": "selected"}):
     """One value of a facet as users see it; encoded as JSON, it is a bucket of the API."""
 
     key: str
     doc_count: int
     is_selected: bool
+
+
+class SummedBucket(Bucket, frozen=True, gc=False):
+    """A bucket with statistics of numbers within its items."""
+
+    stats: dict[str, NumberSummary | None]
+    """By field; None where no item has a number."""
 
 
 def page_of_buckets(

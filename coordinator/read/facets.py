@@ -179,12 +179,12 @@ def plan_facets(
             continue
         within = parameters.within.get(name)
         requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within, wants_missing))
-        if _is_summed_up(wish) and (leaves_out_own or within is not None):
+        if is_summed_up(wish) and (leaves_out_own or within is not None):
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
 
 
-def _is_summed_up(wish: FacetWish) -> bool:
+def is_summed_up(wish: FacetWish) -> bool:
     """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
     return wish.configuration.show_facet_stats or wish.summary.is_of_values
 
@@ -240,22 +240,22 @@ def facet_results(
                     totals = _Totals(horizon, counts.kept(), request.num_alive_wanted)
                     memory.remember(name, totals)
                 else:
-                    buckets = _page(wish, parameters, values, counts, analyzer)
-                    summed_up = _summed_up(wish, values, counts)
+                    buckets = listed_buckets(wish, parameters, values, counts, analyzer)
+                    summed_up = summaries(wish, values, counts)
             request = next(requests)
             at += 1
             if request is not None and request.field == name:
                 with reader.next(values) as within_hits:
-                    summed_up = _summed_up(wish, values, within_hits)
+                    summed_up = summaries(wish, values, within_hits)
                 request = next(requests)
                 at += 1
         if totals is not None:
             buckets = _page_of_totals(wish, parameters, values, totals, analyzer)
-            summed_up = _summed_up(wish, values, totals.counts)
+            summed_up = summaries(wish, values, totals.counts)
         yield structs.replace(summed_up, buckets=buckets, missing=missing)
 
 
-def _summed_up(wish: FacetWish, values: FacetValues, counts: MergedCounts) -> FacetResult:
+def summaries(wish: FacetWish, values: FacetValues, counts: MergedCounts) -> FacetResult:
     """Return a facet's result without buckets: the summaries of its counts within the hits."""
     settings, summary = wish.configuration, wish.summary
     return FacetResult(
@@ -297,7 +297,7 @@ def percentiles(
     return found
 
 
-def _page(
+def listed_buckets(
     wish: FacetWish,
     parameters: SearchParameters,
     values: FacetValues,
@@ -327,11 +327,11 @@ def _page_of_totals(
     """Return the buckets to list, and cache them for the next search."""
     settings = wish.configuration
     if wish.key_query or parameters.selected.get(settings.field):
-        return _page(wish, parameters, values, totals.counts, analyzer)
+        return listed_buckets(wish, parameters, values, totals.counts, analyzer)
     key = (wish.order, wish.offset, settings.size)
     page = totals.pages.get(key)
     if page is None:
-        page = _page(wish, parameters, values, totals.counts, analyzer)
+        page = listed_buckets(wish, parameters, values, totals.counts, analyzer)
         if len(totals.pages) < PAGES_REMEMBERED_MAX and len(page) <= BUCKETS_REMEMBERED_MAX:
             totals.pages[key] = page
     return page

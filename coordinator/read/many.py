@@ -46,7 +46,9 @@ class CostSum:
         factor = 1 if search.typo == 0 else TYPO_FACTOR
         num_words = len(_analyzer.tokenize(search.query or ""))
         self._num_words += factor * min(num_words, limits.query_words_max)
-        self._num_buckets += sum(wish.configuration.size for wish in search.facets)
+        self._num_buckets += sum(
+            wish.configuration.size for wish in (*search.facets, *search.field_facets)
+        )
         if self._num_words > limits.searches_words_max:
             raise InvalidRequest(
                 f"the queries of all searches together have more than "

@@ -6,6 +6,7 @@ long to create, and msgspec encodes structs as JSON without running any Python.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -30,7 +31,7 @@ class FacetResult(Struct, frozen=True):
     field: str
     title: str
     position: int
-    buckets: list[Bucket]
+    buckets: Sequence[Bucket]
     stats: FacetStats | None
     missing: int | None = None
     """Counted items without a value; None: not requested."""

@@ -19,9 +19,10 @@ and highlighting. Steps 4-6 are repeated when the shards sent too few hits (merg
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -65,6 +66,7 @@ from coordinator.read.facets import (
     facet_results,
     plan_facets,
 )
+from coordinator.read.field_facets import field_requests, field_results
 from coordinator.read.merge import (
     VALUES_FAST_MAX,
     Hit,
@@ -88,6 +90,7 @@ from coordinator.read.text_scoring import (
     score_query,
 )
 from coordinator.read.trees import merge_trees
+from coordinator.read.value_statistics import statistics_requests, with_statistics
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""
@@ -160,6 +163,8 @@ class _Outcome(Struct, frozen=True):
     plan: FacetPlan
     total: int
     """Hits over all shards; of a search by distinct values those that are left."""
+    request: SearchRequest
+    """What the shards were asked."""
 
     @property
     def has_others(self) -> bool:
@@ -216,13 +221,16 @@ class Search:
                 if outcome.has_others:
                     break
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
+            facets = await self._facets(parameters, outcome)
+            if any(wish.summary.fields for wish in (*parameters.facets, *parameters.field_facets)):
+                facets = await self._with_statistics(parameters, outcome, facets, deadline)
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
             per_page=parameters.per_page,
             total=outcome.total,
             items=dress_items(parameters, hits, documents, marks),
-            facets=await self._facets(parameters, outcome),
+            facets=facets,
             ranges=merge_ranges(parameters.ranges, answers),
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers),
             seq=horizon,
@@ -506,6 +514,7 @@ class Search:
             or parameters.sort
             or parameters.ranges
             or parameters.distinct is not None
+            or any(wish.summary.fields for wish in parameters.facets)
         ):
             await self._check_fields(index, memory, parameters, horizon, deadline)
         has_scores = scored.query is not None or bool(boosts or factors)
@@ -531,6 +540,7 @@ class Search:
             ranges=(
                 *parameters.ranges,
                 *[request for tree in parameters.trees for request in tree.requests],
+                *field_requests(parameters),
             ),
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
@@ -562,7 +572,7 @@ class Search:
         if plan.requests:
             await memory.facets.learn(index, answers, deadline)
         total = await _total(parameters.distinct, answers)
-        return _Outcome(answers, horizon, memory, scored, plan, total)
+        return _Outcome(answers, horizon, memory, scored, plan, total, request)
 
     async def _scored_query(
         self,
@@ -613,8 +623,15 @@ class Search:
         distinct = [] if parameters.distinct is None else [parameters.distinct.field]
         counted = memory.statistics.scalar_fields
         ranges = [one for one in parameters.ranges if one.origin is None and one.zoom is None]
-        if all(map(knows, (*parameters.filter_fields, *named, *distinct))) and all(
-            counted.get(one.field, 0) & _kinds_of(one) for one in ranges
+        summed = [
+            (wish.configuration.field, name)
+            for wish in (*parameters.facets, *parameters.field_facets)
+            for name in wish.summary.fields
+        ]
+        if (
+            all(map(knows, (*parameters.filter_fields, *named, *distinct)))
+            and all(counted.get(one.field, 0) & _kinds_of(one) for one in ranges)
+            and all(counted.get(name, 0) & _NUMBERS for _, name in summed)
         ):
             return
         statistics = await memory.statistics.of_words(
@@ -626,7 +643,7 @@ class Search:
         for name, param in parameters.filter_fields.items():
             if not knows(name):
                 raise InvalidRequest(
-                    f"{name!r} is neither a facet nor a field with values to filter by; "
+                    f"{name!r} is neither a facet nor a field with values to filter or count by; "
                     f"the facets are {_listed(index.configuration.facets)}, "
                     f"fields with values are {_listed(known)}",
                     code="unknown_facet",
@@ -639,6 +656,15 @@ class Search:
                     f"fields with values are {_listed(known)}",
                     code="unknown_sort_field",
                     param=parameters.sort_param,
+                )
+        for facet, name in summed:
+            if not counted.get(name, 0) & _NUMBERS:
+                with_any = [one for one in known if counted[one] & _NUMBERS]
+                raise InvalidRequest(
+                    f"no item has a number to sum up in {name!r}; "
+                    f"fields with numbers are {_listed(with_any)}",
+                    code="invalid_facets",
+                    param=f"facets.{facet}.stats",
                 )
         for name in distinct:
             if not knows(name):
@@ -716,9 +742,9 @@ class Search:
         Long facets yield to the event loop in between; only one such response is built at a time,
         since each may hold a hundred megabytes.
         """
-        if not parameters.facets:
+        if not parameters.facets and not parameters.field_facets:
             return []
-        results = facet_results(
+        results: Iterable[FacetResult] = facet_results(
             parameters,
             outcome.plan,
             outcome.memory.facets,
@@ -728,6 +754,10 @@ class Search:
             is_complete=len(outcome.answers) == self._cluster.num_shards,
         )
         num_values = sum([one.num_values for _, part in outcome.answers for one in part.facets])
+        if parameters.field_facets:
+            first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
+            found = field_results(parameters, first, outcome.answers, self._analyzer)
+            results = heapq.merge(results, found, key=lambda one: one.field)
         if num_values <= VALUES_AT_ONCE:
             return list(results)
         listed = []
@@ -736,6 +766,40 @@ class Search:
                 listed.append(result)
                 await asyncio.sleep(0)
         return listed
+
+    async def _with_statistics(
+        self,
+        parameters: SearchParameters,
+        outcome: _Outcome,
+        facets: list[FacetResult],
+        deadline: Deadline,
+    ) -> list[FacetResult]:
+        """Return facets with the statistics of numbers by value that are wanted."""
+        requests = statistics_requests(parameters, facets)
+        if not requests:
+            return facets
+        request = msgspec.structs.replace(
+            outcome.request,
+            facets=(),
+            ranges=(),
+            sort=(),
+            num_hits=0,
+            num_documents=0,
+            after=None,
+            distinct=None,
+            value_statistics=tuple(requests.values()),
+        )
+        responses = await gather(
+            self._cluster,
+            "search",
+            request,
+            SearchResponse,
+            deadline,
+            is_partial=parameters.allows_partial,
+        )
+        return with_statistics(
+            facets, requests, [answer for answer in responses if answer is not None]
+        )
 
     # --- caches and cursors
 

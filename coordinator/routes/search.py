@@ -94,6 +94,7 @@ def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
         filters=(*search.filters, FilterClause(condition)),
         key_filter=condition,
         facets=tuple(map(without_zeros, search.facets)),
+        field_facets=tuple(map(without_zeros, search.field_facets)),
     )
 
 

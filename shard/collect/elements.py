@@ -101,7 +101,7 @@ def count_within(
         elements = element_view(snapshot, part.view.segment, condition.field)
         column = None if elements is None else facet_column(elements.view.segment, number)
         if part.count and elements is not None and column is not None:
-            passing = _passing(snapshot, elements, condition.condition)
+            passing = passing_elements(snapshot, elements, condition.condition)
             is_whole = part.is_all and part.view.deleted is None
             words = np.zeros(0, np.uint64) if is_whole else part.words
             last = np.zeros(len(counts), np.uint32)
@@ -126,7 +126,7 @@ def count_without(
         elements = element_view(snapshot, part.view.segment, condition.field)
         if not part.count or elements is None:
             continue
-        passing = _passing(snapshot, elements, condition.condition)
+        passing = passing_elements(snapshot, elements, condition.condition)
         column = None if number is None else facet_column(elements.view.segment, number)
         if column is None:
             valued = passing[:0]
@@ -140,7 +140,9 @@ def count_without(
     return without
 
 
-def _passing(snapshot: Snapshot, elements: ElementView, condition: Filter) -> NDArray[np.uint32]:
+def passing_elements(
+    snapshot: Snapshot, elements: ElementView, condition: Filter
+) -> NDArray[np.uint32]:
     """Return the elements that pass a condition, ascending; cached for the next facet."""
     segment = elements.view.segment
     key = ("passing", segment.uid, condition)
@@ -170,7 +172,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         column = None if elements is None else number_column(elements.view.segment, field)
         if elements is not None and column is not None:
             is_passing = np.zeros(len(elements.docs), np.bool_)
-            is_passing[_passing(snapshot, elements, key.within.condition)] = True
+            is_passing[passing_elements(snapshot, elements, key.within.condition)] = True
             owners, doubles, _ = column.pairs()
             doubles = doubles[is_passing[owners]] + 0.0
             docs = elements.docs[owners[is_passing[owners]]]

@@ -10,6 +10,7 @@
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
     calendar   year, week, hour …   the beginning of ISO dates: each distinct text is parsed once,
                                     then codes are counted by bucket
+    values     of any field         by facet key, for fields that are no facet
 
 A document counts once per bucket, however many of its values are in it.
 """
@@ -26,6 +27,7 @@ from common.protocol.messages import RangeCounts, RangeRequest
 from common.query import Exists, Range
 from shard.caches.lru_cache import COLUMN_MEMO
 from shard.collect.calendars import bucket_of
+from shard.collect.facet_pairs import are_among, field_values
 from shard.collect.trees import count_nodes
 from shard.query.filters import resolve
 from shard.segment.doc_sets import count_docs
@@ -80,6 +82,8 @@ def count_ranges(
                 found = _count_points(part, field, request)
             elif request.interval is not None:
                 found = _count_intervals(part, field, request)
+            elif request.is_of_values:
+                found = _count_values(snapshot, part, field)
             elif request.calendar is not None:
                 found = _count_dates(snapshot, part, field, request)
             else:
@@ -94,8 +98,14 @@ def count_ranges(
 def _count_missing(snapshot: Snapshot, request: RangeRequest, matches: Sequence[Matches]) -> int:
     """Return how many matches do not have the field."""
     missing = 0
+    field = snapshot.registry.number(request.field)
     for part in matches:
-        if part.count:
+        if part.count and request.is_of_values:
+            missing += part.count
+            if field is not None:
+                docs = field_values(snapshot, part.view, field).pairs.docs
+                missing -= len(np.unique(docs[are_among(part, docs)]))
+        elif part.count:
             has_field = resolve(snapshot, part.view, Exists(request.field))
             missing += part.count - int(count_docs(part.words & has_field))
     return missing
@@ -118,7 +128,7 @@ def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     if column.is_one_each:
         docs = points = part.docs
     else:
-        points = np.flatnonzero(_among(part, column.docs)).astype(np.uint32)
+        points = np.flatnonzero(are_among(part, column.docs)).astype(np.uint32)
         docs = column.docs[points]
     if request.origin is not None:
         distances = column.distances(points, *request.origin)
@@ -160,7 +170,7 @@ def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Count
         buckets = _buckets(values, None, request)
     else:
         docs, doubles, residuals = column.pairs()
-        is_match = _among(part, docs)
+        is_match = are_among(part, docs)
         buckets = _buckets(
             doubles[is_match], None if residuals is None else residuals[is_match], request
         )
@@ -202,6 +212,12 @@ def _buckets(
     return buckets
 
 
+def _count_values(snapshot: Snapshot, part: Matches, field: int) -> _Counts:
+    keys, pairs = field_values(snapshot, part.view, field)
+    counts = np.bincount(pairs.codes[are_among(part, pairs.docs)], minlength=len(keys))
+    return {keys[code]: int(counts[code]) for code in np.flatnonzero(counts).tolist()}
+
+
 def _count_dates(snapshot: Snapshot, part: Matches, field: int, request: RangeRequest) -> _Counts:
     texts = text_column(snapshot, part.view, field)
     if texts is None:
@@ -212,7 +228,7 @@ def _count_dates(snapshot: Snapshot, part: Matches, field: int, request: RangeRe
         buckets = bucket_of_code[column.codes[part.docs]]
     else:
         docs = np.repeat(np.arange(column.num_docs), np.diff(column.starts))
-        is_match = _among(part, docs)
+        is_match = are_among(part, docs)
         buckets = bucket_of_code[column.codes[is_match]]
         buckets = _distinct_pairs(docs[is_match], buckets)
     counts = np.bincount(buckets, minlength=1)
@@ -242,13 +258,6 @@ def _calendar_buckets(
     buckets = list(positions), bucket_of_code
     COLUMN_MEMO.put(memo_key, buckets, bucket_of_code.nbytes, segment)
     return buckets
-
-
-def _among(part: Matches, docs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return, for each of some documents, whether it matches."""
-    bits = np.unpackbits(part.words.view(np.uint8), bitorder="little").view(np.bool_)
-    is_match: NDArray[np.bool_] = bits[docs]
-    return is_match
 
 
 def _distinct_pairs(docs: NDArray[Any], buckets: NDArray[Any]) -> NDArray[Any]:

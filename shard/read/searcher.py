@@ -58,6 +58,7 @@ from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
+from shard.collect.value_statistics import value_statistics
 from shard.query import boosting, filters
 from shard.query.bm25f import SCRATCH
 from shard.query.boosting import boosted, explain_boosts
@@ -173,6 +174,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         pinned=pinned,
         pin_numbers=pin_numbers,
         distinct=distinct,
+        value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting),
     )
 
 
@@ -198,8 +200,10 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         if is_slow_text(snapshot, words, _languages(snapshot)):
             return True
     if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
-        one.calendar is not None for one in request.ranges
+        one.calendar is not None or one.is_of_values for one in request.ranges
     ):
+        return True
+    if request.value_statistics and snapshot.num_docs > COLUMN_FAST_MAX:
         return True
     for path in _ordered_fields(request):
         field = snapshot.registry.number(path)
@@ -229,7 +233,7 @@ def _ordered_fields(request: SearchRequest) -> list[str]:
         for key in request.sort
         if key.field is not None and key.point is None and key.within is None
     ]
-    fields += [one.field for one in request.ranges if one.calendar is not None]
+    fields += [one.field for one in request.ranges if one.calendar is not None or one.is_of_values]
     if request.distinct is not None:
         fields.append(request.distinct.field)
     return fields
@@ -243,9 +247,10 @@ def _group_of(request: FacetRequest | RangeRequest) -> str:
 
 def _plan(request: SearchRequest) -> _Plan:
     """Sort the clauses of a search by what they narrow."""
-    counted: Sequence[FacetRequest | RangeRequest] = (*request.facets, *request.ranges)
+    facets = [*request.facets, *[one.facet for one in request.value_statistics]]
+    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *request.ranges)
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}
-    wanted |= {elements_of(one.within.field) for one in request.facets if one.within is not None}
+    wanted |= {elements_of(one.within.field) for one in facets if one.within is not None}
     common: list[Filter] = []
     groups: dict[str, list[Filter]] = {}
     for clause in request.filters:

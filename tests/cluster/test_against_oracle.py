@@ -129,6 +129,16 @@ boosts = st.dictionaries(
 )
 
 
+facet_options = st.dictionaries(
+    st.sampled_from(["f", "g", "o.b", "o.c", "u"]),
+    st.fixed_dictionaries(
+        {},
+        optional={"stats": st.lists(st.sampled_from(["f", "g", "o.b"]), min_size=1, unique=True)},
+    ),
+    max_size=2,
+)
+
+
 @st.composite
 def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
     filterable = st.sampled_from([*facets, "f", "g"])
@@ -147,6 +157,7 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
                 "prefix": st.sampled_from(["last", "none", "all"]),
                 "typo": st.sampled_from(["auto", 0, 1, 2]),
                 "boost": boosts,
+                "facets": facet_options,
                 "distinct": st.fixed_dictionaries(
                     {"field": st.sampled_from(["f", "g", "t", "o.b"]), "limit": st.integers(1, 3)}
                 ),
@@ -240,6 +251,9 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
         for name, facet in answer["data"]["aggregations"].items()
     }
     assert shown == found.facets
+    for name, by_key in found.by_value.items():
+        buckets = answer["data"]["aggregations"][name]["buckets"]
+        assert {one["key"]: one["stats"] for one in buckets} == by_key
     for name, stats in found.stats.items():
         facet_stats = answer["data"]["aggregations"][name].get("facet_stats")
         if stats is None:
@@ -257,7 +271,7 @@ def asked(index: Index, parameters: dict[str, Any]) -> bytes:
     reply = index.post("search", parameters)
     if reply.status == 400:
         # A field that no item has a value in cannot be filtered or sorted by.
-        codes = ("unknown_facet", "unknown_sort_field", "invalid_distinct")
+        codes = ("unknown_facet", "unknown_sort_field", "invalid_distinct", "invalid_facets")
         assert reply.json["error"]["code"] in codes, reply.body
     else:
         assert reply.status == 200, reply.body

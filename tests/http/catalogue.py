@@ -249,13 +249,19 @@ def parameters() -> Iterator[Case]:
         "unknown_parameter",
     )
     yield case("facet name list", post("/films/facet", {"name": ["tags"]}), BAD)
-    yield case("facets of unknown", post("/films/search", {"facets": {"nope": {}}}))
+    yield case("facets of unknown", post("/films/search", {"facets": {"nope": {}}}), OK)
+    yield case("facets any field", post("/films/search", {"facets": {"votes": {}}}), OK)
+    stats: Any
+    for stats in ([1], "year", {"year": 1}, [[]], [""], ["year"] * 9):
+        yield case(
+            f"facets stats {stats}", post("/films/search", {"facets": {"tags": {"stats": stats}}})
+        )
     yield case("facets size", post("/films/search", {"facets": {"tags": {"size": -1}}}))
     yield case("facets option", post("/films/search", {"facets": {"tags": {"colour": 1}}}))
     ranges: Any
     for ranges in (
         [], [1], [{}], [{"from": True}], [{"from": 1, "to": "b"}], {"interval": 0}, {"interval": -1},
-        {"interval": "1"}, {"calendar": "week"}, {"interval": 1, "calendar": "day"},
+        {"interval": "1"}, {"calendar": "fortnight"}, {"interval": 1, "calendar": "day"},
         [{"from": 1}] * 257, None, {"interval": 1e301},
     ):  # fmt: skip
         yield case(

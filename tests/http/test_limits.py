@@ -155,6 +155,14 @@ EDGES = {
     "nested_fields_max": Edge(
         2, lambda n: post("/films/configuration", {"nested": words(n)}), "invalid_configuration"
     ),
+    "field_facets_max": Edge(
+        3, lambda n: search(facets={name: {} for name in ("votes", "name", "x", "y")[:n]}),
+        "invalid_facets",
+    ),
+    "value_statistics_max": Edge(
+        2, lambda n: search(facets={"tags": {"stats": ["year", "votes", "id"][:n]}}),
+        "invalid_facets",
+    ),
     "percentiles_max": Edge(
         5, lambda n: search(facets={"tags": {"percentiles": [50] * n}}), "invalid_facets"
     ),

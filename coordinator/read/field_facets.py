@@ -1,0 +1,100 @@
+"""Facets of fields that are not configured as facets: counted for one request.
+
+Shards have no common numbers for their values, so counts come by facet key (`RangeRequest` with
+`is_of_values`), and are numbered here for the time of one response. Values without hits are not
+known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import structs
+
+from common.analysis.analyzer import Analyzer
+from common.protocol.messages import RangeRequest
+from common.protocol.packed_counts import EVERY
+from coordinator.parameters.parse import SearchParameters
+from coordinator.parameters.typed import FacetWish
+from coordinator.read.facet_values import Answers, FacetValues, MergedCounts
+from coordinator.read.facets import is_summed_up, listed_buckets, summaries
+from coordinator.read.results import FacetResult
+
+
+def field_requests(parameters: SearchParameters) -> list[RangeRequest]:
+    """Return what to ask the shards.
+
+    Of each field the counts, and those within the hits, if the first leave out its own filter and
+    summaries are wanted.
+    """
+    requests = []
+    for wish in parameters.field_facets:
+        leaves_out_own = _leaves_out_own(parameters, wish)
+        requests.append(
+            RangeRequest(
+                wish.configuration.field,
+                leaves_out_own=leaves_out_own,
+                is_of_values=True,
+                wants_missing=wish.summary.missing,
+            )
+        )
+        if leaves_out_own and is_summed_up(wish):
+            requests.append(structs.replace(requests[-1], leaves_out_own=False))
+    return requests
+
+
+def _leaves_out_own(parameters: SearchParameters, wish: FacetWish) -> bool:
+    """Return whether the counts leave out what `filters` says of the field."""
+    if wish.configuration.conjunction or parameters.is_strict:
+        return False
+    return any(clause.facet == wish.configuration.field for clause in parameters.filters)
+
+
+def field_results(
+    parameters: SearchParameters, first: int, answers: Answers, analyzer: Analyzer
+) -> list[FacetResult]:
+    """Return the facets of fields that are not configured as facets.
+
+    Args:
+        parameters: of the search.
+        first: index of the first of `field_requests` among the ranges of each response.
+        answers: pairs (shard ordinal, response).
+        analyzer: folds keys.
+    """
+    results = []
+    for wish in parameters.field_facets:
+        values, counts, missing = _merged(answers, first)
+        first += 1
+        within_hits = (values, counts)
+        if _leaves_out_own(parameters, wish) and is_summed_up(wish):
+            within_hits = _merged(answers, first)[:2]
+            first += 1
+        results.append(
+            structs.replace(
+                summaries(wish, *within_hits),
+                buckets=listed_buckets(wish, parameters, values, counts, analyzer),
+                missing=missing if wish.summary.missing else None,
+            )
+        )
+    return sorted(results, key=lambda one: one.field)
+
+
+def _merged(answers: Answers, position: int) -> tuple[FacetValues, MergedCounts, int]:
+    """Add up one range by key over the shards.
+
+    Returns:
+        (the numbering, the counts, the documents without a value).
+    """
+    sums: Counter[str] = Counter()
+    missing = 0
+    for _, answer in answers:
+        part = answer.ranges[position]
+        sums.update(dict(zip(map(str, part.keys), part.counts, strict=True)))
+        missing += part.num_missing
+    values = FacetValues(1)
+    keys: Sequence[str] = sorted(sums)
+    values.extend(0, 0, 0, keys)
+    counts = np.array([sums[key] for key in keys], np.int64)
+    return values, MergedCounts(counts, np.zeros(0, np.uint32), EVERY, lambda: None), missing

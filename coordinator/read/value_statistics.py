@@ -1,0 +1,112 @@
+"""Statistics of numbers by facet value, over all shards (pure).
+
+Shards are asked for the buckets of a response only, after these have been chosen. Their sums are
+exact integers, so the sum of all is rounded once, and does not depend on how items are spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from common.protocol.messages import (
+    SUM_BITS,
+    FacetRequest,
+    NumberStatistics,
+    SearchResponse,
+    ValueStatisticsRequest,
+)
+from coordinator.parameters.parse import FacetWish, SearchParameters
+from coordinator.read.facet_values import NumberSummary, SummedBucket
+from coordinator.read.ranges import finite
+from coordinator.read.results import FacetResult
+
+
+def statistics_requests(
+    parameters: SearchParameters, results: Sequence[FacetResult]
+) -> dict[str, ValueStatisticsRequest]:
+    """Return what to ask the shards, by facet.
+
+    Args:
+        parameters: of the search.
+        results: its facets, with the buckets that are shown.
+    """
+    wishes = {one.configuration.field: one for one in _wishes(parameters)}
+    filtered = {clause.facet for clause in parameters.filters}
+    requests = {}
+    for result in results:
+        wish = wishes[result.field]
+        if wish.summary.fields and result.buckets:
+            is_conjunctive = wish.configuration.conjunction or parameters.is_strict
+            leaves_out_own = result.field in filtered and not is_conjunctive
+            within = parameters.within.get(result.field)
+            requests[result.field] = ValueStatisticsRequest(
+                FacetRequest(result.field, leaves_out_own, 0, within),
+                tuple([bucket.key for bucket in result.buckets]),
+                wish.summary.fields,
+            )
+    return requests
+
+
+def _wishes(parameters: SearchParameters) -> tuple[FacetWish, ...]:
+    return (*parameters.facets, *parameters.field_facets)
+
+
+def with_statistics(
+    results: Sequence[FacetResult],
+    requests: dict[str, ValueStatisticsRequest],
+    answers: Sequence[SearchResponse],
+) -> list[FacetResult]:
+    """Return facets with the statistics of their buckets.
+
+    Args:
+        results: the facets.
+        requests: what the shards were asked, by facet.
+        answers: of the shards.
+    """
+    positions = {name: position for position, name in enumerate(requests)}
+    found = []
+    for result in results:
+        request = requests.get(result.field)
+        if request is None:
+            found.append(result)
+            continue
+        parts = [answer.value_statistics[positions[result.field]].fields for answer in answers]
+        buckets = [
+            SummedBucket(
+                bucket.key,
+                bucket.doc_count,
+                bucket.is_selected,
+                {
+                    name: _summary([fields[number] for fields in parts], place)
+                    for number, name in enumerate(request.fields)
+                },
+            )
+            for place, bucket in enumerate(result.buckets)
+        ]
+        found.append(structs.replace(result, buckets=buckets))
+    return found
+
+
+def _summary(parts: Sequence[NumberStatistics], place: int) -> NumberSummary | None:
+    """Add up what shards know of the numbers of one bucket."""
+    count = sum([part.counts[place] for part in parts])
+    if not count:
+        return None
+    total = sum([int.from_bytes(part.sums[place], signed=True) for part in parts])
+    return NumberSummary(
+        min=min([one for part in parts if (one := part.least[place]) is not None]),
+        max=max([one for part in parts if (one := part.greatest[place]) is not None]),
+        avg=_rounded(total, count),
+        sum=_rounded(total, 1),
+        count=count,
+    )
+
+
+def _rounded(total: int, count: int) -> float:
+    """Return the double nearest to an exact sum, divided by a count."""
+    try:
+        return total / (count << SUM_BITS)
+    except OverflowError:
+        return finite(float("inf") if total > 0 else float("-inf"))
