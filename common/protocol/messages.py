@@ -659,3 +659,5 @@ class BackupRequest(Message, frozen=True, array_like=True):
     directory: str
     horizons: dict[int, int] = {}
     """By index: the copy omits groups after it; an index without one is copied whole."""
+    only: int | None = None
+    """The only index to copy."""

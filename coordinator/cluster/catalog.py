@@ -114,6 +114,27 @@ class CatalogState(Struct, frozen=True):
             aliases={alias: target for alias, target in self.aliases.items() if target != name},
         )
 
+    def renamed(self, name: str, new_name: str, *, keeps_alias: bool) -> CatalogState:
+        """Return the state with an index under another name; its aliases go with it.
+
+        Args:
+            name: of the index.
+            new_name: neither an index nor an alias.
+            keeps_alias: whether the former name becomes an alias.
+        """
+        aliases = {
+            alias: new_name if target == name else target for alias, target in self.aliases.items()
+        }
+        return msgspec.structs.replace(
+            self,
+            revision=self.revision + 1,
+            indexes=tuple(
+                msgspec.structs.replace(one, name=new_name) if one.name == name else one
+                for one in self.indexes
+            ),
+            aliases=aliases | {name: new_name} if keeps_alias else aliases,
+        )
+
     def with_aliases(self, changes: Mapping[str, str | None]) -> CatalogState:
         """Return the state with aliases set (to a name) or removed (None), all at once."""
         aliases = {**self.aliases, **changes}
@@ -210,6 +231,14 @@ class Catalog:
                 code="index_not_found",
             )
         return index
+
+    def present(self, index: Index) -> Index | None:
+        """Return what requests see of an index now, whatever its name and configuration."""
+        found = self.indexes.get(index.name)
+        if found is not None and found.number == index.number:
+            return found
+        # It may have been renamed.
+        return next((one for one in self.indexes.values() if one.number == index.number), None)
 
     def section(self, name: str) -> dict[str, Any]:
         """Return the content of a section; do not modify it."""

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,7 +38,7 @@ from common.errors import Conflict, InternalError, InvalidRequest, NotFound
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import BackupRequest, SnapshotSource
-from coordinator.cluster.catalog import Catalog, Restored, program_version, read_state
+from coordinator.cluster.catalog import Catalog, Index, Restored, program_version, read_state
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -49,6 +50,8 @@ SNAPSHOT_FILE: Final = "snapshot.json"
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PARTIAL: Final = ".partial"
+_COPY: Final = ".copy-"
+"""Begins the names of snapshots that copies of indexes are made of; no client can name these."""
 _FILE: Final = re.compile(
     r"shard-\d{1,2}/(?:shard\.json|index-\d{1,19}/data\.mdb)|catalog\.json|MANIFEST\.json"
 )
@@ -124,9 +127,21 @@ def check_name(name: object) -> str:
 
 
 async def make_snapshot(
-    name: str, *, cluster: Cluster, catalog: Catalog, settings: Settings
+    name: str,
+    *,
+    cluster: Cluster,
+    catalog: Catalog,
+    settings: Settings,
+    only: Index | None = None,
 ) -> ServiceSnapshot:
     """Make a snapshot; no index may be created, configured or deleted meanwhile.
+
+    Args:
+        name: not taken.
+        cluster: whose data are copied.
+        catalog: of its indexes.
+        settings: of the service.
+        only: the index to copy; None for all.
 
     Raises:
         InvalidRequest: `invalid_snapshot`: the name is taken, or there are too many.
@@ -142,12 +157,13 @@ async def make_snapshot(
             SnapshotIndex(
                 index.number, index.name, reading.enter_context(cluster.reading(index.number))
             )
-            for index in catalog.indexes.values()
+            for index in (catalog.indexes.values() if only is None else (only,))
         )
         with _failure_told(), full_disk_told("no snapshot was made"):
             await asyncio.to_thread(_begin, folder, name, partial, settings.limits)
             try:
-                await _copy_shards(partial, indexes, cluster, settings.configure_timeout_ms)
+                number = None if only is None else only.number
+                await _copy_shards(partial, indexes, number, cluster, settings.configure_timeout_ms)
                 snapshot = await asyncio.to_thread(
                     _finish, partial, folder / name, content, indexes, cluster.num_shards, settings
                 )
@@ -191,14 +207,18 @@ def _begin(folder: Path, name: str, partial: Path, limits: Limits) -> None:
 
 
 async def _copy_shards(
-    partial: Path, indexes: tuple[SnapshotIndex, ...], cluster: Cluster, timeout_ms: int
+    partial: Path,
+    indexes: tuple[SnapshotIndex, ...],
+    only: int | None,
+    cluster: Cluster,
+    timeout_ms: int,
 ) -> None:
     """Have all shards copy their data; return or raise only once none is still copying."""
     horizons = {index.number: index.seq for index in indexes}
 
     async def copy(shard: int) -> None:
         directory = data_directory.shard_folder(partial, shard)
-        request = BackupRequest(str(directory), horizons)
+        request = BackupRequest(str(directory), horizons, only)
         await cluster.shards[shard].call("backup", request, None, timeout_ms)
 
     copies = (copy(shard) for shard in range(cluster.num_shards))
@@ -247,6 +267,38 @@ def _finish(
     partial.rename(final)
     sync_folder(final.parent)
     return snapshot
+
+
+@asynccontextmanager
+async def copied_index(
+    index: Index, new_name: str, *, cluster: Cluster, catalog: Catalog, settings: Settings
+) -> AsyncGenerator[Restored, None]:
+    """Make a snapshot of one index, to be restored under another name; remove it at the end.
+
+    What a process that was killed has left is removed by the next copy. The snapshot stays while a
+    shard may still need it.
+
+    Raises:
+        As `make_snapshot` and `plan_restore`.
+    """
+    folder = settings.snapshot_folder
+
+    def remove_unused() -> None:
+        sources = {one.source.folder for one in catalog.state.indexes if one.source is not None}
+        for entry in folder.glob(f"{_COPY}*"):
+            if str(entry) not in sources:
+                remove_snapshot(folder, entry.name)
+
+    await asyncio.to_thread(remove_unused)
+    name = f"{_COPY}{secrets.token_hex(8)}"
+    await make_snapshot(name, cluster=cluster, catalog=catalog, settings=settings, only=index)
+    try:
+        (source,) = await asyncio.to_thread(
+            plan_restore, folder / name, {index.name: new_name}, None, cluster.num_shards
+        )
+        yield source
+    finally:
+        await asyncio.to_thread(remove_unused)
 
 
 # --- reading

@@ -70,7 +70,11 @@ _ROWS: Final = (
     ("method_not_allowed", 405, "the page is there for other methods, named in Allow"),
     ("request_timeout", 408, "the body did not arrive in time"),
     ("version_conflict", 409, "the item is not the version that If-Match names"),
-    ("index_exists", 409, "there is an index or alias of the name that one is to be restored as"),
+    (
+        "index_exists",
+        409,
+        "there is an index or alias of the name that one is to be restored, copied or renamed to",
+    ),
     ("shards_differ", 409, "the snapshot was made with another number of shards"),
     ("snapshot_in_use", 409, "an index is being restored from the snapshot"),
     ("payload_too_large", 413, "the body, inflated, is larger than its limit"),

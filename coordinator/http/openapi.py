@@ -392,6 +392,8 @@ SCHEMAS: Final[dict[str, Any]] = {
             "additionalProperties": {"anyOf": [_INDEX, {"type": "null"}]},
         },
     ),
+    "Renaming": _body("to", to=_INDEX, alias={"type": "boolean"}),
+    "Copying": _body("to", to=_INDEX),
     "NewSnapshot": _body("name", name=_SNAPSHOT),
     "RestoredIndexes": _body(
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from common.configuration import effective
@@ -14,6 +15,7 @@ from common.protocol.messages import (
     ProcessStatistics,
 )
 from coordinator.cluster.fan_out import gather
+from coordinator.cluster.snapshots import copied_index
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_answer
 from coordinator.http.routing import Body, Route
@@ -102,6 +104,66 @@ async def delete_index(services: Services, request: Request) -> Response:
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
     await services.ingest.delete_index(index.name, deadline)
     return json_answer({"status": "deleted", "index": index.name})
+
+
+async def rename_index(services: Services, request: Request) -> Response:
+    """Answer `POST /{index}/rename`: {"to": "films-old", "alias": true}."""
+    name, new_name, document = _names_of_change(services, request, ("to", "alias"))
+    keeps_alias = document.get("alias", False)
+    if not isinstance(keeps_alias, bool):
+        raise InvalidRequest(
+            "alias must be true or false: whether the former name becomes an alias",
+            code="invalid_body",
+            param="alias",
+        )
+    deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
+    await services.ingest.rename(name, new_name, keeps_alias=keeps_alias, deadline=deadline)
+    return json_answer({"status": "renamed", "index": new_name, "from": name})
+
+
+async def copy_index(services: Services, request: Request) -> Response:
+    """Answer `POST /{index}/copy`: {"to": "films-test"}."""
+    name, new_name, _ = _names_of_change(services, request, ("to",))
+    make_source = partial(
+        copied_index,
+        new_name=new_name,
+        cluster=services.cluster,
+        catalog=services.catalog,
+        settings=services.settings,
+    )
+    # Large data takes long to copy, so the deadline is that of configuring.
+    deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
+    await services.ingest.copy(name, new_name, make_source, deadline)
+    return json_answer({"status": "copied", "index": new_name, "from": name})
+
+
+def _names_of_change(
+    services: Services, request: Request, known: tuple[str, ...]
+) -> tuple[str, str, dict[str, Any]]:
+    """Return an index's name, the one that it or its copy is to have, and the body.
+
+    Raises:
+        InvalidRequest: `invalid_index_name`, `invalid_body`.
+        Forbidden: the key may not use the new name.
+    """
+    document = decode_object(request.body, services.settings.limits)
+    refuse_unknown(document, known)
+    index, new_name = request.index, document.get("to")
+    if request.arguments[0] != index.name:
+        raise InvalidRequest(
+            f"{request.arguments[0]!r} is an alias of {index.name!r}; name that index",
+            code="invalid_index_name",
+            param="index",
+        )
+    if not isinstance(new_name, str):
+        raise InvalidRequest(
+            'to must be the new name, for example {"to": "films-test"}',
+            code="invalid_body",
+            param="to",
+        )
+    check_index_name(new_name, services.settings.limits)
+    services.guard.check_index(request.caller, new_name)
+    return index.name, new_name, document
 
 
 async def index_status(services: Services, request: Request) -> Response:
@@ -387,6 +449,36 @@ ROUTES: Final = (
         is_change=True,
         tag="indexes",
         document={"answer": "Status"},
+    ),
+    *(
+        Route(
+            "POST",
+            f"/{{index}}/{action}",
+            handler,
+            text,
+            Action.ADMIN,
+            body=Body.JSON,
+            needs_index=True,
+            is_admitted=False,
+            is_change=True,
+            tag="indexes",
+            document={"body": body, "answer": "Document"},
+        )
+        for action, handler, text, body in (
+            (
+                "rename",
+                rename_index,
+                "Give an index another name; its aliases go with it, and requests in progress go "
+                "on. alias: true makes the former name an alias.",
+                "Renaming",
+            ),
+            (
+                "copy",
+                copy_index,
+                "Copy an index, its items and its configuration, as of this moment; writes go on.",
+                "Copying",
+            ),
+        )
     ),
     Route(
         "GET",

@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -543,6 +544,83 @@ class Ingest:
             await self._log.drop_index(index)
             _log.info("deleted", index=index.name, number=index.number)
 
+    async def rename(
+        self, name: str, new_name: str, *, keeps_alias: bool, deadline: Deadline
+    ) -> None:
+        """Give an index another name; requests in progress go on, also writes.
+
+        Args:
+            name: of the index.
+            new_name: a valid name.
+            keeps_alias: whether the former name becomes an alias.
+            deadline: how long to wait.
+
+        Raises:
+            NotFound: there is no such index.
+            Conflict: `index_exists`.
+        """
+        await self._wait_for(self._rename(name, new_name, keeps_alias), deadline)
+
+    async def _rename(self, name: str, new_name: str, keeps_alias: bool) -> None:
+        async with self._configuring:
+            index = self._catalog.indexes.get(name)
+            if index is None:
+                raise no_index(name)
+
+            def change(state: CatalogState) -> CatalogState:
+                self._check_free(new_name)
+                return state.renamed(name, new_name, keeps_alias=keeps_alias)
+
+            await self._catalog.change(change, is_active=False)
+            self._catalog.activate()
+            await self._cluster.push_catalog()
+            _log.info("renamed", index=new_name, former=name, number=index.number)
+
+    async def copy(
+        self,
+        name: str,
+        new_name: str,
+        make_source: Callable[[Index], AbstractAsyncContextManager[Restored]],
+        deadline: Deadline,
+    ) -> None:
+        """Create an index with the configuration and the items of another one.
+
+        Args:
+            name: of the index to copy.
+            new_name: a valid name.
+            make_source: makes the snapshot that the copy is made of.
+            deadline: how long to wait; past it, the work continues in the background.
+
+        Raises:
+            As `restore`.
+            NotFound: there is no such index.
+        """
+
+        async def run() -> None:
+            async with self._configuring:
+                index = self._catalog.indexes.get(name)
+                if index is None:
+                    raise no_index(name)
+                self._check_free(new_name)
+                self._check_number(1)
+                async with make_source(index) as source:
+                    await self._restore_now([source])
+
+        await self._wait_for(run(), deadline)
+
+    def _check_free(self, name: str) -> None:
+        """Check that no index or alias has a name.
+
+        Raises:
+            Conflict: `index_exists`.
+        """
+        if name in self._catalog.indexes or name in self._catalog.state.aliases:
+            raise Conflict(
+                f"there is an index or alias {name!r} already; choose another name, or remove it "
+                "first",
+                code="index_exists",
+            )
+
     async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
         """Create indexes from a snapshot: all of them on all shards, or none.
 
@@ -567,43 +645,42 @@ class Ingest:
     async def _restore(self, wanted: Sequence[Restored]) -> None:
         """Prepare, commit, activate, release the source."""
         async with self._configuring:
-            catalog = self._catalog
-            for one in wanted:
-                if one.name in catalog.indexes or one.name in catalog.aliases:
-                    raise Conflict(
-                        f"there is an index or alias {one.name!r} already; restore under another "
-                        "name, or delete it first",
-                        code="index_exists",
-                    )
-            self._check_number(len(wanted))
-            stored: list[StoredIndex] = []
-            state = catalog.state
-            for one in wanted:
-                index = state.new_entry(one.name, one.configuration)
-                stored.append(msgspec.structs.replace(index, source=one.source))
-                state = state.with_index(stored[-1])
-            for index in stored:
-                await self._log.prepare(index.entry)
-            fault("restore.prepared")
+            await self._restore_now(wanted)
 
-            def with_all(state: CatalogState) -> CatalogState:
-                for index in stored:
-                    state = state.with_index(index)
-                return state
+    async def _restore_now(self, wanted: Sequence[Restored]) -> None:
+        """Restore while nothing else changes indexes."""
+        catalog = self._catalog
+        for one in wanted:
+            self._check_free(one.name)
+        self._check_number(len(wanted))
+        stored: list[StoredIndex] = []
+        state = catalog.state
+        for one in wanted:
+            index = state.new_entry(one.name, one.configuration)
+            stored.append(msgspec.structs.replace(index, source=one.source))
+            state = state.with_index(stored[-1])
+        for index in stored:
+            await self._log.prepare(index.entry)
+        fault("restore.prepared")
 
-            try:
-                await catalog.change(with_all, is_active=False)
-            except ServiceError:
-                await self._cluster.push_catalog()  # does not name them, so shards discard them
-                raise
-            fault("restore.named")
-            for index, one in zip(stored, wanted, strict=True):
-                self._cluster.take_up(index.number, one.source.seq)
-            await self._cluster.push_catalog()
-            catalog.activate()
+        def with_all(state: CatalogState) -> CatalogState:
             for index in stored:
-                _log.info("restored", index=index.name, number=index.number)
-            await self._let_sources_go()
+                state = state.with_index(index)
+            return state
+
+        try:
+            await catalog.change(with_all, is_active=False)
+        except ServiceError:
+            await self._cluster.push_catalog()  # does not name them, so shards discard them
+            raise
+        fault("restore.named")
+        for index, one in zip(stored, wanted, strict=True):
+            self._cluster.take_up(index.number, one.source.seq)
+        await self._cluster.push_catalog()
+        catalog.activate()
+        for index in stored:
+            _log.info("restored", index=index.name, number=index.number)
+        await self._let_sources_go()
 
     async def _let_sources_go(self) -> None:
         """Drop the sources of restored indexes, once all shards have the indexes.
@@ -650,8 +727,7 @@ class Ingest:
 
     def _queue(self, index: Index) -> BatchQueue:
         """Return the queue of an index, which must still exist."""
-        current = self._catalog.indexes.get(index.name)
-        if current is None or current.number != index.number:
+        if self._catalog.present(index) is None:
             raise no_index(index.name)
         return self._log.queue(index.number)
 

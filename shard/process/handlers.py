@@ -232,12 +232,14 @@ class Handlers:
         )
 
     async def backup(self, request: BackupRequest) -> None:
-        """Copy the truth of all indexes into a folder."""
+        """Copy the truth of all indexes, or of one, into a folder."""
         folder = Path(request.directory)
         with refusal_told("to write the copy"):
             await asyncio.to_thread(folder.mkdir, parents=True)
             for index in self._indexes.all_open():
                 number = index.partition.number
+                if request.only not in (None, number):
+                    continue
                 await asyncio.to_thread(
                     copy_truth,
                     index.partition,

@@ -301,3 +301,86 @@ def wait_until_sources_are_gone(service: Service) -> None:
             return
         assert time.monotonic() < give_up_at, "the catalog still names the snapshot"
         time.sleep(0.02)
+
+
+def test_index_is_renamed_while_it_is_read_and_written(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as (service, client):
+        found = fill(client, "films")
+        client.post("/other/configuration", {})
+        client.post("/_aliases", {"aliases": {"cinema": "films"}})
+        for target, expected in (
+            ({"to": "other"}, (409, "index_exists")),
+            ({"to": "cinema"}, (409, "index_exists")),
+            ({"to": "films"}, (409, "index_exists")),
+            ({"to": "a/b"}, (400, "invalid_index_name")),
+            ({}, (400, "invalid_body")),
+            ({"to": "x", "alias": 1}, (400, "invalid_body")),
+            ({"to": "x", "from": "y"}, (400, "unknown_parameter")),
+        ):
+            assert code(client.post("/films/rename", target)) == expected
+        assert code(client.post("/cinema/rename", {"to": "x"})) == (400, "invalid_index_name")
+        assert code(client.post("/none/rename", {"to": "x"})) == (404, "index_not_found")
+        first = client.search("films", cursor="*", per_page=7)
+        stop = threading.Event()
+        failed: list[Reply] = []
+
+        def read() -> None:
+            with closing(service.client()) as reader:
+                while not stop.is_set():
+                    for name in ("cinema", "films"):
+                        reply = reader.post(f"/{name}/search", {"query": "sea"})
+                        if reply.status != 200 and not (name == "films" and reply.status == 404):
+                            failed.append(reply)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            reply = client.post("/films/rename", {"to": "films of monday"})
+            assert (reply.status, reply.json["index"]) == (200, "films of monday")
+        finally:
+            stop.set()
+            reader.join()
+        assert not failed
+        assert answers(client, "films of monday") == answers(client, "cinema") == found
+        assert code(client.get("/films/search")) == (404, "index_not_found")
+        second = client.search("films of monday", cursor=first["pagination"]["cursor"], per_page=7)
+        assert second["meta"]["seq"] == first["meta"]["seq"]
+        assert client.post("/films%20of%20monday/rename", {"to": "f", "alias": True}).status == 200
+        assert answers(client, "films of monday") == found  # now an alias
+        assert client.post("/films%20of%20monday/items", {"id": 1, "name": "sea"}).status == 200
+        assert client.post("/films/configuration", {}).status == 200  # the name is free
+        found = answers(client, "f")
+        client.close()
+        service.restart()
+        assert answers(client, "f") == answers(client, "films of monday") == found
+        aliases = client.get("/_aliases").json["aliases"]
+        assert aliases == {"cinema": "f", "films of monday": "f"}
+
+
+def test_index_is_copied_while_it_is_written(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as (service, client):
+        found = fill(client, "films")
+        fill(client, "other")
+        assert code(client.post("/films/copy", {"to": "other"})) == (409, "index_exists")
+        assert code(client.post("/none/copy", {"to": "x"})) == (404, "index_not_found")
+        reply = client.post("/films/copy", {"to": "films-test"})
+        assert (reply.status, reply.json) == (
+            200,
+            {"status": "copied", "index": "films-test", "from": "films"},
+        )
+        assert answers(client, "films-test") == found
+        assert client.post("/films-test/items", [{"id": "new", "name": "sea"}]).status == 200
+        changed = answers(client, "films-test")
+        assert changed != found
+        assert answers(client, "films") == found
+        wait_until_sources_are_gone(service)
+        assert client.get("/_snapshots").json["snapshots"] == []
+        assert client.get("/films-test/configuration").json == (
+            client.get("/films/configuration").json
+        )
+        client.close()
+        service.restart()
+        assert answers(client, "films-test") == changed
+        assert client.post("/films/copy", {"to": "again"}).status == 200
+        folder = service.data / "snapshots"
+        assert [path.name for path in folder.iterdir()] == []

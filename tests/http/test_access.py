@@ -160,6 +160,10 @@ async def test_admin_of_some_indexes_is_held_to_them(web: Web) -> None:
         ("POST", "/_snapshots/mine/restore", b'{"indexes":["pub-a"],"rename":{"pub-a":"x"}}'),
     ):
         assert await status(web, method, target, admin, body) == 403, target
+    for action in ("rename", "copy"):
+        for index, new_name in (("pub-a", "secret-2"), ("secret", "pub-b")):
+            made = request("POST", f"/{index}/{action}", b'{"to":"%b"}' % new_name.encode(), key)
+            assert (await web.send(made)).status in (403, 404), (action, index)
     body = b'{"indexes":["pub-a"],"rename":{"pub-a":"pub-b"}}'
     assert await status(web, "POST", "/_snapshots/mine/restore", admin, body) == 404
 
