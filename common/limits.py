@@ -66,6 +66,12 @@ class Limits:
         "keys",
         "of one item, nested ones included; of an array's elements the one with most counts",
     )
+    index_fields_max: int = _limit(
+        2_000,
+        "fields",
+        "of all items of an index together; a search of all fields looks at each",
+        at_most=60_000,
+    )
     item_facet_values_max: int = _limit(
         1_000, "elements", "of the array of one facet in one item; each is counted by searches"
     )

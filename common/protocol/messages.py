@@ -110,6 +110,8 @@ class PrepareConfiguration(Message, frozen=True, array_like=True):
     """
 
     entry: IndexEntry
+    horizon: int = 0
+    """The oldest state of the index that any request still uses."""
 
 
 # --- statistics and search ----------------------------------------------------------------------
@@ -124,6 +126,8 @@ class StatisticsRequest(Message, frozen=True, array_like=True):
     words: tuple[Word, ...]
     filters: tuple[Filter, ...] = ()
     """Documents that do not pass all of them are ignored."""
+    needs_fields: bool = True
+    """Whether the fields are wanted too; they are the same for all words."""
 
 
 class FieldStatistics(Message, frozen=True, array_like=True):
@@ -141,7 +145,7 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
 
     num_docs: int
     fields: tuple[FieldStatistics, ...]
-    """Text fields by path."""
+    """Text fields by path; empty if not wanted, as `scalar_fields`."""
     doc_freqs: tuple[tuple[int, ...], ...]
     """Per word of the request: sum of document frequencies of its matching terms, by `MatchKind`.
     """
@@ -597,6 +601,18 @@ class FacetValuesResponse(Message, frozen=True, array_like=True):
     epoch: int
     start: int
     values: tuple[str, ...]
+
+
+class FieldNamesRequest(Message, frozen=True, array_like=True):
+    """Ask for the fields that one index has on this shard."""
+
+    index: int
+
+
+class FieldNamesResponse(Message, frozen=True, array_like=True):
+    """The fields that one index has on this shard, by their numbers."""
+
+    paths: tuple[str, ...]
 
 
 class IndexStatisticsRequest(Message, frozen=True, array_like=True):

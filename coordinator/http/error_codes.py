@@ -50,6 +50,7 @@ _ROWS: Final = (
     ("invalid_number", 400, "an integer beyond 64 bits, or a number that is not finite"),
     ("too_deep", 400, "values are nested too deep"),
     ("too_many_fields", 400, "an item has too many fields"),
+    ("too_many_index_fields", 400, "the fields of all items of an index would be too many"),
     ("too_many_values", 400, "an item has too many values in one facet"),
     ("invalid_if_match", 400, "If-Match is no ETag of this service"),
     ("invalid_on_error", 400, "on_error is fail or skip"),

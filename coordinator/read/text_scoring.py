@@ -77,16 +77,24 @@ class Statistics:
     queries: dict[QueryKey, ScoredQuery] = field(default_factory=dict)
     """Queries scored before: users type the same words."""
 
-    def add_up(self, words: Sequence[Word], parts: Sequence[StatisticsResponse]) -> None:
-        """Add up the shards' statistics of some words."""
-        self.num_docs = sum(part.num_docs for part in parts)
-        fields: dict[str, tuple[int, int]] = {}
-        for part in parts:
-            for one in part.fields:
-                num_docs, length = fields.get(one.path, (0, 0))
-                fields[one.path] = (num_docs + one.num_docs, length + one.total_length)
-        self.fields = fields
-        self.field_weights.clear()
+    @property
+    def needs_fields(self) -> bool:
+        """Whether the fields have not been fetched yet."""
+        return self.num_docs < 0
+
+    def add_up(
+        self, words: Sequence[Word], parts: Sequence[StatisticsResponse], *, has_fields: bool
+    ) -> None:
+        """Add up the shards' statistics of some words, and of the fields if they come along."""
+        if has_fields:
+            self.num_docs = sum(part.num_docs for part in parts)
+            fields: dict[str, tuple[int, int]] = {}
+            for part in parts:
+                for one in part.fields:
+                    num_docs, length = fields.get(one.path, (0, 0))
+                    fields[one.path] = (num_docs + one.num_docs, length + one.total_length)
+            self.fields = fields
+            self.field_weights.clear()
         for i, word in enumerate(words):
             freqs = [part.doc_freqs[i] for part in parts]
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
@@ -164,18 +172,23 @@ class StatisticsMemory:
                 self.forget()
                 self._newest = statistics
         unknown = [word for word in words if word not in statistics.doc_freqs]
-        if not unknown and statistics.num_docs >= 0:
+        needs_fields = statistics.needs_fields
+        if not unknown and not needs_fields:
             return statistics
         parts: list[StatisticsResponse] = []
         if not (is_partial and self._cluster.failed_shards()):
-            parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
+            parts = await self._ask(
+                index, unknown, horizon, deadline, is_partial=is_partial, needs_fields=needs_fields
+            )
         if len(parts) < self._cluster.num_shards:
-            statistics, unknown = Statistics(horizon), list(words)
-            parts = await self._ask(index, unknown, horizon, deadline, is_partial=is_partial)
+            statistics, unknown, needs_fields = Statistics(horizon), list(words), True
+            parts = await self._ask(
+                index, unknown, horizon, deadline, is_partial=is_partial, needs_fields=True
+            )
         for part in parts:
             for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
                 self.scalar_fields[name] = self.scalar_fields.get(name, 0) | kinds
-        statistics.add_up(unknown, parts)
+        statistics.add_up(unknown, parts, has_fields=needs_fields)
         if statistics is self._newest:
             self._budget.take(self, _WORD_BYTES * len(unknown))
         return statistics
@@ -188,12 +201,20 @@ class StatisticsMemory:
         deadline: Deadline,
         *,
         is_partial: bool,
+        needs_fields: bool,
     ) -> list[StatisticsResponse]:
         """Ask the shards for statistics of some words; fewer may respond only if `is_partial`."""
         answers = await gather(
             self._cluster,
             "statistics",
-            StatisticsRequest(index.number, horizon, index.revision, tuple(words), self._filters),
+            StatisticsRequest(
+                index.number,
+                horizon,
+                index.revision,
+                tuple(words),
+                self._filters,
+                needs_fields,
+            ),
             StatisticsResponse,
             deadline,
             is_partial=is_partial,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -51,12 +51,15 @@ from common.limits import Limits
 from common.placement import shown_id
 from common.process.faults import fault
 from common.process.logs import Log
+from common.protocol.messages import FieldNamesRequest, FieldNamesResponse
 from common.protocol.operations import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
 from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather
 from coordinator.parameters.curation import compile_rules
 from coordinator.settings import Settings
 from coordinator.write.configuration_change import changes, merged, removals
+from coordinator.write.field_names import FieldNames
 from coordinator.write.load_progress import LoadProgress
 from coordinator.write.log import EmbeddedLog, WriteLog, no_index
 from coordinator.write.partitioning import Selected
@@ -77,6 +80,9 @@ in a thread: 2 ms of work, against 50 µs for the thread switch."""
 
 BULK_BATCHES_MAX: Final = LARGE_GROUPS_UNDER_WAY_MAX + 1
 """Groups in flight at the shards, plus one being read from the spool."""
+
+FIELD_NAMES_KEPT: Final = 64
+"""Indexes whose field names are remembered between writes; 16 to 64 KB each."""
 
 T = TypeVar("T")
 
@@ -146,6 +152,7 @@ class Ingest:
         self._settings = settings
         self._limits: Limits = settings.limits
         self._spool_folder: Path = data_directory.spool_folder(settings.data_dir)
+        self._field_names: OrderedDict[tuple[int, int], FieldNames] = OrderedDict()
         self._configuring = asyncio.Lock()
         self._ending = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -184,6 +191,12 @@ class Ingest:
             stretches = await asyncio.to_thread(self._scan, index, body)
         else:
             stretches = self._scan(index, body)
+        names = await self._names(index, deadline)
+        admitted = [names.admit(scanned, "item") for scanned in stretches]
+        if sum(map(_num_errors, admitted)) > sum(map(_num_errors, stretches)):
+            names = await self._names(index, deadline, is_new=True)
+            admitted = [names.admit(scanned, "item") for scanned in stretches]
+        stretches = admitted
         errors = _Errors(self._limits.errors_reported_max, "index")
         for scanned in stretches:
             errors.add(scanned)
@@ -224,6 +237,7 @@ class Ingest:
             InvalidRequest: the item is invalid, or has another id (`id_mismatch`).
         """
         payload, has_own_id = self._checked(index, item_id, body)
+        await self._check_names(index, [payload], deadline)
         operation = Operation.REPLACE if has_own_id else Operation.REPLACE_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, version)
 
@@ -232,6 +246,7 @@ class Ingest:
     ) -> WriteResult:
         """Add an item under an id, or replace the item that has it; errors as in `replace_item`."""
         payload, has_own_id = self._checked(index, item_id, body)
+        await self._check_names(index, [payload], deadline)
         operation = Operation.PUT if has_own_id else Operation.PUT_KEEPING_ID
         return await self._write_item(index, operation, item_id, payload, deadline, None)
 
@@ -246,6 +261,7 @@ class Ingest:
     ) -> WriteResult:
         """Replace some fields of an item; otherwise as `replace_item`."""
         payload, _ = self._checked(index, item_id, body)
+        await self._check_names(index, [payload], deadline)
         return await self._write_item(index, Operation.MERGE, item_id, payload, deadline, version)
 
     async def delete_item(
@@ -276,6 +292,10 @@ class Ingest:
         """Apply operations (kind, canonical id, checked payload) in one group."""
         result = WriteResult(seq=self._cluster.horizon(index.number))
         if operations:
+            items = [
+                payload for operation, _, payload in operations if operation != Operation.DELETE
+            ]
+            await self._check_names(index, items, deadline)
             batch = self._log.batch_of_operations(operations)
             result.add(await self._queue(index).write(batch, deadline))
         return result
@@ -284,6 +304,8 @@ class Ingest:
         self, index: Index, changes: Sequence[Selected], deadline: Deadline
     ) -> Applied:
         """Change selected items in one group; skip those that changed since they were selected."""
+        items = {one.payload for one in changes if one.operation != Operation.DELETE}
+        await self._check_names(index, sorted(items), deadline)
         batch = self._log.batch_of_selected(changes)
         return await self._queue(index).write(batch, deadline)
 
@@ -317,12 +339,15 @@ class Ingest:
                 had been written.
         """
         self._queue(index)  # fails early if the index is gone
+        names = await self._names(
+            index, Deadline.after_ms(self._settings.write_timeout_ms), is_new=True
+        )
         spool = await asyncio.to_thread(Spool, self._spool_folder)
         progress = LoadProgress(index.name, request_id)
         self.loads.append(progress)
         is_handed_over = False
         try:
-            reading = self._spool_body(index, chunks, spool, progress)
+            reading = self._spool_body(index, chunks, spool, progress, names)
             errors = await self._read_unless_ending(reading)
             if not skips_bad:
                 errors.raise_if_any()
@@ -376,14 +401,20 @@ class Ingest:
                 await asyncio.wait((task,))
 
     async def _spool_body(
-        self, index: Index, chunks: AsyncIterator[bytes], spool: Spool, progress: LoadProgress
+        self,
+        index: Index,
+        chunks: AsyncIterator[bytes],
+        spool: Spool,
+        progress: LoadProgress,
+        names: FieldNames,
     ) -> _Errors:
         """Read, scan and spool a body; the next bytes arrive while a thread scans."""
         scanner = ItemScanner(index.configuration.facets, self._limits)
         errors = _Errors(self._limits.errors_reported_max, "line", lambda: bool(scanner.is_array))
 
         def scan(data: bytes, is_last: bool) -> None:
-            for scanned in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
+            for found in [scanner.feed(data), *([scanner.finish()] if is_last else [])]:
+                scanned = names.admit(found, "item" if scanner.is_array else "line")
                 errors.add(scanned)
                 spool.append(scanned)
             progress.items_read, progress.items_rejected = spool.num_items, errors.num
@@ -719,6 +750,60 @@ class Ingest:
         result: T = await self._wait_for(run(), deadline)
         return result
 
+    # --- fields
+
+    async def _names(self, index: Index, deadline: Deadline, *, is_new: bool = False) -> FieldNames:
+        """Return the fields of an index; asks the shards unless they are remembered.
+
+        More may be remembered than there are: those of writes that failed. While a shard is down,
+        its fields are not known, and nothing is remembered.
+
+        Args:
+            index: whose fields.
+            deadline: of the shards' answers.
+            is_new: believe nothing that is remembered.
+        """
+        key = index.number, index.revision
+        names = None if is_new else self._field_names.get(key)
+        if names is None:
+            answers = await gather(
+                self._cluster,
+                "field_names",
+                FieldNamesRequest(index.number),
+                FieldNamesResponse,
+                deadline,
+                is_partial=True,
+            )
+            found = [answer.paths for answer in answers if answer is not None]
+            names = FieldNames({path for paths in found for path in paths}, self._limits)
+            if len(found) < len(answers):
+                return names
+            self._field_names[key] = names
+            while len(self._field_names) > FIELD_NAMES_KEPT:
+                self._field_names.popitem(last=False)
+        self._field_names.move_to_end(key)
+        return names
+
+    async def _check_names(self, index: Index, items: Sequence[bytes], deadline: Deadline) -> None:
+        """Refuse items whose new fields would be too many.
+
+        Raises:
+            InvalidRequest: `too_many_index_fields`; nothing was written.
+        """
+        if not items:
+            return
+        sizes = np.array([len(item) for item in items], np.int64)
+        ends = np.cumsum(sizes)
+        payload = np.frombuffer(bytearray(b"".join(items)), np.uint8)
+        names = await self._names(index, deadline)
+        refused = names.add_from(payload, ends - sizes, ends)
+        if refused.any():
+            names = await self._names(index, deadline, is_new=True)
+            refused = names.add_from(payload, ends - sizes, ends)
+        if refused.any():
+            error = names.error(0, "")
+            raise InvalidRequest(error.message, code=error.code)
+
     # --- parts
 
     def num_waiting(self) -> int:
@@ -933,3 +1018,7 @@ def _batch(items: Items, parts: Any) -> WriteBatch:
     if parts is None:
         return WriteBatch(len(items.starts), num_bytes, items=items)
     return WriteBatch(len(items.starts), num_bytes, parts=parts)
+
+
+def _num_errors(scanned: ScannedItems) -> int:
+    return len(scanned.errors)

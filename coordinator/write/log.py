@@ -196,7 +196,7 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
     Raises:
         ServiceError: of a shard that could not.
     """
-    params = PrepareConfiguration(entry)
+    params = PrepareConfiguration(entry, cluster.oldest_horizon(entry.number))
     calls: list[asyncio.Future[None]] = []
     try:
         for shard in cluster.shards:

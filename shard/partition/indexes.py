@@ -374,8 +374,12 @@ class Indexes:
                 raise
         self.merger.notify(entry.number)
 
-    async def prepare(self, entry: IndexEntry) -> None:
+    async def prepare(self, entry: IndexEntry, horizon: int = 0) -> None:
         """Make an index, or build a revision in the background; the catalog puts it in force.
+
+        Args:
+            entry: the index with its revision.
+            horizon: the oldest state that any request still uses: what died up to it is not built.
 
         Raises:
             Unavailable: an index is not open yet.
@@ -390,12 +394,16 @@ class Indexes:
             if index.prepared is not None:
                 await self._in_thread(index.prepared.discard)
                 index.prepared = None
-            index.prepared = await self._prepare(index, entry.without_source())
+            index.prepared = await self._prepare(index, entry.without_source(), horizon)
 
-    async def _prepare(self, index: OpenIndex, entry: IndexEntry) -> Rebuild:
-        # Paths of new facets get their numbers on the writer's thread: it alone may register.
-        made = index.submit(partial(Rebuild, index.partition, entry))
-        rebuild = await asyncio.wrap_future(made)
+    async def _prepare(self, index: OpenIndex, entry: IndexEntry, horizon: int = 0) -> Rebuild:
+        def make() -> Rebuild:
+            # On the writer's thread: it alone may compact the log, and give numbers to paths.
+            index.writer.settle(horizon)
+            return Rebuild(index.partition, entry)
+
+        with refusal_told("to build the index again"):
+            rebuild = await asyncio.wrap_future(index.submit(make))
         try:
             with refusal_told("to build the index again"):
                 await self._in_thread(rebuild.run)

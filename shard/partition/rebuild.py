@@ -5,9 +5,9 @@
     catalog   Rebuild.finish, on the writer's thread: writes since then, then the switch
 
 If only settings that act at query time have changed (weights, language, synonyms, sizes), nothing
-is built: the new generation shares dictionaries and segments with the running one. The exception is
-a dictionary full of values that no item has any more: numbers are never reused, so only a rebuild
-releases them.
+is built: the new generation shares dictionaries and segments with the running one. The exceptions
+are a dictionary full of values, and a registry full of fields, that no item has any more: numbers
+are never reused, so only a rebuild releases them.
 
 Until the switch nothing durable names the new files, so a crash, or a catalog that does not name
 the revision, leaves the index as it was. Writing the manifest that names them is the switch.
@@ -25,12 +25,19 @@ from common.protocol.messages import IndexEntry
 from shard.collect.facet_counts import facet_counter
 from shard.partition.partition import Generation, Partition, delete_records
 from shard.partition.writer import has_room
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.presence import presence_of
 from shard.segment.segment import Segment
 from shard.segment.snapshot import SegmentView, Snapshot
 from shard.storage.group_log import read_groups, read_tombstones
 
 DEAD_VALUES_MIN = 65_536
 """Dead values of a facet from which rebuilding an index may be worth it."""
+
+DEAD_FIELDS_MIN = 100
+"""Dead fields of an index from which rebuilding it may be worth it."""
+DEAD_FIELDS_SHARE = 4
+"""If they are at least this part of all fields."""
 
 _log = Log("shard")
 
@@ -48,12 +55,15 @@ class Rebuild:
         self._partition = partition
         running = partition.generation
         self._generation = Generation.make(entry, running.registry, running.dictionaries)
-        self._is_shared = not running.needs_rebuild(
-            self._generation.configuration
-        ) and not _has_many_dead_values(partition.history.newest)
+        newest = partition.history.newest
+        self._is_shared = not (
+            running.needs_rebuild(self._generation.configuration)
+            or _has_many_dead_values(newest)
+            or _has_many_dead_fields(newest)
+        )
         if not self._is_shared:
-            # New numbers for all values: those that no item has any more are dropped.
-            self._generation = Generation.make(entry, running.registry)
+            # New numbers for all values and fields: those that no item has any more are dropped.
+            self._generation = Generation.make(entry, FieldRegistry())
         self._segments: list[Segment] = []
         self._damaged: set[int] = set()
         self._next_record = 0
@@ -136,3 +146,37 @@ def _has_many_dead_values(snapshot: Snapshot) -> bool:
             if num_values - num_alive >= max(DEAD_VALUES_MIN, num_alive):
                 return True
     return False
+
+
+def _has_many_dead_fields(snapshot: Snapshot) -> bool:
+    """Return whether no item has a good part of the fields any more."""
+    num_fields = snapshot.registry.num_fields
+    if num_fields < DEAD_FIELDS_MIN:
+        return False
+    num_dead = num_fields - len(_live_fields(snapshot))
+    return num_dead >= max(DEAD_FIELDS_MIN, num_fields // DEAD_FIELDS_SHARE)
+
+
+def _live_fields(snapshot: Snapshot) -> set[str]:
+    """Return the fields of live items, objects included.
+
+    Cost: some microseconds a field and segment.
+    """
+    alive: set[int] = set()
+    for view in snapshot.views:
+        presence = presence_of(view.segment)
+        if view.deleted is None:
+            alive.update(presence.fields)
+        elif view.num_docs:
+            alive.update(
+                field
+                for field in presence.fields
+                if field not in alive and presence.has_docs_besides(field, view.deleted)
+            )
+    paths = set()
+    for field in alive:
+        path = snapshot.registry.paths[field]
+        while path and path not in paths:
+            paths.add(path)
+            path = path.rpartition(".")[0]
+    return paths

@@ -513,6 +513,17 @@ class Writer:
         self.fold(records)
         return bool(partition.purgeable)
 
+    def settle(self, horizon: int) -> None:
+        """Compact the log up to a horizon, unless that changes nothing.
+
+        Raises:
+            StorageFull: the map is full; nothing was changed.
+        """
+        with self._partition.lock:
+            self._partition.history.advance(horizon)
+        if self._partition.final_groups():
+            self.fold()
+
     def fold(self, purged: NDArray[np.uint64] | None = None) -> None:
         """Compact the log as far as possible, and remove some dead records for good.
 

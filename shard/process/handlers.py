@@ -33,6 +33,8 @@ from common.protocol.messages import (
     FacetValuesResponse,
     FetchRequest,
     FetchResponse,
+    FieldNamesRequest,
+    FieldNamesResponse,
     GetRequest,
     GetResponse,
     IndexStatisticsRequest,
@@ -90,6 +92,7 @@ class Handlers:
             "apply": Handler(ApplyRequest, self.apply, ApplyRequest.with_payload),
             "outcomes": Handler(OutcomesRequest, self.outcomes),
             "facet_values": Handler(FacetValuesRequest, self.facet_values),
+            "field_names": Handler(FieldNamesRequest, self.field_names),
             "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
             "process_statistics": Handler(None, self.process_statistics),
             "backup": Handler(BackupRequest, self.backup),
@@ -114,7 +117,7 @@ class Handlers:
 
     async def prepare(self, request: PrepareConfiguration) -> None:
         """Build a configuration in the background."""
-        await self._indexes.prepare(request.entry)
+        await self._indexes.prepare(request.entry, request.horizon)
 
     def statistics(
         self, request: StatisticsRequest
@@ -187,6 +190,11 @@ class Handlers:
         """Return the new values of a facet dictionary."""
         partition = self._indexes.index(request.index).partition
         return searcher.facet_values(partition.history.newest, request)
+
+    def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
+        """Return the fields that an index has, or had."""
+        registry = self._indexes.index(request.index).partition.generation.registry
+        return FieldNamesResponse(tuple(registry.to_list()))
 
     async def apply(self, request: ApplyRequest) -> ApplyResponse:
         """Apply a write group."""

@@ -576,6 +576,9 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
             for view in snapshot.views:
                 sums += doc_freqs(view, word, languages)
         freqs.append(tuple(sums.tolist()))
+    if not request.needs_fields:
+        num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
+        return StatisticsResponse(num_docs, (), tuple(freqs), ())
     fields: tuple[FieldStatistics, ...] | None
     if request.filters:
         num_docs = sum(len(part.docs) for part in visible)

@@ -32,6 +32,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from pyroaring import FrozenBitMap
 
 from common.kernels.byte_words import trailing_zeros
 from common.kernels.decorator import arguments, kernel
@@ -379,6 +380,15 @@ class Presence:
         words = empty_bitset(self._num_docs)
         self.add_docs(field, aspect, words)
         return list_docs(words, self.count(field, aspect))
+
+    def has_docs_besides(self, field: int, docs: FrozenBitMap) -> bool:
+        """Return whether any document but some has the field in any form."""
+        for aspect in (Aspect.EXISTS, Aspect.NULL, Aspect.ARRAY):
+            if self.count(field, aspect) > len(docs) or not docs.issuperset(
+                FrozenBitMap(self.docs(field, aspect))
+            ):
+                return True
+        return False
 
 
 def presence_of(segment: Segment) -> Presence:

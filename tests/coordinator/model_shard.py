@@ -7,6 +7,7 @@ hang, refuse or die.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from common.protocol.messages import (
     ApplyRequest,
     ApplyResponse,
     CatalogUpdate,
+    FieldNamesRequest,
+    FieldNamesResponse,
     GetRequest,
     GetResponse,
     OpeningStatistics,
@@ -81,6 +84,7 @@ class ModelShard:
                 "catalog": Handler(CatalogUpdate, self._catalog),
                 "prepare": Handler(PrepareConfiguration, self._prepare),
                 "apply": Handler(ApplyRequest, self._apply, ApplyRequest.with_payload),
+                "field_names": Handler(FieldNamesRequest, self._field_names),
                 "get": Handler(GetRequest, self._get),
                 "outcomes": Handler(OutcomesRequest, self._outcomes),
             },
@@ -126,6 +130,12 @@ class ModelShard:
         if self.prepare_refusal is not None:
             raise self.prepare_refusal
         self.prepared.append(params)
+
+    def _field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
+        documents = self.documents.get(request.index, {}).values()
+        return FieldNamesResponse(
+            tuple(sorted({name for one, _ in documents for name in json.loads(one)}))
+        )
 
     def _get(self, request: GetRequest) -> GetResponse:
         if self.bug is not None:

@@ -281,6 +281,7 @@ HELD_ELSEWHERE = {
     "marked_page_bytes_max": (
         "shard/read/test_highlight.py::test_past_the_bound_of_an_item_nothing_is_marked"
     ),
+    "index_fields_max": "http/test_index_fields.py::test_fields_of_an_index_at_their_limit",
     "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
     "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
     "indexes_max": "http/test_limits.py::test_number_of_indexes",
