@@ -3,21 +3,23 @@
  *
  *     /dashboard           indices
  *     /dashboard/_health   health (no index may begin with "_")
- *     /dashboard/{index}   search
+ *     /dashboard/{index}   search; with ?item=ID the page of one item
  */
 
 import { apiKey, onStarting, onUnauthorized, startProgress } from "./api.js";
 import { openDialog } from "./components/dialog.js";
 import { button, fill, h, svg } from "./components/dom.js";
 import { healthView } from "./views/health.js";
+import { HOME } from "./paths.js";
 import { indicesView } from "./views/indices.js";
+import { itemView } from "./views/item.js";
 import { searchView } from "./views/search.js";
 
-const HOME = "/dashboard";
-const HEALTH = "/dashboard/_health";
+const HEALTH = `${HOME}/_health`;
 const SHORTCUTS = [
   ["/", "Search"],
   ["↓  ↑  or  j  k", "Next and previous item"],
+  ["Enter on an item", "Its own page"],
   ["[  ]", "Previous and next page"],
   ["Space on a facet value", "Select, then exclude, then neither"],
   ["x on a facet value", "Exclude at once"],
@@ -28,28 +30,37 @@ const SHORTCUTS = [
 
 const main = document.getElementById("main");
 let view = null;
-let shownPath = null;
+let shownPlace = null;
 
 // --- routes --------------------------------------------------------------------------------------
 
 function route() {
   const { pathname, search } = location;
-  if (view?.navigate && pathname === shownPath) {
+  const place = placeOf(pathname, search);
+  if (view?.navigate && place === shownPlace) {
     view.navigate(search);
     return;
   }
   view?.close();
-  shownPath = pathname;
+  shownPlace = place;
   view = createView(pathname, search);
   fill(main, view.element);
   document.title = `${view.title} · facetd`;
   drawHeader();
 }
 
+/** What tells one view from another in an address; the rest is the state of that view. */
+function placeOf(pathname, search) {
+  const item = new URLSearchParams(search).get("item");
+  return item === null ? pathname : `${pathname}?item=${item}`;
+}
+
 function createView(pathname, search) {
   if (pathname === HEALTH) return healthView();
   const name = decodeURIComponent(pathname.slice(HOME.length).replace(/^\/|\/$/g, ""));
-  return name ? searchView({ index: name, search, go }) : indicesView({ go });
+  if (!name) return indicesView({ go });
+  const id = new URLSearchParams(search).get("item");
+  return id === null ? searchView({ index: name, search, go }) : itemView({ index: name, id, go });
 }
 
 function go(url) {
@@ -79,7 +90,7 @@ document.addEventListener("click", (event) => {
     return;
   event.preventDefault();
   const url = new URL(link.href);
-  if (url.pathname === shownPath && view?.navigate) shownPath = null;
+  if (placeOf(url.pathname, url.search) === shownPlace && view?.navigate) shownPlace = null;
   go(url.pathname + url.search);
 });
 
@@ -114,7 +125,7 @@ onStarting(waitForStart);
 
 function drawHeader() {
   const link = (href, text) =>
-    h("a", { href, "aria-current": href === shownPath ? "page" : undefined }, text);
+    h("a", { href, "aria-current": href === location.pathname ? "page" : undefined }, text);
   fill(
     document.getElementById("top"),
     h(
@@ -174,6 +185,7 @@ document.addEventListener("keydown", (event) => {
     j: () => view.moveItem?.(+1),
     k: () => view.moveItem?.(-1),
     ArrowDown: isOnItem && event.target.matches(".item") ? () => view.moveItem(+1) : null,
+    Enter: event.target.matches(".item") ? () => event.target.querySelector("h2 a")?.click() : null,
     ArrowUp: isOnItem && event.target.matches(".item") ? () => view.moveItem(-1) : null,
     i: wasAfterG ? () => go(HOME) : null,
     h: wasAfterG ? () => go(HEALTH) : null,

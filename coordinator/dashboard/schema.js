@@ -32,6 +32,8 @@ export async function loadSchema(index, signal) {
   const display = configuration.display ?? {};
   return {
     display,
+    /** How many words must match, unless the index itself says something else than all. */
+    match: configuration.match === "all" ? "auto" : configuration.match,
     items: stats.items,
     facets,
     textFields,

@@ -206,6 +206,12 @@ export function facetSize(facet) {
   return Math.max(1, Math.min(facet.size ?? FACET_SIZE, FACET_SIZE_MAX));
 }
 
+/** Whether the number of a facet's values among the hits is that of the values it lists. */
+function countsOwnValues(state, facet) {
+  const choice = choiceOf(state, facet.field);
+  return joinOf(state, facet) === "all" || (choice.selected.length === 0 && !hasRange(choice));
+}
+
 /** The whole search: hits, and of the open facets the values or the histogram. */
 export function searchRequest(state, schema, openFacets) {
   const lists = openFacets.filter((facet) => !facet.isHistogram);
@@ -216,6 +222,7 @@ export function searchRequest(state, schema, openFacets) {
     options[facet.field] = {
       size: facetSize(facet) + selected.length + excluded.length,
       conjunction: joinOf(state, facet) === "all",
+      ...(countsOwnValues(state, facet) ? { cardinality: true } : {}),
     };
   }
   const request = {
@@ -224,6 +231,7 @@ export function searchRequest(state, schema, openFacets) {
     per_page: state.perPage,
     ...filtersOf(state),
   };
+  if (state.query.trim()) request.match = schema.match;
   request.facet_fields = lists.map((facet) => facet.field);
   if (lists.length > 0) request.facets = options;
   if (histograms.length > 0) {
@@ -247,7 +255,7 @@ export function splitSort(sort) {
 }
 
 /** One page of a facet's values, within the same hits. */
-export function facetRequest(state, facet) {
+export function facetRequest(state, facet, schema) {
   const choice = choiceOf(state, facet.field);
   const isAny = joinOf(state, facet) === "any";
   const request = {
@@ -260,6 +268,7 @@ export function facetRequest(state, facet) {
   if (!isAny) request.facet_mode = "strict";
   if (choice.find) request.facet_query = choice.find;
   request.hide_zero = true;
+  if (state.query.trim()) request.match = schema.match;
   return request;
 }
 

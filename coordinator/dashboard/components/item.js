@@ -2,6 +2,7 @@
 
 import { deleteItem, getItem, replaceItem, toJson } from "../api.js";
 import { count, fieldTitle, indentJson, plainNumber } from "../format.js";
+import { itemPath } from "../paths.js";
 import { HIGHLIGHT_CLOSE, HIGHLIGHT_OPEN } from "../state.js";
 import { stackedBar } from "./chart.js";
 import { confirmLoss, openDialog } from "./dialog.js";
@@ -34,7 +35,7 @@ export function createItem(item, page) {
   const { titleField, display } = page.schema;
   const hasId = stored.id !== undefined && stored.id !== null;
   const title = plainTitle(stored, titleField);
-  const heading = h("h2", { dir: "auto" }, titleOf(item, page.schema));
+  const heading = h("h2", { dir: "auto" }, linkedTitle(item, page));
   return h(
     "article",
     { class: "item", tabindex: "-1", "aria-label": cut(title, TEXT_LENGTH) },
@@ -61,20 +62,28 @@ export function createItem(item, page) {
   );
 }
 
+/** The heading of an item, as a link to its page. */
+export function linkedTitle(item, { index, schema }) {
+  const title = titleOf(item, schema);
+  if (item.id === undefined || item.id === null) return title;
+  return h("a", { href: itemPath(index, item.id), class: "item-link" }, title);
+}
+
 /** What heads an item, with its marks: nodes. */
-export function titleOf(item, { titleField }) {
+function titleOf(item, { titleField }) {
   const mark = item._highlight?.[titleField];
   if (mark) return marked(firstText(mark), Infinity);
   return cut(plainTitle(item, titleField), EXCERPT_LENGTH);
 }
 
-function plainTitle(item, titleField) {
+/** What heads an item, as text. */
+export function plainTitle(item, titleField) {
   const hasId = item.id !== undefined && item.id !== null;
   return textOf(item[titleField]) || (hasId ? String(item.id) : "Item without id");
 }
 
 /** The picture that the configuration names (`display.image`), if it is an address of one. */
-function picture(value, title) {
+export function picture(value, title) {
   const address = Array.isArray(value) ? value[0] : value;
   if (typeof address !== "string" || !/^(https?:)?\//.test(address)) return null;
   return h("img", {
@@ -229,22 +238,27 @@ function itemActions(page, id, title) {
       iconName: "trash",
       isIconOnly: true,
       kind: "quiet",
-      onclick: () =>
-        confirmLoss({
-          title: "Delete this item?",
-          text: `“${name}” (id ${id}) will be gone from the index ${page.index}.`,
-          action: "Delete",
-          act: async () => {
-            await deleteItem(page.index, id);
-            toast(`Deleted ${id}`);
-            page.changed();
-          },
-        }),
+      onclick: () => deleteDialog(page, id, title),
     }),
   ];
 }
 
-async function editItem(page, id) {
+/** Asks, and then deletes an item; `page` names the index, and what to do when it is gone. */
+export function deleteDialog(page, id, title) {
+  confirmLoss({
+    title: "Delete this item?",
+    text: `“${cut(title, TEXT_LENGTH)}” (id ${id}) will be gone from the index ${page.index}.`,
+    action: "Delete",
+    act: async () => {
+      await deleteItem(page.index, id);
+      toast(`Deleted ${id}`);
+      page.changed();
+    },
+  });
+}
+
+/** Opens an item as JSON; it is saved only if nobody changed it meanwhile. */
+export async function editItem(page, id) {
   let etag = null;
   const text = h("textarea", {
     class: "code",

@@ -37,14 +37,9 @@ export function errorNotice(error, { retry, actions = [] } = {}) {
   );
 }
 
-/** A remark that is no failure. */
-export function remark(text, ...actions) {
-  return h(
-    "div",
-    { class: "notice", role: "status" },
-    h("p", { class: "notice-text" }, text),
-    ...actions,
-  );
+/** A remark that is no failure: text, and perhaps a control within it. */
+export function remark(...parts) {
+  return h("div", { class: "notice", role: "status" }, h("p", { class: "notice-text" }, parts));
 }
 
 /** A short message at the edge of the page, read out politely. */

@@ -5,14 +5,17 @@ import { fieldTitle } from "../format.js";
 import * as states from "../state.js";
 import { configureDialog } from "./configuration.js";
 import { openDialog } from "./dialog.js";
-import { button, fill, h, icon } from "./dom.js";
+import { button, fill, h, icon, uniqueId } from "./dom.js";
 import { loadDialog } from "./loader.js";
 import { toast } from "./notice.js";
 
 const VIEW_TITLES = { table: "Table", json: "JSON" };
 
-/** Sort, page size, view, explanation, and the menu of the index. */
-export function createSearchControls({ index, schema, apply, getShown, reopen }) {
+/**
+ * Sort, page size, view, explanation, and the menu of the index. On a phone they are one row, and
+ * what is needed less often is behind its last button.
+ */
+export function createSearchControls({ index, schema, apply, filtersToggle, getShown, reopen }) {
   const option = (value, text) => h("option", { value }, text);
   const sort = h(
     "select",
@@ -81,7 +84,7 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     const [field, order] = states.splitSort(state.sort);
     if (field && !schema.sortFields.includes(field)) sort.append(option(field, fieldTitle(field)));
     sort.value = field;
-    sort.firstElementChild.textContent = state.query.trim() ? "Best match" : "Order of loading";
+    sort.firstElementChild.textContent = state.query.trim() ? "Best match" : "As loaded";
     fill(direction, icon(order === "asc" ? "up" : "down"));
     direction.disabled = field === "" && state.query.trim() !== "";
     direction.setAttribute(
@@ -96,14 +99,33 @@ export function createSearchControls({ index, schema, apply, getShown, reopen })
     explain.setAttribute("aria-pressed", String(state.explains));
   }
 
-  const element = h(
+  const moreId = uniqueId("more");
+  const more = h(
     "div",
-    { class: "controls" },
-    h("div", { class: "joined" }, sort, direction),
+    { class: "more-controls", id: moreId },
     perPage,
     views.map(({ control }) => control),
     explain,
     curl,
+  );
+  const moreToggle = button("More controls", {
+    iconName: "more",
+    isIconOnly: true,
+    kind: "more-toggle",
+    "aria-expanded": "false",
+    "aria-controls": moreId,
+    onclick: () => {
+      const isOpen = more.classList.toggle("is-open");
+      moreToggle.setAttribute("aria-expanded", String(isOpen));
+    },
+  });
+  const element = h(
+    "div",
+    { class: "controls" },
+    filtersToggle,
+    h("div", { class: "joined" }, sort, direction),
+    moreToggle,
+    more,
   );
   return { element, menu, show };
 }

@@ -47,7 +47,9 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
   const messages = h("div", { class: "messages" });
   const results = h("div", { class: "results" });
   const pagerPlace = h("div", { class: "pager-place" });
-  const facets = schema.facets.map((facet) => createFacet(facet, { index, apply, refresh }));
+  const facets = schema.facets.map((facet) =>
+    createFacet(facet, { index, schema, apply, refresh }),
+  );
   const facetsId = "facets";
   const filtersToggle = button("Filters", {
     iconName: "filter",
@@ -64,7 +66,14 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     { class: "facets", id: facetsId, "aria-label": "Facets" },
     facets.length > 0 ? facets.map((facet) => facet.element) : noFacets(),
   );
-  const controls = createSearchControls({ index, schema, apply, getShown: () => shown, reopen });
+  const controls = createSearchControls({
+    index,
+    schema,
+    apply,
+    filtersToggle,
+    getShown: () => shown,
+    reopen,
+  });
 
   const element = h(
     "div",
@@ -74,7 +83,6 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
       { class: "search-bar" },
       h("h1", { class: "index-name" }, index),
       h("div", { class: "search-field" }, icon("search"), input),
-      filtersToggle,
       controls.menu,
     ),
     aside,
@@ -149,7 +157,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     pages = Math.max(1, Math.ceil(answer.pagination.total / state.perPage));
     total.textContent = plural(answer.pagination.total, "item");
     drawTimings(timing, found);
-    fill(messages, warningsOf(answer.meta));
+    fill(messages, remarksOn(answer));
     for (const facet of facets) facet.update(state, answer);
     drawResults(state, answer);
     fill(
@@ -160,6 +168,35 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
         onPage: turnTo,
       }),
     );
+  }
+
+  /** What the user should know about an answer: other words, words left out, shards that are away. */
+  function remarksOn({ meta = {}, pagination }) {
+    const remarks = [];
+    const meant = meta.did_you_mean;
+    if (typeof meant === "string" && meant !== "")
+      remarks.push(
+        remark(
+          "Did you mean ",
+          button(meant, {
+            kind: "quiet link",
+            onclick: () => apply((state) => states.withQuery(state, meant)),
+          }),
+        ),
+      );
+    const said = [];
+    if (pagination.total > 0 && meta.match === "any")
+      said.push("No item has all of these words; here are those that have some.");
+    if (pagination.total > 0 && meta.match === "last")
+      said.push("No item has all of these words; the last ones were left out.");
+    if (meta.ignored_words?.length > 0)
+      said.push(`Found nowhere, so left out: ${meta.ignored_words.join(", ")}.`);
+    if (meta.shards?.failed > 0)
+      said.push(
+        `${meta.shards.failed} of ${meta.shards.total} shards did not answer: hits and counts are incomplete.`,
+      );
+    if (said.length > 0) remarks.push(remark(said.join(" ")));
+    return remarks;
   }
 
   function drawResults(state, answer) {
@@ -264,19 +301,4 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     moveItem,
     focusSearch: () => input.select(),
   };
-}
-
-function warningsOf(meta) {
-  const warnings = [];
-  if (meta?.ignored_words?.length > 0) {
-    warnings.push(remark(`Found nowhere, so left out: ${meta.ignored_words.join(", ")}.`));
-  }
-  if (meta?.shards?.failed > 0) {
-    warnings.push(
-      remark(
-        `${meta.shards.failed} of ${meta.shards.total} shards did not answer: hits and counts are incomplete.`,
-      ),
-    );
-  }
-  return warnings;
 }

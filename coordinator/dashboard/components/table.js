@@ -2,7 +2,7 @@
 
 import { fieldTitle } from "../format.js";
 import { h } from "./dom.js";
-import { storedFields, titleOf, valueNodes } from "./item.js";
+import { linkedTitle, storedFields, valueNodes } from "./item.js";
 
 const COLUMNS_MAX = 12;
 
@@ -27,7 +27,7 @@ export function createTable(items, page) {
       h(
         "tbody",
         {},
-        items.map((item) => row(item, columns, page.schema)),
+        items.map((item) => row(item, columns, page)),
       ),
     ),
   );
@@ -46,7 +46,8 @@ function columnsOf(items, schema) {
   return [schema.titleField, ...fields.slice(0, COLUMNS_MAX - 1)];
 }
 
-function row(item, columns, schema) {
+function row(item, columns, page) {
+  const { schema } = page;
   const stored = storedFields(item);
   const marks = item._highlight ?? {};
   return h(
@@ -54,7 +55,7 @@ function row(item, columns, schema) {
     {},
     columns.map((field) =>
       field === schema.titleField
-        ? h("th", { scope: "row", dir: "auto" }, titleOf(item, schema))
+        ? h("th", { scope: "row", dir: "auto" }, linkedTitle(item, page))
         : h(
             "td",
             { dir: "auto" },

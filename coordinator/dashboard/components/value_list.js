@@ -21,7 +21,7 @@ const MARK_TEXT = { selected: "selected", excluded: "excluded", off: "" };
 const PRESSED = { selected: "true", excluded: "mixed", off: "false" };
 const FIND_DELAY_MS = 120;
 
-export function createValueList(facet, { index, apply }) {
+export function createValueList(facet, { index, schema, apply }) {
   const latest = new Latest();
   const list = h("ul", { class: "values", onkeydown: moveFocus });
   const find = h("input", {
@@ -100,15 +100,15 @@ export function createValueList(facet, { index, apply }) {
       control.setAttribute("aria-pressed", String(["all", "any"][place] === active)),
     );
     if (!answer) return;
-    const first = answer.data.aggregations[facet.field]?.buckets ?? [];
+    const { buckets: first = [], cardinality = null } = answer.data.aggregations[facet.field] ?? {};
     if (choice.page === 1 && !choice.find) {
       latest.cancel();
-      draw(state, first, first, null);
+      draw(state, first, first, null, cardinality);
       return;
     }
     try {
       const found = await latest.run((signal) =>
-        facetValues(index, facetRequest(state, facet), signal),
+        facetValues(index, facetRequest(state, facet, schema), signal),
       );
       if (found !== STALE) draw(state, found.data.buckets, first, found.pagination.total);
     } catch (error) {
@@ -116,7 +116,8 @@ export function createValueList(facet, { index, apply }) {
     }
   }
 
-  function draw(state, buckets, known, total) {
+  /** `total` of a page that was asked for by itself; `cardinality` of the first look, where known. */
+  function draw(state, buckets, known, total, cardinality = null) {
     const { selected, excluded, page, find: wanted } = choiceOf(state, facet.field);
     const counts = new Map([...known, ...buckets].map((bucket) => [bucket.key, bucket.doc_count]));
     const chosen = [
@@ -146,12 +147,19 @@ export function createValueList(facet, { index, apply }) {
 
     if (rows.length > 0) remark.textContent = "";
     else remark.textContent = wanted ? "No value starts like this." : "No item here has a value.";
-    const mayHaveMore = isFirstLook ? buckets.length >= size : page * size < total;
+    const mayHaveMore = isFirstLook
+      ? (cardinality ?? buckets.length + 1) > size && buckets.length >= size
+      : page * size < total;
     pages.hidden = page === 1 && !mayHaveMore && total === null;
     previous.disabled = page <= 1;
     next.disabled = !mayHaveMore;
     const last = (page - 1) * size + buckets.length;
-    if (total === null) position.textContent = mayHaveMore ? "more values" : "";
+    if (total === null)
+      position.textContent = !mayHaveMore
+        ? ""
+        : cardinality === null
+          ? "more values"
+          : `${count(rest.length)} of ${plural(cardinality, "value")}`;
     else
       position.textContent =
         total > size

@@ -1,0 +1,13 @@
+/** Addresses of the dashboard's own pages. */
+
+export const HOME = "/dashboard";
+
+/** The search page of an index. */
+export function searchPath(index) {
+  return `${HOME}/${encodeURIComponent(index)}`;
+}
+
+/** The page of one item. */
+export function itemPath(index, id) {
+  return `${searchPath(index)}?item=${encodeURIComponent(String(id))}`;
+}
