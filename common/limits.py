@@ -168,6 +168,15 @@ class Limits:
     # --- what is kept of things that clients make
     indexes_max: int = _limit(4_096, "indexes", "each costs every shard an LMDB environment")
     aliases_max: int = _limit(1_000, "aliases", "in one change of aliases, and altogether")
+    positions_max: int = _limit(
+        16,
+        "sources",
+        "of changes to an index; a further one replaces the one that wrote least recently",
+    )
+    source_chars_max: int = _limit(
+        100, "characters", "of the name of a source of changes: it is a key on disk", at_most=120
+    )
+    position_chars_max: int = _limit(1_000, "characters", "of a source's position")
     snapshots_max: int = _limit(100, "snapshots", "each may be as large as the data")
     keys_max: int = _limit(1_000, "API keys", "all are in memory")
     tenant_token_seconds_max: int = _limit(

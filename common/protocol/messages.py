@@ -16,6 +16,7 @@ encoded as arrays. Numeric arrays travel as raw little-endian bytes (numpy `toby
     get             GetRequest              GetResponse
     apply           ApplyRequest            ApplyResponse
     outcomes        OutcomesRequest         OutcomesResponse   of a group whose response was lost
+    positions       PositionsRequest        PositionsResponse  how far sources of changes have come
     facet_values    FacetValuesRequest      FacetValuesResponse
     index_statistics IndexStatisticsRequest  IndexStatisticsResponse
     process_statistics None                 ProcessStatistics
@@ -31,7 +32,7 @@ from msgspec import Struct, structs
 from common.boosts import Boost
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -555,6 +556,9 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     records: dict[int, int] = {}
     """Precondition by operation: record that must be the item's. A DELETE with an empty id removes
     that record, whatever its id: it is damaged."""
+    positions: dict[str, str] = {}
+    """By source of changes: how far it has come with this group; empty: forget it. Every shard gets
+    them, even without operations."""
 
     def with_payload(self, payload: memoryview) -> ApplyRequest:
         """Return the request with a payload that came as an attachment (writable memory)."""
@@ -584,6 +588,19 @@ class OutcomesResponse(Message, frozen=True, array_like=True):
     """False: the log does not go back so far."""
     outcomes: bytes
     """uint8 per operation: `Outcome`; empty: the group was not applied, and never will be."""
+
+
+class PositionsRequest(Message, frozen=True, array_like=True):
+    """Ask how far the sources of changes of an index have come."""
+
+    index: int
+
+
+class PositionsResponse(Message, frozen=True, array_like=True):
+    """What this shard has on disk."""
+
+    positions: dict[str, tuple[int, str]]
+    """By source: seq of the group that brought its position, and the position."""
 
 
 class FacetValuesRequest(Message, frozen=True, array_like=True):

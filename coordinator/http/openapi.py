@@ -66,6 +66,11 @@ _INDEX: Final[dict[str, Any]] = {
     "maxLength": DEFAULT_LIMITS.index_name_chars_max,
     "pattern": rf"^(?!(?:{'|'.join(sorted(RESERVED_NAMES))})$)(?![_.]){_NAME_CHARACTERS}+$",
 }
+_POSITION: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": DEFAULT_LIMITS.position_chars_max,
+}
 _SNAPSHOT: Final[dict[str, Any]] = {"type": "string", "pattern": f"^{SNAPSHOT_NAME.pattern}$"}
 
 
@@ -308,6 +313,21 @@ SCHEMAS: Final[dict[str, Any]] = {
         ),
         seq=_COUNT,
     ),
+    "ItemChanges": {
+        "type": "object",
+        "properties": {
+            "put": {
+                **_list({**_ref("Item"), "required": ["id"]}),
+                "maxItems": DEFAULT_LIMITS.batch_items_max,
+            },
+            "delete": {**_list(_ID), "maxItems": DEFAULT_LIMITS.batch_items_max},
+            "source": {**_POSITION, "maxLength": DEFAULT_LIMITS.source_chars_max},
+            "position": {"anyOf": [_POSITION, {"type": "null"}]},
+        },
+        "additionalProperties": False,
+        "dependentRequired": {"source": ["position"], "position": ["source"]},
+    },
+    "Positions": _object("positions", positions={"type": "object", "additionalProperties": _TEXT}),
     "ChosenItems": _restricted(),
     "ChangedItems": _restricted(
         fields={

@@ -8,6 +8,7 @@ from coordinator.http.routing import Route
 from coordinator.routes import (
     algolia,
     changes,
+    followed,
     indexes,
     items,
     operations,
@@ -20,6 +21,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *search.ROUTES,
     *items.ROUTES,
     *changes.ROUTES,
+    *followed.ROUTES,
     *indexes.ROUTES,
     *proposal.ROUTES,
     *operations.ROUTES,

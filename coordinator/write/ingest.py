@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -288,15 +288,24 @@ class Ingest:
         index: Index,
         operations: Sequence[tuple[Operation, bytes, bytes]],
         deadline: Deadline,
+        positions: Mapping[str, str] | None = None,
     ) -> WriteResult:
-        """Apply operations (kind, canonical id, checked payload) in one group."""
+        """Apply operations (kind, canonical id, checked payload) in one group.
+
+        Args:
+            index: the target.
+            operations: in order.
+            deadline: for the confirmation of the write.
+            positions: of sources of changes, by name, to be stored in the same commit; an empty one
+                forgets its source.
+        """
         result = WriteResult(seq=self._cluster.horizon(index.number))
-        if operations:
+        if operations or positions:
             items = [
                 payload for operation, _, payload in operations if operation != Operation.DELETE
             ]
             await self._check_names(index, items, deadline)
-            batch = self._log.batch_of_operations(operations)
+            batch = self._log.batch_of_operations(operations, positions=positions)
             result.add(await self._queue(index).write(batch, deadline))
         return result
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -25,7 +25,13 @@ from common.protocol.operations import Operation
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.settings import Settings
-from coordinator.write.partitioning import Parts, Selected, divide_operations, divide_selected
+from coordinator.write.partitioning import (
+    Parts,
+    Selected,
+    divide_operations,
+    divide_selected,
+    on_all_shards,
+)
 from coordinator.write.write_queue import BatchQueue, Items, WriteBatch, WriteQueue
 
 DocumentOf = Callable[[dict[str, Any]], dict[str, Any]]
@@ -61,12 +67,15 @@ class WriteLog(ABC):
         self,
         operations: Sequence[tuple[Operation, bytes, bytes]],
         versions: dict[int, bytes] | None = None,
+        positions: Mapping[str, str] | None = None,
     ) -> WriteBatch:
         """Return the batch of single operations.
 
         Args:
             operations: kind, canonical id, payload (an item; for a DELETE the id).
             versions: 8-byte precondition by ordinal in `operations`.
+            positions: of sources of changes, by name, stored by every shard in the same commit; an
+                empty one forgets its source.
         """
 
     @abstractmethod
@@ -133,11 +142,14 @@ class EmbeddedLog(WriteLog):
         self,
         operations: Sequence[tuple[Operation, bytes, bytes]],
         versions: dict[int, bytes] | None = None,
+        positions: Mapping[str, str] | None = None,
     ) -> WriteBatch:
         """Return the batch of single operations."""
         parts = divide_operations(operations, self._cluster.num_shards, versions)
+        if positions:
+            parts = on_all_shards(parts, self._cluster.num_shards)
         num_bytes = sum(len(payload) for _, _, payload in operations)
-        return WriteBatch(len(operations), num_bytes, parts=parts)
+        return WriteBatch(len(operations), num_bytes, parts=parts, positions=positions)
 
     def batch_of_selected(self, changes: Sequence[Selected]) -> WriteBatch:
         """Return the batch of changes, each with the record that the item must still have."""

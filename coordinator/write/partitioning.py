@@ -206,6 +206,16 @@ def divide_operations(
     }
 
 
+def on_all_shards(parts: Parts, num_shards: int) -> Parts:
+    """Return the parts, and an empty one for each shard without any."""
+    nothing = np.zeros(0, np.int64)
+    return {
+        shard: parts.get(shard)
+        or Part(b"", nothing.astype(np.uint32), nothing.astype(np.uint8), nothing)
+        for shard in range(num_shards)
+    }
+
+
 class Selected(NamedTuple):
     """A change to a selected item, applied only if the item is still the one selected.
 

@@ -105,6 +105,7 @@ class WriteBatch:
         parts: by shard.
         items: instead of parts, if some items have no id. Their shard depends on their insertion
             number, so they are partitioned when their group is made.
+        positions: of sources of changes, by name; every shard must then have a part.
 
     Attributes:
         future: the outcome.
@@ -121,6 +122,7 @@ class WriteBatch:
         "num_operations",
         "outcomes",
         "parts",
+        "positions",
         "request_ids",
         "text_ids",
     )
@@ -131,12 +133,14 @@ class WriteBatch:
         num_bytes: int,
         parts: Parts | None = None,
         items: Items | None = None,
+        positions: Mapping[str, str] | None = None,
     ) -> None:
         assert (parts is None) != (items is None)
         self.num_operations = num_operations
         self.num_bytes = num_bytes
         self.parts = parts or {}
         self.items = items
+        self.positions = positions or {}
         has_ids = items is None or items.has_id.all()
         self.is_anonymous = None if has_ids or items is None else ~items.has_id
         self.outcomes = np.zeros(num_operations, np.uint8)
@@ -441,9 +445,11 @@ class WriteQueue(BatchQueue):
         places: list[NDArray[np.uint64]] = []
         versions: dict[int, bytes] = {}
         records: dict[int, int] = {}
+        positions: dict[str, str] = {}
         first_position = num_operations = 0
         for batch in group.batches:
             part = batch.parts.get(shard)
+            positions.update(batch.positions)
             if part is not None:
                 payloads.append(part.payload)
                 lengths.append(part.lengths)
@@ -467,6 +473,7 @@ class WriteQueue(BatchQueue):
             places=(places[0] if is_single else np.concatenate(places)).tobytes(),
             versions=versions,
             records=records,
+            positions=positions,
         )
         return request, payloads if is_large else []
 

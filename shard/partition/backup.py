@@ -35,6 +35,7 @@ from shard.storage.environment import (
     Transaction,
 )
 from shard.storage.group_log import read_groups, read_state, write_state
+from shard.storage.positions import roll_back_positions
 
 COPY_BYTES = 1 << 20
 GROWTH_FACTOR = 2
@@ -89,6 +90,7 @@ def roll_back(txn: Transaction, horizon: int) -> None:
         txn.delete(SubDatabase.GROUPS, number_key(group.seq))
         state = replace(state, num_docs=state.num_docs - group.num_records + len(group.deleted))
     write_state(txn, replace(state, seq_max=seq_max))
+    roll_back_positions(txn, horizon)
 
 
 # --- restore

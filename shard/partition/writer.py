@@ -57,6 +57,7 @@ from shard.storage.group_log import (
     purge_records,
     write_state,
 )
+from shard.storage.positions import write_positions
 
 TAIL_DOCS_MAX = 32
 TAIL_BYTES_MAX = 256 << 10
@@ -168,27 +169,27 @@ class Writer:
         self._check_room(request)
         planned = self._plan(request, partition.history.newest)
         carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
-        (state, group), (segment, tail) = carry_out(request.seq, planned)
+        (state, group), (segment, tail) = carry_out(request, planned)
         fault("writer.index")
         self._publish(state, group, segment, tail)
         fault("writer.publish")
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
     def _in_turn(
-        self, seq: int, planned: Planned
+        self, request: ApplyRequest, planned: Planned
     ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
         """Build, then commit: for a small group a second thread costs more than it saves."""
         try:
             built = self._build(planned)
         except Exception as error:
             raise InternalError("the items of a group could not be indexed") from error
-        return self._commit(seq, planned), built
+        return self._commit(request, planned), built
 
     def _at_once(
-        self, seq: int, planned: Planned
+        self, request: ApplyRequest, planned: Planned
     ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
         """Build while another thread commits."""
-        commit = self._committer.submit(carried(partial(self._commit, seq, planned)))
+        commit = self._committer.submit(carried(partial(self._commit, request, planned)))
         try:
             built = self._build(planned)
         except Exception as error:
@@ -364,8 +365,9 @@ class Writer:
 
     # --- make it durable
 
-    def _commit(self, seq: int, planned: Planned) -> tuple[State, Group]:
-        """Store items, log entry and counters in one transaction (committer thread)."""
+    def _commit(self, request: ApplyRequest, planned: Planned) -> tuple[State, Group]:
+        """Store items, log entry, counters and positions in one transaction (committer thread)."""
+        seq = request.seq
         partition = self._partition
         additions = planned.additions
         state = partition.state
@@ -391,6 +393,9 @@ class Writer:
                     num_docs=state.num_docs + additions.count - len(planned.deleted),
                 )
                 write_state(txn, state)
+                if request.positions:
+                    num_max = partition.settings.limits.positions_max
+                    write_positions(txn, seq, request.positions, num_max=num_max)
             fault("writer.committed")
         except (StorageFailure, OSError) as error:
             self._fail(error)

@@ -42,6 +42,8 @@ from common.protocol.messages import (
     OpeningStatistics,
     OutcomesRequest,
     OutcomesResponse,
+    PositionsRequest,
+    PositionsResponse,
     PrepareConfiguration,
     ProcessStatistics,
     SearchRequest,
@@ -59,6 +61,7 @@ from shard.process.readers import Readers
 from shard.read import searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import refusal_told
+from shard.storage.positions import read_positions
 
 T = TypeVar("T")
 
@@ -91,6 +94,7 @@ class Handlers:
             "get": Handler(GetRequest, self.get),
             "apply": Handler(ApplyRequest, self.apply, ApplyRequest.with_payload),
             "outcomes": Handler(OutcomesRequest, self.outcomes),
+            "positions": Handler(PositionsRequest, self.positions),
             "facet_values": Handler(FacetValuesRequest, self.facet_values),
             "field_names": Handler(FieldNamesRequest, self.field_names),
             "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
@@ -205,6 +209,11 @@ class Handlers:
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group."""
         return await self._indexes.outcomes(request)
+
+    def positions(self, request: PositionsRequest) -> PositionsResponse:
+        """Return how far the sources of changes of an index have come."""
+        with self._indexes.index(request.index).partition.environment.read() as txn:
+            return PositionsResponse(read_positions(txn))
 
     def index_statistics(self, request: IndexStatisticsRequest) -> IndexStatisticsResponse:
         """Return sizes and shape of an index."""

@@ -1,0 +1,198 @@
+"""Changes from elsewhere, each batch stored together with how far its source has come.
+
+    POST /products/items/changes  {"put": [{…}], "delete": [7], "source": "shop", "position": "17"}
+    GET  /products/positions      {"positions": {"shop": "17"}}
+
+Whoever copies changes of another system (`facetd follow`, or a consumer of a queue) resumes at the
+position that it reads here. A position is in the same commit as its changes on every shard, so
+after any kill no change that it covers is missing. If shards differ, the position is that of the
+shard that is furthest back; the changes after it are to be sent again, which is safe.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from common.deadline import Deadline
+from common.errors import InvalidRequest, PayloadTooLarge
+from common.json.scan import ItemError, scan_item
+from common.placement import canonical_id
+from common.protocol.messages import PositionsRequest, PositionsResponse
+from common.protocol.operations import Operation
+from coordinator.cluster.fan_out import gather
+from coordinator.http.responses import Response, json_answer
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.raw import query_parameters
+from coordinator.routes.items import refuse_query, refuse_unknown, write_answer
+
+if TYPE_CHECKING:
+    from common.limits import Limits
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+_decode_body = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+_FORM: Final = (
+    'the body must be an object such as {"put": [items], "delete": [ids], "source": "shop", '
+    '"position": "17"}'
+)
+
+
+async def change_items(services: Services, request: Request) -> Response:
+    """Answer `POST /{index}/items/changes`: all of it in one write, or nothing."""
+    refuse_query(request)
+    limits = services.settings.limits
+    try:
+        body = _decode_body(request.body)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"{_FORM}: {error}", code="invalid_body") from None
+    refuse_unknown(dict.fromkeys(body), ("put", "delete", "source", "position"))
+    puts, deletes = _members(body, "put"), _members(body, "delete")
+    if len(puts) + len(deletes) > limits.batch_items_max:
+        raise PayloadTooLarge(
+            f"a batch may have {limits.shown('batch_items_max')} items and ids, not "
+            f"{len(puts) + len(deletes)}"
+        )
+    facets = request.index.configuration.facets
+    operations = [_put(bytes(item), position, facets, limits) for position, item in enumerate(puts)]
+    operations += [_delete(id, position) for position, id in enumerate(deletes)]
+    ids = [id for _, id, _ in operations]
+    if len(set(ids)) < len(ids):
+        twice = next(id for position, id in enumerate(ids) if id in ids[:position])
+        raise InvalidRequest(
+            f"item {twice.decode()!r} is named twice; put and delete have no order among each "
+            "other, so send the last change of each item only",
+            code="invalid_body",
+        )
+    result = await services.ingest.write_operations(
+        request.index,
+        operations,
+        Deadline.after_ms(limits.request_timeout_ms),
+        _positions(body, limits),
+    )
+    return write_answer("indexed", result)
+
+
+async def positions(services: Services, request: Request) -> Response:
+    """Answer `GET /{index}/positions`: how far each source is stored on all shards."""
+    refuse_unknown(query_parameters(request.query_string), ())
+    answers = await gather(
+        services.cluster,
+        "positions",
+        PositionsRequest(request.index.number),
+        PositionsResponse,
+        Deadline.after_ms(services.settings.limits.request_timeout_ms),
+    )
+    first, *others = [answer.positions for answer in answers]
+    found = {
+        source: min([first[source], *(other[source] for other in others)])[1]
+        for source in sorted(first)
+        if all(source in other for other in others)
+    }
+    return json_answer({"positions": found})
+
+
+def _members(body: dict[str, msgspec.Raw], name: str) -> list[msgspec.Raw]:
+    """Return the elements of a list of the body; none if it is absent or null."""
+    value = body.get(name)
+    if value is None or bytes(value) == b"null":
+        return []
+    try:
+        return _decode_list(value)
+    except msgspec.DecodeError:
+        raise InvalidRequest(
+            f"{name} must be a list; {_FORM}", code="invalid_body", param=name
+        ) from None
+
+
+def _put(item: bytes, position: int, facets: Any, limits: Limits) -> tuple[Operation, bytes, bytes]:
+    """Check one item."""
+    found = scan_item(item, facets, limits)
+    param = f"put[{position}]"
+    if isinstance(found, ItemError):
+        raise InvalidRequest(f"{param}: {found.message}", code=found.code, param=param)
+    if found is None:
+        raise InvalidRequest(
+            f"{param} has no id; without one it could not be sent again safely",
+            code="invalid_id",
+            param=param,
+        )
+    if len(item) > limits.item_bytes_max:
+        raise PayloadTooLarge(f"{param}: an item may have {limits.shown('item_bytes_max')} bytes")
+    return Operation.PUT, found, item
+
+
+def _delete(text: msgspec.Raw, position: int) -> tuple[Operation, bytes, bytes]:
+    """Check one id."""
+    try:
+        id = msgspec.json.decode(text, type=int | str)
+        canonical = canonical_id(id)
+    except msgspec.DecodeError:
+        canonical = None
+    if canonical is None:
+        raise InvalidRequest(
+            f"delete[{position}] must be an integer from 0 to 2^63-1 or a text of 1 to 256 bytes",
+            code="invalid_id",
+            param=f"delete[{position}]",
+        )
+    return Operation.DELETE, canonical, canonical
+
+
+def _positions(body: dict[str, msgspec.Raw], limits: Limits) -> dict[str, str]:
+    """Return the source's position, if the body names one; null forgets the source."""
+    if "source" not in body and "position" not in body:
+        return {}
+    if "source" not in body or "position" not in body:
+        raise InvalidRequest(
+            "source and position belong together: whose position it is, and how far it has come",
+            code="invalid_body",
+            param="position" if "source" in body else "source",
+        )
+    texts = []
+    for name, kind, limit in (
+        ("source", str, "source_chars_max"),
+        ("position", str | None, "position_chars_max"),
+    ):
+        try:
+            text = msgspec.json.decode(body[name], type=kind)
+        except msgspec.DecodeError:
+            text = ""
+        if text is not None and not (1 <= len(text) <= getattr(limits, limit)):
+            raise InvalidRequest(
+                f"{name} must be a text of 1 to {limits.shown(limit)} characters"
+                + (", or null to forget the source" if name == "position" else ""),
+                code="invalid_body",
+                param=name,
+            )
+        texts.append(text or "")
+    return {texts[0]: texts[1]}
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/{index}/items/changes",
+        change_items,
+        "Put and remove items in one write, together with the position of their source.",
+        Action.WRITE,
+        body=Body.JSON,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "ItemChanges", "answer": "WriteAnswer"},
+    ),
+    Route(
+        "GET",
+        "/{index}/positions",
+        positions,
+        "How far each source of changes has been stored.",
+        Action.WRITE,
+        needs_index=True,
+        tag="items",
+        document={"answer": "Positions"},
+    ),
+)
