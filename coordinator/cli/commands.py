@@ -2,6 +2,7 @@
 
     processes   serve, demo, coordinator, shard
     loading     load                               from which sources: `coordinator.cli.sources`
+    following   follow                             a table of PostgreSQL
     importing   import                             from which engines: `coordinator.cli.importers`
     items       search, export
     indexes     status, configure, alias, delete, snapshots, open
@@ -18,12 +19,23 @@ from __future__ import annotations
 
 import click
 
-from coordinator.cli import copies, importing, indexes, items, keys, loading, mcp, processes, shell
+from coordinator.cli import (
+    copies,
+    following,
+    importing,
+    indexes,
+    items,
+    keys,
+    loading,
+    mcp,
+    processes,
+    shell,
+)
 from coordinator.cli.group import CommandGroup
 
 _COMMANDS = (
     *(processes.serve, processes.demo, processes.coordinator, processes.shard),
-    *(loading.load, importing.import_, items.search, items.export),
+    *(loading.load, following.follow, importing.import_, items.search, items.export),
     *(indexes.status, indexes.configure, indexes.alias, indexes.delete, indexes.snapshots),
     indexes.open_,
     keys.keys,

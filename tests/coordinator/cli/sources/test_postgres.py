@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
 from coordinator.cli.sources import formats
 from coordinator.cli.sources.source import SourceError, Wishes
-
-_PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+from tests.coordinator.cli.postgres import running_postgres
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if not _PROGRAMS:
-        pytest.skip("needs PostgreSQL: apt-get install postgresql")
-    pytest.importorskip("psycopg")
-    folder = tmp_path_factory.mktemp("pg")
-    user = None
-    if os.geteuid() == 0:  # it refuses to run as root
-        try:
-            user = pwd.getpwnam("postgres").pw_name
-        except KeyError:
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        folder = Path("/tmp") / f"facetd-postgres-{os.getpid()}"
-        folder.mkdir(mode=0o700)
-        shutil.chown(folder, user)
-    programs = _PROGRAMS[-1].parent
-
-    def run(*command: str) -> None:
-        subprocess.run(command, check=True, capture_output=True, user=user, cwd="/tmp")
-
-    try:
-        data = str(folder / "data")
-        run(str(programs / "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync")
-        run(
-            *(str(programs / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log")),
-            *("-o", f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"),
-            "start",
-        )
-        try:
-            yield f"postgresql://postgres@/postgres?host={quote(str(folder), safe='')}"
-        finally:
-            run(str(programs / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_postgres(tmp_path_factory.mktemp("pg")) as url:
+        yield url
 
 
 def test_rows_are_streamed_with_their_types(url: str) -> None:

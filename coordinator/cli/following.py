@@ -1,0 +1,429 @@
+"""The command that keeps an index equal to a table of PostgreSQL.
+
+    copy    all rows ──▶ POST /{index}/index, then the position of the slot
+    follow  changed rows + position ──▶ POST /{index}/items/changes ──▶ the slot may forget them
+
+The position is stored in the same commit as the changes, by every shard. So wherever a kill strikes
+this program, the service or the database, the next run knows what is stored. If the server's log no
+longer reaches back so far (the index was restored or the slot made anew), everything is copied
+again, and what the table no longer has is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final
+from urllib.parse import quote
+
+import click
+
+from common.placement import ID_BYTES_MAX
+from coordinator.cli.indexes import read_object
+from coordinator.cli.loading import exists, index_name, offer_configuration
+from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.sources.replication import (
+    Batch,
+    Disconnected,
+    FollowedTable,
+    Invisible,
+    Slot,
+    lsn_number,
+    lsn_text,
+)
+from coordinator.cli.sources.source import SourceError, shown
+from coordinator.clients.http_client import Client, ClientError, index_path
+
+IDS_AT_ONCE: Final = 1_000
+BODY_BYTES_MAX: Final = 4 << 20
+"""Of one request with changes; a larger item is sent alone."""
+IDLE_BYTES_MAX: Final = 1 << 20
+"""Of the server's log without changes to the table, after which the position is moved."""
+LOCK_SECONDS: Final = 10.0
+"""A follower that was killed may be connected for so long."""
+RETRY_SECONDS: Final = (0.2, 1.0, 2.0, 5.0, 10.0)
+"""Between attempts after a failure; the last one is repeated."""
+INVISIBLE_SECONDS: Final = 0.02
+_COPYING: Final = "copying"
+_PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
+"""HTTP statuses, and 0 for no answer, after which the same request may succeed later."""
+
+
+@click.command()
+@click.argument("database")
+@click.option("--table", metavar="NAME", required=True, help="Follow this table.")
+@click.option("--index", metavar="NAME", help="Into this index.  [default: the name of the table]")
+@click.option(
+    "--id-field", metavar="FIELD", help="Take the items' ids from this column.  [the primary key]"
+)
+@click.option(
+    "--query",
+    metavar="SQL",
+    help="Store the rows of this query instead of the table's; it must have the column of the ids. "
+    "A changed row of --table makes its rows be read again.",
+)
+@click.option(
+    "--slot",
+    metavar="NAME",
+    help="Name of the replication slot and publication that are made.  [default: facetd_INDEX]",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.01, 3600),
+    default=0.5,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look for changes this often.",
+)
+@click.option("--once", is_flag=True, help="End when everything so far is stored.")
+@click.option(
+    "--replace", is_flag=True, help="Make an index that has other items equal to the table."
+)
+@click.option(
+    "--skip-bad",
+    is_flag=True,
+    help="Leave out rows that cannot be stored, and say so; without it the first one ends this.",
+)
+@click.option(
+    "--drop-slot",
+    is_flag=True,
+    help="Remove slot and publication from the database, and end. A slot that nobody reads keeps "
+    "the database from removing its log.",
+)
+@click.option(
+    "--config",
+    "configuration",
+    type=click.File("rb"),
+    help="Configure a new index by this JSON file first.",
+)
+@click.option(
+    "--configure",
+    "proposing",
+    type=click.Choice(["ask", "auto", "none"]),
+    default="ask",
+    show_default=True,
+    help="Apply the configuration that is proposed for a new index: after a question (on a "
+    "terminal), at once, or not.",
+)
+@with_service
+def follow(
+    service: ServiceOptions,
+    database: str,
+    table: str,
+    index: str | None,
+    id_field: str | None,
+    query: str | None,
+    slot: str | None,
+    interval: float,
+    once: bool,
+    replace: bool,
+    skip_bad: bool,
+    drop_slot: bool,
+    configuration: BinaryIO | None,
+    proposing: str,
+) -> None:
+    """Keep an index equal to a table of PostgreSQL.
+
+    It copies the table first, and then stores each change within a second of its commit, by
+    logical replication (wal_level = logical). Stopped or killed, the same command goes on where it
+    was; nothing is lost and nothing is stored twice. Needs the extra postgres: pip install
+    'facetd[postgres]'.
+
+    \b
+    facetd follow postgres://me@localhost/shop --table product
+    facetd follow postgres://me@localhost/shop --table product --drop-slot
+    """  # noqa: D301 - \b keeps click from filling the lines
+    if not database.startswith(("postgres://", "postgresql://")):
+        raise click.UsageError(
+            "DATABASE is postgres://user:password@host/name; facetd load reads other databases once"
+        )
+    name = index or index_name(database, table)
+    slot_name = slot or re.sub(r"[^a-z0-9_]", "_", f"facetd_{name.lower()}")[:63]
+    if not re.fullmatch(r"[a-z0-9_]{1,63}", slot_name):
+        raise click.BadParameter("it has 1 to 63 of a-z, 0-9 and _", param_hint="--slot")
+    document = read_object(configuration) if configuration is not None else None
+
+    def connect() -> FollowedTable:
+        return FollowedTable(database, table, slot_name, id_field=id_field, query=query)
+
+    try:
+        if drop_slot:
+            with connect() as followed:
+                followed.drop_slot()
+            click.echo(f"facetd: the slot {slot_name} is removed", err=True)
+            return
+        client = service.client()
+        is_new = not exists(client, name)
+        if is_new:
+            client.configure(name, document or {})
+        follower = _Follower(client, name, slot_name, skips_bad=skip_bad, replaces=replace)
+        follower.stop_on_signals()
+        follower.run(connect, interval, once=once, proposing=proposing if is_new else "none")
+    except (SourceError, Disconnected) as error:
+        raise ClientError(str(error)) from error
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Stores the changes of one table.
+
+    Attributes:
+        client: of the service.
+        index: to store into.
+        slot_name: of the replication slot, which also names the source of the positions.
+        skips_bad: whether rows that cannot be stored are left out.
+        replaces: whether the index may have items that are not the table's.
+        position: log position up to which everything is stored.
+        num_changes: rows that were stored or removed since the start.
+    """
+
+    client: Client
+    index: str
+    slot_name: str
+    skips_bad: bool
+    replaces: bool
+    position: int = 0
+    num_changes: int = 0
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _system: str = ""
+
+    def stop_on_signals(self) -> None:
+        """Finish the current batch on SIGTERM or Ctrl-C, then end."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stopping.set())
+
+    def run(self, connect: Any, interval: float, *, once: bool, proposing: str) -> None:
+        """Follow until told to stop, through failures of the database and of the service."""
+        num_failures = 0
+        has_followed = False
+        while not self._stopping.is_set():
+            try:
+                with connect() as table:
+                    self._lock(table)
+                    self._begin(table)
+                    if not has_followed:
+                        self._offer(proposing)
+                        self._say("following; Ctrl-C stops" if not once else "following")
+                        has_followed = True
+                    num_failures = 0
+                    self._follow(table, interval, once=once)
+                    return
+            except (Disconnected, ClientError) as error:
+                is_passing = isinstance(error, Disconnected) or error.status in _PASSING
+                if not has_followed or not is_passing:
+                    raise
+                if num_failures == 0:
+                    self._say(f"{error}; trying again until it works")
+                seconds = RETRY_SECONDS[min(num_failures, len(RETRY_SECONDS) - 1)]
+                num_failures += 1
+                self._stopping.wait(seconds)
+
+    def _say(self, text: str) -> None:
+        click.echo(f"facetd: {self.index}: {text}", err=True)
+
+    def _lock(self, table: FollowedTable) -> None:
+        """Wait for the lock of a follower that was killed.
+
+        Raises:
+            SourceError: another one is running.
+        """
+        give_up_at = time.monotonic() + LOCK_SECONDS
+        while not table.lock():
+            if time.monotonic() >= give_up_at:
+                raise SourceError(
+                    f"another facetd follow uses the slot {self.slot_name!r}; stop it, or name "
+                    "another --slot"
+                )
+            self._stopping.wait(0.1)
+
+    def _offer(self, proposing: str) -> None:
+        offer_configuration(self.client, self.index, proposing)
+
+    # --- the first copy
+
+    def _begin(self, table: FollowedTable) -> None:
+        """Find the position to go on from; copy the table if there is none."""
+        self._system = table.system
+        path = index_path(self.index)
+        stored = self.client.request("GET", f"{path}/positions")["positions"].get(self.slot_name)
+        slot = table.open_slot()
+        reason = self._reason_to_copy(table, slot, stored)
+        if reason is None:
+            assert stored is not None
+            self.position = lsn_number(stored.partition(":")[2])
+            if self.position > slot.confirmed:
+                table.advance(self.position)
+            return
+        num_items = self.client.request("GET", path)["items"]
+        if stored is None and num_items and not self.replaces:
+            raise SourceError(
+                f"index {self.index!r} has {num_items:,} items, and it is not known that they are "
+                "this table's; name a new --index, or let --replace remove what the table has not"
+            )
+        self._say(f"copying the table{reason}")
+        self._store([], [], f"{table.system}:{_COPYING}")
+        result = self.client.load(self.index, table.all_rows(), skips_bad=self.skips_bad)
+        self._say(f"copied {result['created'] + result['updated']:,} rows")
+        for one in result["errors"]:
+            self._say(f"left out: {one['message']}")
+        if num_items:
+            self._remove_missing(table)
+        self._store([], [], self._text(slot.confirmed))
+        self.position = slot.confirmed
+
+    def _reason_to_copy(self, table: FollowedTable, slot: Slot, stored: str | None) -> str | None:
+        """Return why the table must be copied, as the end of a sentence; None if it need not."""
+        if stored is None:
+            return ""
+        system, _, position = stored.partition(":")
+        if position == _COPYING:
+            return ", which was interrupted"
+        if system != table.system:
+            return " again: it is in another database than before"
+        if slot.is_new:
+            return " again: the slot is gone, and with it the changes since"
+        if lsn_number(position) < slot.confirmed:
+            return " again: the database has no more log of the changes since this state"
+        if lsn_number(position) > table.log_end():
+            return " again: the database was set back to an earlier state"
+        return None
+
+    def _text(self, position: int) -> str:
+        return f"{self._system}:{lsn_text(position)}"
+
+    def _remove_missing(self, table: FollowedTable) -> None:
+        """Remove the items that have no row."""
+        num_removed = 0
+        for ids in _parts(self._ids()):
+            gone = table.missing(ids)
+            if gone:
+                self._store([], gone, None)
+                num_removed += len(gone)
+        if num_removed:
+            self._say(f"removed {num_removed:,} items that have no row")
+
+    def _ids(self) -> Iterator[str]:
+        """Yield the ids of all items, as texts."""
+        rest = b""
+        for piece in self.client.stream(f"{index_path(self.index)}/items?fields={quote('id')}"):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                item = json.loads(line)
+                if "id" in item:
+                    yield str(item["id"])
+
+    # --- the changes
+
+    def _follow(self, table: FollowedTable, interval: float, *, once: bool) -> None:
+        """Store changes as they come; with `once`, those that there are now."""
+        goal = table.log_end()
+        while not self._stopping.is_set():
+            upto = table.log_end()
+            has_changes = False
+            if upto > self.position:
+                try:
+                    for batch in table.changes(upto):
+                        has_changes = True
+                        self._store_batch(table, batch)
+                        if self._stopping.is_set():
+                            return
+                except Invisible:
+                    self._stopping.wait(INVISIBLE_SECONDS)
+                    continue
+                if has_changes:
+                    table.advance(self.position)
+                elif once or upto - self.position >= IDLE_BYTES_MAX:
+                    self._store([], [], self._text(upto))
+                    self.position = upto
+                    table.advance(upto)
+            if once and not has_changes and upto >= goal:
+                self._say(f"{self.num_changes:,} changes stored")
+                return
+            if not has_changes:
+                self._stopping.wait(interval)
+
+    def _store_batch(self, table: FollowedTable, batch: Batch) -> None:
+        """Store a batch, and its position with its last part."""
+        if batch.is_truncated:
+            self._remove_missing(table)
+        position = None if batch.end is None else self._text(batch.end)
+        parts = list(_by_size(batch.items)) or [{}]
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            self._store(
+                list(part.items()), batch.gone if is_last else [], position if is_last else None
+            )
+        if batch.end is not None:
+            self.position = batch.end
+        self.num_changes += len(batch.items) + len(batch.gone)
+
+    def _store(
+        self, items: list[tuple[str, bytes]], gone: Sequence[str], position: str | None
+    ) -> None:
+        """Send one group of changes; leave out bad items if that is wanted.
+
+        Raises:
+            ClientError: the service refuses.
+        """
+        items = list(items)
+        gone = [key for key in gone if 1 <= len(key.encode()) <= ID_BYTES_MAX]
+        while True:
+            body = b'{"put":[%b],"delete":%b' % (
+                b",".join(item for _, item in items),
+                json.dumps(gone).encode(),
+            )
+            if position is not None:
+                source = {"source": self.slot_name, "position": position}
+                body += b"," + json.dumps(source).encode()[1:]
+            else:
+                body += b"}"
+            try:
+                self.client.request("POST", f"{index_path(self.index)}/items/changes", body)
+            except ClientError as error:
+                bad = re.fullmatch(r"put\[(\d+)\]", str(error.details.get("param", "")))
+                if bad is None:
+                    raise
+                key, _ = items.pop(int(bad[1]))
+                message = f"the row {shown(key)} cannot be stored: {error}"
+                if not self.skips_bad:
+                    raise ClientError(
+                        f"{message}; change the row, or leave such rows out by --skip-bad",
+                        status=error.status,
+                        code=error.code,
+                    ) from error
+                self._say(message)
+                if len(key.encode()) <= ID_BYTES_MAX:
+                    gone.append(key)
+            else:
+                return
+
+
+def _parts(ids: Iterator[str]) -> Iterator[list[str]]:
+    """Yield ids in lists of limited length."""
+    part: list[str] = []
+    for id in ids:
+        part.append(id)
+        if len(part) >= IDS_AT_ONCE:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _by_size(items: dict[str, bytes]) -> Iterator[dict[str, bytes]]:
+    """Yield items in dicts of limited size."""
+    part: dict[str, bytes] = {}
+    num_bytes = 0
+    for key, item in items.items():
+        if part and num_bytes + len(item) > BODY_BYTES_MAX:
+            yield part
+            part, num_bytes = {}, 0
+        part[key] = item
+        num_bytes += len(item)
+    if part:
+        yield part
