@@ -11,7 +11,7 @@ import pytest
 from tests.dashboard.conftest import Service, violations, watched_page
 
 BIG_ID = 2**62 + 1
-THINGS = [
+THINGS: list[dict[str, Any]] = [
     {
         "id": f"a/{n} b" if n else BIG_ID,
         "name": f"Thing {n}",
