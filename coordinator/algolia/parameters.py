@@ -358,6 +358,14 @@ class _Reader:
         if filters:
             raw["filters"] = filters
         names = list(dict.fromkeys([*self.facet_names, *sorted(choices)]))
+        for name in names:
+            if name not in self.configuration.facets:
+                known = ", ".join(self.configuration.facets) or "none"
+                raise _wrong(
+                    "facets",
+                    f"names {name[:100]!r}, which is no facet; the facets are {known[:500]}",
+                    "invalid_facets",
+                )
         raw["facet_fields"] = names
         raw["facets"] = {
             name: {**self.options, "conjunction": name not in choices} for name in names
