@@ -9,8 +9,9 @@ the environment.
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from common.limits import Limits
 from common.settings import (
     ENVIRONMENT_PREFIX,
     Origin,
+    SettingError,
     Sources,
     environment_name,
     field_names,
@@ -87,6 +89,11 @@ class Settings:
         "requests/s",
         "of one API key, or of one address without a key; more get 429; 0: no limit",
         at_least=0.0,
+    )
+    trusted_proxies: tuple[str, ...] = setting(
+        (),
+        "addresses",
+        "or networks of proxies whose X-Forwarded-For names the client for the limit of requests",
     )
     client_burst: int = setting(
         100, "requests", "a client may send at once where its rate is limited", at_least=1
@@ -193,9 +200,21 @@ def load(
     sources = Sources.collect(environment, given, assignments, file)
     sources.refuse_unknown(all_names())
     values, origins = read(Settings, sources)
+    _check_networks(values.get("trusted_proxies", ()))
     _, shard_origins = read(ShardSettings, sources, SECTION)
     limits, limit_origins = read_limits(sources)
     return Settings(**values, limits=limits), [*origins, *shard_origins, *limit_origins]
+
+
+def _check_networks(texts: Sequence[str]) -> None:
+    """Refuse what is no address and no network."""
+    for text in texts:
+        try:
+            ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise SettingError(
+                f"trusted_proxies must be addresses or networks such as 10.0.0.0/8, not {text!r}"
+            ) from None
 
 
 def describe() -> Iterator[tuple[str, Any, str, str]]:

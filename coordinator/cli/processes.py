@@ -22,6 +22,7 @@ SERVICE_SETTINGS: Final = (
     "insecure",
     "allowed_hosts",
     "allowed_origins",
+    "trusted_proxies",
     "log_level",
     "log_style",
     "result_cache_bytes",

@@ -29,7 +29,7 @@ from common.errors import (
     UnsupportedMediaType,
 )
 from common.process.logs import Log
-from coordinator.http.rate_limit import RateLimit, client_of
+from coordinator.http.rate_limit import RateLimit, TrustedProxies, client_of
 from coordinator.http.request import ByteBudget
 from coordinator.http.responses import Response, error_answer, header, internal_error
 from coordinator.http.routing import Body, Route, Router
@@ -80,6 +80,7 @@ class Middleware:
         self._budget = ByteBudget(self._limits.bytes_in_flight_max)
         self._metrics.body_bytes = lambda: self._budget.bytes_used
         settings = services.settings
+        self._proxies = TrustedProxies(services.settings.trusted_proxies)
         self._rate_limit = (
             RateLimit(settings.client_requests_per_second, settings.client_burst)
             if settings.client_requests_per_second > 0
@@ -147,10 +148,15 @@ class Middleware:
         """Return the response to a failed request."""
         return error_answer(error, request.request_id, is_algolia=is_algolia(request))
 
+    def _client(self, request: Request) -> str:
+        """Return what identifies a client without a key."""
+        forwarded = request.headers.getall(hdrs.X_FORWARDED_FOR, ())
+        return client_of(self._proxies.address(request.peer_address, forwarded))
+
     async def _answer(self, route: Route, request: Request) -> Response:
         """Check what the route requires, read the body, run the route."""
         if self._rate_limit is not None and route.action is not None:
-            self._rate_limit.take(request.caller.key_id or client_of(request.peer_address))
+            self._rate_limit.take(request.caller.key_id or self._client(request))
         if route.is_change:
             self._guard.check_origin(request.headers)
         caller = request.caller

@@ -2,8 +2,9 @@
 
 A token bucket per client holds up to `burst` tokens and regains `rate` of them a second; a request
 takes one. A client is an API key or, without one, the address it comes from (for IPv6 the /64 of a
-subscriber). Behind a proxy all addresses are the proxy's: give each client a key, or limit them in
-the proxy.
+subscriber). Behind a proxy all sockets are the proxy's; where the setting `trusted_proxies` names
+it, the client is the last address in X-Forwarded-For that is not a trusted proxy's. What stands
+before that is the client's own claim.
 
     client    tokens  as of        now 12.0, rate 5, burst 10
     3f9a1c20  0.5     11.9         0.5 + 0.1 × 5 = 1.0: taken, 0.0 are left
@@ -19,6 +20,7 @@ import ipaddress
 import math
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from common.errors import TooManyRequests
@@ -63,6 +65,60 @@ class RateLimit:
                 code="too_many_requests",
                 details={"retry_after": math.ceil((1.0 - tokens) / self._rate)},
             )
+
+
+class TrustedProxies:
+    """Finds the address that a request comes from.
+
+    Args:
+        networks: addresses or networks (`10.0.0.0/8`) of proxies.
+
+    Raises:
+        ValueError: one of them is neither.
+    """
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks = [ipaddress.ip_network(one, strict=False) for one in networks]
+
+    def address(self, peer: str, forwarded: Iterable[str]) -> str:
+        """Return the address of a request's client.
+
+        Args:
+            peer: address of its socket.
+            forwarded: its X-Forwarded-For headers.
+        """
+        if not self._networks or not self._has(peer):
+            return peer
+        address = peer
+        for one in reversed(",".join(forwarded).split(",")):
+            named = _without_port(one.strip())
+            if named is None:
+                return address
+            address = named
+            if not self._has(address):
+                return address
+        return address
+
+    def _has(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in self._networks)
+
+
+def _without_port(text: str) -> str | None:
+    """Return the address in `10.0.0.1`, `10.0.0.1:80`, `[::1]:80` or `::1`; None if it is none."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return None
 
 
 def client_of(address: str) -> str:

@@ -1,0 +1,237 @@
+"""The configurations of nginx and Caddy in deploy/proxy, with the real programs."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.service import ROOT, Service, free_port
+
+PROXIES = ROOT / "deploy" / "proxy"
+HOSTS = ("search.example.org", "shop.example.org")
+LOAD_ITEMS = 60_000
+
+
+class Answer(NamedTuple):
+    """An answer through a proxy."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class _Connection(http.client.HTTPSConnection):
+    """HTTPS to a port of this machine, under the name of a host."""
+
+    def __init__(self, host: str, port: int, certificate: Path, address: str) -> None:
+        self._context_of_test = ssl.create_default_context(cafile=str(certificate))
+        super().__init__(host, context=self._context_of_test, timeout=60)
+        self._port_of_test = port
+        self._address = address
+
+    def connect(self) -> None:
+        plain = socket.create_connection(
+            ("127.0.0.1", self._port_of_test), 60, source_address=(self._address, 0)
+        )
+        self.sock = self._context_of_test.wrap_socket(plain, server_hostname=self.host)
+
+
+class Proxy:
+    """A running proxy in front of a running service."""
+
+    def __init__(self, service: Service, port: int, certificate: Path) -> None:
+        self.service = service
+        self._port = port
+        self._certificate = certificate
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        body: bytes | Iterator[bytes] | None = None,
+        headers: dict[str, str] | None = None,
+        address: str = "127.0.0.1",
+    ) -> Answer:
+        """Send one request from an address of this machine."""
+        _, _, host, path = url.split("/", 3)
+        connection = _Connection(host, self._port, self._certificate, address)
+        try:
+            connection.request(method, f"/{path}", body, headers or {})
+            answer = connection.getresponse()
+            names = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, names, answer.read())
+        finally:
+            connection.close()
+
+
+def _certificate(folder: Path) -> tuple[Path, Path]:
+    """Make a certificate for both hosts."""
+    certificate, key = folder / "search.pem", folder / "search.key"
+    names = ",".join(f"DNS:{host}" for host in HOSTS)
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=facetd test", "-addext", f"subjectAltName={names}"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
+def _nginx(folder: Path, port: int, service: int, files: tuple[Path, Path]) -> list[str]:
+    """Write nginx's configuration, with our ports and paths; return the command."""
+    text = (PROXIES / "nginx.conf").read_text()
+    text = text.replace("[::]:443", f"[::1]:{port}").replace("listen 443", f"listen {port}")
+    text = text.replace("127.0.0.1:3000", f"127.0.0.1:{service}")
+    text = text.replace("/etc/ssl/search.pem", str(files[0]))
+    text = text.replace("/etc/ssl/search.key", str(files[1]))
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        text = re.sub(r".*\[::1\].*\n", "", text)
+    paths = "".join(
+        f"{name}_temp_path {folder}/{name};\n"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (folder / "nginx.conf").write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
+        + (f"user {'root' if os.geteuid() == 0 else 'nobody'};\n" if os.geteuid() == 0 else "")
+        + f"events {{}}\nhttp {{\naccess_log off;\n{paths}{text}\n}}\n"
+    )
+    return ["nginx", "-c", str(folder / "nginx.conf"), "-p", str(folder)]
+
+
+def _caddy(folder: Path, port: int, service: int, files: tuple[Path, Path]) -> list[str]:
+    """Write Caddy's configuration, with our ports and certificate; return the command."""
+    text = (PROXIES / "Caddyfile").read_text()
+    text = text.replace("127.0.0.1:3000", f"127.0.0.1:{service}")
+    for host in HOSTS:
+        text = text.replace(f"{host} {{", f"{host} {{\n\ttls {files[0]} {files[1]}")
+    options = f"admin off\n\tskip_install_trust\n\thttp_port {free_port()}\n\thttps_port {port}"
+    (folder / "Caddyfile").write_text(f"{{\n\t{options}\n}}\n{text}")
+    return ["caddy", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+
+
+_MAKERS: dict[str, Callable[[Path, int, int, tuple[Path, Path]], list[str]]] = {
+    "nginx": _nginx,
+    "caddy": _caddy,
+}
+
+
+@pytest.fixture(scope="module", params=_MAKERS)
+def proxy(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Proxy]:
+    name = str(request.param)
+    for program in (name, "openssl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}: apt-get install {program}")
+    folder = tmp_path_factory.mktemp(name)
+    files = _certificate(folder)
+    environment = {
+        **os.environ,
+        "HOME": str(folder),
+        "FACETD_ALLOWED_HOSTS": ",".join(HOSTS),
+        "FACETD_TRUSTED_PROXIES": "127.0.0.1",
+        "FACETD_CLIENT_REQUESTS_PER_SECOND": "1",
+        "FACETD_CLIENT_BURST": "40",
+    }
+    with Service(folder / "data", 2, environment=environment) as service:
+        port = free_port()
+        command = _MAKERS[name](folder, port, service.port, files)
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            found = Proxy(service, port, files[0])
+            _wait(found, process, folder / "log")
+            yield found
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _wait(proxy: Proxy, process: subprocess.Popen[bytes], log: Path) -> None:
+    give_up_at = time.monotonic() + 30
+    while True:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < give_up_at, log.read_text()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if proxy.ask("GET", f"https://{HOSTS[0]}/_health").status == 200:
+                return
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("base", [f"https://{HOSTS[0]}", f"https://{HOSTS[1]}/search"])
+def test_requests_of_pages(proxy: Proxy, base: str) -> None:
+    origin = base.removesuffix("/search")
+    headers = {"Origin": origin, "Content-Type": "application/json"}
+    changed = proxy.ask("POST", f"{base}/pages/configuration", b"{}", headers)
+    assert changed.status == 200, changed.body
+    stranger = {**headers, "Origin": "https://evil.example"}
+    assert proxy.ask("POST", f"{base}/pages/configuration", b"{}", stranger).status == 403
+    assert proxy.ask("GET", f"{base}/_instantsearch.js").status == 200
+    missing = proxy.ask("GET", f"{base}/none/search")
+    assert json.loads(missing.body)["error"]["code"] == "index_not_found"
+    queries = json.dumps({"requests": [{"indexName": "pages", "query": ""}]}).encode()
+    found = proxy.ask("POST", f"{base}/1/indexes/*/queries", queries, headers)
+    assert json.loads(found.body)["results"][0]["nbHits"] == 0
+
+
+def test_the_dashboard_on_a_host_of_its_own(proxy: Proxy) -> None:
+    page = proxy.ask("GET", f"https://{HOSTS[0]}/dashboard")
+    assert page.status == 200
+    assets = re.findall(rb'(?:src|href)="(/[^"#]+)"', page.body)
+    assert len(assets) >= 3
+    for asset in assets:
+        assert proxy.ask("GET", f"https://{HOSTS[0]}{asset.decode()}").status == 200, asset
+
+
+def test_large_loads_and_exports_stream_through(proxy: Proxy) -> None:
+    base = f"https://{HOSTS[1]}/search"
+    text = "word " * 100
+    lines = (
+        b"".join(
+            b'{"id":%d,"text":"%s"}\n' % (number, text.encode())
+            for number in range(first, first + 1000)
+        )
+        for first in range(0, LOAD_ITEMS, 1000)
+    )
+    proxy.ask("POST", f"{base}/large/configuration", b"{}", {"Content-Type": "application/json"})
+    loaded = proxy.ask("POST", f"{base}/large/index", lines, {"Content-Type": "text/plain"})
+    assert json.loads(loaded.body)["created"] == LOAD_ITEMS, loaded.body[:300]
+    exported = proxy.ask("GET", f"{base}/large/items")
+    assert exported.status == 200
+    assert exported.body.count(b"\n") == LOAD_ITEMS
+    refused = proxy.ask(
+        "POST",
+        f"{base}/large/index",
+        iter([b'{"id": 1}\n', b"no JSON\n"]),
+        {"Content-Type": "text/plain"},
+    )
+    assert refused.status == 400
+
+
+def test_each_client_has_its_own_rate(proxy: Proxy) -> None:
+    url = f"https://{HOSTS[0]}/_indexes"
+    # Another address of this machine: for facetd all come from the proxy.
+    statuses = [proxy.ask("GET", url, address="127.0.0.9").status for _ in range(60)]
+    assert 429 in statuses
+    assert proxy.ask("GET", url, address="127.0.0.10").status == 200
+    # A client cannot pretend to be another one.
+    pretended = {"X-Forwarded-For": "192.0.2.7"}
+    assert 429 in [
+        proxy.ask("GET", url, headers=pretended, address="127.0.0.9").status for _ in range(3)
+    ]
