@@ -26,6 +26,9 @@ INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**64 - 1
 """Integers between these are exact everywhere; what lies beyond them is read as a double."""
 
+NO_TOKEN: Final = 2**64 - 1
+"""Stands for no value where 64-bit tokens stand for values (`shard.segment.distinct_values`)."""
+
 
 class ValueKind(IntEnum):
     """The type of a leaf value."""

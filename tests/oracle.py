@@ -545,26 +545,28 @@ def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
 
 def distinct_of(hits: list[Item], field: str, limit: int) -> list[Item]:
     """Return the hits that are among the best `limit` of their value; all without a value."""
-    num_better: dict[tuple[str, Any], int] = {}
+    num_better: dict[frozenset[tuple[str, Any]], int] = {}
     left = []
     for item in hits:
-        value = scalar_of(item, field)
-        key = ("number" if is_number(value) else type(value).__name__, value)
-        if value is None or num_better.get(key, 0) < limit:
+        key = distinct_value(item, field)
+        if not key or num_better.get(key, 0) < limit:
             left.append(item)
         num_better[key] = num_better.get(key, 0) + 1
     return left
 
 
-def scalar_of(item: Item, name: str) -> Any:
-    """Return the value of a field that is no array, None if there is none."""
-    found = [value for path, value, shape in leaves(item) if path == name and shape == 0]
-    return found[-1] if found and not isinstance(found[-1], dict | list) else None
-
-
-def has_array(item: Item, name: str) -> bool:
-    """Return whether a field is an array with elements, or is reached through one."""
-    return any(path == name and shape > 0 for path, _, shape in leaves(item))
+def distinct_value(item: Item, name: str) -> frozenset[tuple[str, Any]]:
+    """Return what tells items apart: the set of the field's values, each with its type."""
+    found = [(value, shape) for path, value, shape in leaves(item) if path == name]
+    if any(shape > 0 for _, shape in found):
+        values = [value for value, shape in found if shape == 1 and value != ""]
+    else:
+        values = [value for value, _ in found[-1:]]
+    return frozenset(
+        ("number" if is_number(value) else type(value).__name__, value)
+        for value in values
+        if value is not None and not isinstance(value, dict | list)
+    )
 
 
 def wants_words(query: str) -> bool:

@@ -415,10 +415,11 @@ class DistinctCounts(Message, frozen=True, array_like=True):
     total: int
     num_missing: int
     """Of these the ones without a value."""
-    num_arrays: int
-    """Hits whose value is an array; if there are any, nothing else is said."""
+    hit_tokens: bytes
+    """uint64 per hit of the response: the same number for a value on all shards, `NO_TOKEN` of
+    `common.values` without one."""
     tokens: bytes = b""
-    """uint64 per value, ascending: the same number for a value on all shards."""
+    """uint64 per value, ascending."""
     counts: bytes = b""
     """uint8 per value: its distinct hits here."""
 
@@ -444,10 +445,6 @@ class SearchResponse(Message, frozen=True, array_like=True):
     explanations: tuple[Any, ...]
     timings_us: tuple[int, int, int]
     """Microseconds for matching, facets, sorting."""
-    distinct_values: tuple[Any, ...] = ()
-    """Per hit the value of the `distinct` field, None where missing (such hits count as all
-    different); empty without `distinct`. The best of all shards are among each shard's best.
-    """
     facet_counts: bytes = b""
     """The counts of all `facets`, in their order; see `packed_counts`."""
     elements: tuple[dict[str, list[int]], ...] = ()
@@ -458,7 +455,8 @@ class SearchResponse(Message, frozen=True, array_like=True):
     pin_numbers: tuple[int, ...] = ()
     """Of pinned hits: position of each in `SearchRequest.pins`, ascending."""
     distinct: DistinctCounts | None = None
-    """None without `distinct`; `total` then still counts all hits."""
+    """None without `distinct`; `total` then still counts all hits. The best distinct hits of all
+    shards are among each shard's."""
     value_statistics: tuple[ValueStatistics, ...] = ()
 
     @property

@@ -47,6 +47,7 @@ from coordinator.parameters.parse import (
     parse_search,
 )
 from coordinator.parameters.raw import RawParameters, query_parameters
+from coordinator.parameters.typed import facet_wish
 
 HITS_PER_PAGE: Final = 20
 VALUES_PER_FACET: Final = 100
@@ -639,12 +640,9 @@ def read_facet_search(
         raise translated(error, per_page="maxFacetHits") from None
     is_by_count = reader.options["sort"][0] == "count:desc"
     order: FacetSort = (("count", True), ("key", False)) if is_by_count else (("key", False),)
-    parameters = msgspec.structs.replace(
-        parameters,
-        search=_restricted(parameters.search, reader),
-        facet=replace(parameters.facet, hide_zero=True, sort=order),
-    )
-    return parameters, Style(**reader.style)
+    wish = facet_wish(replace(parameters.facet, hide_zero=True, sort=order))
+    search = msgspec.structs.replace(_restricted(parameters.search, reader), facets=(wish,))
+    return msgspec.structs.replace(parameters, search=search), Style(**reader.style)
 
 
 def _read(

@@ -17,13 +17,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest, NotFound
 from common.limits import Limits
 from coordinator.parameters.raw import RawParameters
 from coordinator.parameters.reader import ParameterReader
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
-from coordinator.parameters.typed import FacetParameters, FacetWish, NamedSearch, SearchParameters
+from coordinator.parameters.typed import (
+    FacetParameters,
+    FacetWish,
+    NamedSearch,
+    SearchParameters,
+    facet_wish,
+)
 
 __all__ = [
     "FacetParameters",
@@ -87,9 +95,9 @@ def parse_facet(
     pattern, key_query = values.pop("key_pattern", None), values.pop("key_query", None)
     reader.facet_fields = [name]
     values["per_page"] = 0
+    wish = facet_wish(replace(facet, hide_zero=hide_zero))
     return FacetParameters(
-        search=reader.search_parameters(),
-        facet=facet if facet.hide_zero == hide_zero else replace(facet, hide_zero=hide_zero),
+        search=structs.replace(reader.search_parameters(), facets=(wish,)),
         page=page,
         per_page=per_page,
         key_pattern=pattern,

@@ -227,16 +227,19 @@ class FacetParameters(Struct, frozen=True, kw_only=True):
     """One page of one facet's buckets."""
 
     search: SearchParameters
-    """The items to count: a search with `search_query` as its query, no hits (per_page 0), and
-    `facet` as its only facet. Its `page` and `per_page` do not apply to buckets."""
-    facet: FacetConfiguration
-    """Its `sort` applies, its `size` does not."""
+    """The items to count: a search with `search_query` as its query, no hits (per_page 0), and one
+    facet, whose `size` does not apply. Nor do the search's `page` and `per_page`."""
     page: int = 1
     per_page: int = PER_PAGE_DEFAULT
     key_pattern: str | None = None
     """Parameter `query`: matches the whole key, case and accents folded; `*` is any text."""
     key_query: str | None = None
     """Parameter `facet_query`: the start of any word of the key, typos tolerated."""
+
+    @property
+    def facet(self) -> FacetConfiguration:
+        """The facet's settings, overridden by the request's options."""
+        return self.search.facets[0].configuration
 
     @property
     def offset(self) -> int:

@@ -28,7 +28,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from common.protocol.messages import Distinct, DistinctCounts, Pin, SearchResponse, SortKey
+from common.protocol.messages import (
+    Distinct,
+    DistinctCounts,
+    Pin,
+    SearchResponse,
+    SortKey,
+)
+from common.values import NO_TOKEN
 
 _ARRAYS_MIN = 256
 """Number of hits from which arrays pay off."""
@@ -282,15 +289,14 @@ def _best_per_value(
 
     Each hit without a value counts as distinct.
     """
-    values = [value for _, answer in answers for value in answer.distinct_values]
-    seen: Counter[tuple[type, Any]] = Counter()
+    parts = [answer.distinct.hit_tokens for _, answer in answers if answer.distinct is not None]
+    tokens = memoryview(b"".join(parts)).cast("Q")
+    seen: Counter[int] = Counter()
     kept = []
     for position in order:
-        value = values[position]
-        # The type is part of the key: in Python, True == 1.
-        key = (bool if isinstance(value, bool) else str if isinstance(value, str) else int, value)
-        seen[key] += 1
-        if value is None or seen[key] <= limit:
+        token = tokens[position]
+        seen[token] += 1
+        if token == NO_TOKEN or seen[token] <= limit:
             kept.append(position)
     return kept
 

@@ -911,21 +911,10 @@ def now() -> int:
 
 
 async def _total(distinct: Distinct | None, answers: Sequence[tuple[int, SearchResponse]]) -> int:
-    """Return the number of hits over all shards.
-
-    Raises:
-        InvalidRequest: hits have arrays in the field whose values are to be distinct.
-    """
+    """Return the number of hits over all shards."""
     if distinct is None:
         return sum([answer.total for _, answer in answers])
     parts = [answer.distinct for _, answer in answers if answer.distinct is not None]
-    if num_arrays := sum([part.num_arrays for part in parts]):
-        raise InvalidRequest(
-            f"distinct takes a field with at most one value an item; {num_arrays} of the items "
-            f"found have an array in {distinct.field!r}",
-            code="invalid_distinct",
-            param="distinct",
-        )
     num_pinned = sum([answer.num_pinned for _, answer in answers])
     if sum([len(part.counts) for part in parts]) <= VALUES_FAST_MAX:
         return num_pinned + num_distinct(parts, distinct.limit)

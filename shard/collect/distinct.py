@@ -1,10 +1,11 @@
 """Distinct hits: the best hits of every value of a field, and how many of them there are.
 
 A hit is shown if it is among the best `limit` hits of its value; hits without a value are all
-shown. Values are compared with their type (1 is not "1", but 1.0 is 1).
+shown. Values are compared with their type (1 is not "1", but 1.0 is 1); an array is the set of its
+values.
 
-Every segment numbers the values of the field once (`SortColumn.groups`), so counting hits by value
-is one pass over the numbers of the matches. The best hits are found in rounds:
+Every segment numbers the values of the field once (`segment.distinct_values`), so counting hits by
+value is one pass over the numbers of the matches. The best hits are found in rounds:
 
     select the best k of what is left ─▶ show those of values that are not full yet
             ▲                                              │
@@ -27,12 +28,11 @@ import numpy as np
 
 from common.deadline import check_call
 from common.protocol.messages import DistinctCounts
+from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_MEMO
 from shard.collect.top_k import Hits, select_hits
 from shard.query.matches import Matches
-from shard.segment.doc_sets import count_docs, empty_bitset
-from shard.segment.presence import Aspect, presence_of
-from shard.segment.sort_columns import DistinctValues, sort_column
+from shard.segment.distinct_values import DistinctValues, distinct_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,22 +73,6 @@ class _Values(NamedTuple):
         return numbers
 
 
-def count_arrays(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> int:
-    """Return how many matches have an array in a field, or reach it through one."""
-    field = snapshot.registry.number(path)
-    count = 0
-    for part in matches:
-        if field is None or not part.count:
-            continue
-        segment = part.view.segment
-        presence = presence_of(segment)
-        if presence.count(field, Aspect.ARRAY):
-            arrays = empty_bitset(segment.num_docs)
-            presence.add_docs(field, Aspect.ARRAY, arrays)
-            count += int(count_docs(arrays & part.words))
-    return count
-
-
 def select_distinct(
     snapshot: Snapshot, request: SearchRequest, matches: Sequence[Matches]
 ) -> tuple[Hits, DistinctCounts]:
@@ -100,14 +84,11 @@ def select_distinct(
         matches: by segment of the snapshot.
 
     Returns:
-        (at most `num_hits` hits, best first; none where a match has an array, counts).
+        (at most `num_hits` hits, best first; the counts, and what stands for each hit's value).
     """
     assert request.distinct is not None
     assert request.after is None, "earlier hits decide which ones are left"
     limit = request.distinct.limit
-    num_arrays = count_arrays(snapshot, request.distinct.field, matches)
-    if num_arrays:
-        return select_hits(snapshot, matches, request, 0), DistinctCounts(0, 0, num_arrays)
     values = _values_of(snapshot, request.distinct.field, matches)
     by_match = [
         values.of(i, part.docs) if part.count else np.zeros(0, np.uint32)
@@ -125,9 +106,10 @@ def select_distinct(
         has_hits = capped > 0
         tokens = values.tokens[has_hits].tobytes()
         num_by_token = capped[has_hits].astype(np.uint8).tobytes()
-    answer = DistinctCounts(total, num_missing, 0, tokens, num_by_token)
     num_shown = min(request.num_hits, total)
-    return _select(snapshot, request, list(matches), by_match, values, num_shown), answer
+    hits, numbers = _select(snapshot, request, list(matches), by_match, values, num_shown)
+    hit_tokens = np.append(np.uint64(NO_TOKEN), values.tokens)[numbers].tobytes()
+    return hits, DistinctCounts(total, num_missing, hit_tokens, tokens, num_by_token)
 
 
 def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Values:
@@ -137,24 +119,22 @@ def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Va
     by_doc = [nothing] * len(matches)
     numbers = [nothing] * len(matches)
     found: dict[int, DistinctValues] = {}
-    column = None
     for i, part in enumerate(matches):
         check_call()
         if part.count and field is not None:
-            column = sort_column(snapshot, part.view, field)
-            found[i] = column.groups()
+            found[i] = distinct_values(snapshot, part.view, field)
             by_doc[i] = found[i].numbers
         elif part.count:
             by_doc[i] = np.zeros(part.view.segment.num_docs, np.uint32)
             numbers[i] = np.zeros(1, np.uint32)
-    if column is None:
+    if not found:
         return _Values(by_doc, numbers, np.zeros(0, np.uint64))
-    key = ("distinct", *[groups.serial for groups in found.values()])
+    key = ("joined", *[groups.serial for groups in found.values()])
     joined: _Joined | None = COLUMN_MEMO.get(key)
     if joined is None:
         joined = _joined_values([groups.tokens for groups in found.values()])
         num_bytes = joined.tokens.nbytes + sum(part.nbytes for part in joined.numbers)
-        COLUMN_MEMO.put(key, joined, num_bytes, column)
+        COLUMN_MEMO.put(key, joined, num_bytes, matches[max(found)].view.segment)
     for i, own in zip(found, joined.numbers, strict=True):
         numbers[i] = own
     return _Values(by_doc, numbers, joined.tokens)
@@ -178,7 +158,7 @@ def _select(
     by_match: list[NDArray[np.uint32]],
     values: _Values,
     num_hits: int,
-) -> Hits:
+) -> tuple[Hits, NDArray[np.uint32]]:
     """Return the best `num_hits` of the distinct hits, of which there are so many.
 
     Args:
@@ -188,10 +168,14 @@ def _select(
         by_match: the value's number of each match, by segment; the list is changed.
         values: of the matches.
         num_hits: at most as many as there are.
+
+    Returns:
+        (hits, best first; the number of each one's value).
     """
     assert request.distinct is not None
     limit = request.distinct.limit
     shown: list[Hits] = []
+    shown_numbers: list[NDArray[np.uint32]] = []
     num_shown = 0
     used = np.zeros(len(values.tokens) + 1, np.int64)
     num_selected = max(num_hits * _FACTOR, _SELECTED_MIN)
@@ -204,9 +188,10 @@ def _select(
             found[at] = values.of(view, hits.docs[at])
         is_shown = (found == 0) | (used[found] + _ranks_within(found) < limit)
         shown.append(hits.take(np.flatnonzero(is_shown)))
+        shown_numbers.append(found[is_shown])
         num_shown += len(shown[-1].docs)
         if num_shown >= num_hits:
-            return _joined(shown).take(slice(0, num_hits))
+            return _joined(shown).take(slice(0, num_hits)), np.concatenate(shown_numbers)[:num_hits]
         used += np.bincount(found[is_shown], minlength=len(used))
         is_full = used >= limit
         is_full[0] = False

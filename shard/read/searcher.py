@@ -46,7 +46,6 @@ from common.protocol.messages import (
     RangeRequest,
     SearchRequest,
     SearchResponse,
-    SortKey,
     StatisticsRequest,
     StatisticsResponse,
     elements_of,
@@ -164,9 +163,6 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
             (counted - matched) // 1_000,
             (ordered - counted) // 1_000,
         ),
-        distinct_values=()
-        if request.distinct is None
-        else sort_values(snapshot, hits, SortKey(request.distinct.field)),
         facet_counts=facet_counts,
         elements=matching_elements(snapshot, hits, [clause.filter for clause in request.filters])
         if request.wants_elements

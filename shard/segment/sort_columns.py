@@ -33,7 +33,6 @@ by repeatedly: sorting 500,000 keys takes 15 ms with wide vector registers, 80 m
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -353,18 +352,6 @@ class Permutation(NamedTuple):
     """Whether a document's key differs from that of the document before."""
 
 
-class DistinctValues(NamedTuple):
-    """The values of a field in a segment, each under a number."""
-
-    numbers: NDArray[np.uint32]
-    """By document; 0 where it has no value."""
-    tokens: NDArray[np.uint64]
-    """By number - 1, ascending: what stands for the value in all segments of all shards. It is the
-    key of the number or boolean, and a hash of a text or of an integer that no double holds."""
-    serial: int
-    """Names these numbers."""
-
-
 class SortColumn:
     """The order of one field in one segment.
 
@@ -379,7 +366,6 @@ class SortColumn:
     __slots__ = (
         "__weakref__",
         "_by_doc",
-        "_groups_key",
         "_missing",
         "_numbers",
         "_permutation_key",
@@ -410,7 +396,6 @@ class SortColumn:
         if numbers is not None and numbers.dtype.kind == "i":
             self._missing = float(np.iinfo(numbers.dtype).min)
         self._uses = 0
-        self._groups_key = ("groups", next(_serials))
         self._permutation_key = ("permutation", next(_serials))
         self.size = 64 + (0 if by_doc is None else by_doc.nbytes)
 
@@ -482,50 +467,6 @@ class SortColumn:
         double, residual = split_number(value)
         key = int(ordered_keys(np.array([double + 0.0]))[0])
         return key, key + 1, residual
-
-    def groups(self) -> DistinctValues:
-        """Return the documents by value; made on first use and kept in the memo.
-
-        Cost: 100 ns a document and 1 us a text, once; memory 4 bytes a document and 8 a value.
-        """
-        groups: DistinctValues | None = COLUMN_MEMO.get(self._groups_key)
-        if groups is None:
-            groups = self._make_groups()
-            num_bytes = groups.numbers.nbytes + groups.tokens.nbytes
-            COLUMN_MEMO.put(self._groups_key, groups, num_bytes, self)
-        return groups
-
-    def _make_groups(self) -> DistinctValues:
-        docs = np.arange(self.num_docs, dtype=np.uint32)
-        keys, positions = np.unique(
-            self.keys(docs, is_descending=False, is_missing_first=False), return_inverse=True
-        )
-        tokens = keys.copy()
-        is_text = (keys > np.uint64(EMPTY_TEXT_KEY)) & (keys < np.uint64(FALSE_KEY))
-        if is_text.any():
-            assert self.texts is not None, "text keys without texts"
-            ranks = (keys[is_text] - np.uint64(EMPTY_TEXT_KEY + 1)).astype(np.int64)
-            numbers = ranks if self.texts.order is None else self.texts.order[ranks]
-            hashes = b"".join(
-                [
-                    hashlib.blake2b(text, digest_size=8).digest()
-                    for text in self.texts.keys(numbers.tolist())
-                ]
-            )
-            tokens[is_text] = np.frombuffer(hashes, np.uint64)
-        by_doc = tokens[positions]
-        if self.minor_keys is not None:
-            for doc in np.flatnonzero(self.minor_keys).tolist():
-                exact = f"{keys[positions[doc]]} {self.minor_keys[doc]}".encode()
-                digest = hashlib.blake2b(exact, digest_size=8, person=b"integer").digest()
-                by_doc[doc] = int.from_bytes(digest, "little")
-        tokens, positions = np.unique(by_doc, return_inverse=True)
-        numbers = positions.astype(np.uint32)
-        numbers += np.uint32(1)
-        if len(tokens) and tokens[-1] == _MISSING:
-            numbers[numbers == len(tokens)] = 0
-            tokens = tokens[:-1]
-        return DistinctValues(numbers, tokens, next(_serials))
 
     def permutation(self) -> Permutation | None:
         """Return the documents by key, if already built.

@@ -423,6 +423,21 @@ def test_facet_page(index: Index) -> None:
     assert pairs(third["data"]) == [(f"value {i:02}", 2) for i in range(20, 25)]
 
 
+def test_facet_page_without_zeros(index: Index) -> None:
+    index.configure({"aggregations": {"tag": {}, "kind": {"hide_zero_doc_count": True}}})
+    index.put([{"id": n, "kind": "ab"[n % 2], "tag": f"t{n:02}"} for n in range(40)])
+
+    def page(name: str, **parameters: Any) -> tuple[int, list[str]]:
+        found = index.post("facet", {"name": name, "filters": {"kind": ["a"]}, **parameters}).json
+        return found["pagination"]["total"], [one["key"] for one in found["data"]["buckets"]]
+
+    assert page("tag", page=2) == (40, [f"t{n:02}" for n in range(20, 40, 2)])
+    assert page("tag", page=2, hide_zero=True) == (20, [f"t{n:02}" for n in range(20, 40, 2)])
+    assert page("tag", page=3, hide_zero=True) == (20, [])
+    assert page("kind") == (1, ["a"])
+    assert page("kind", hide_zero=False) == (2, ["a", "b"])
+
+
 @pytest.mark.parametrize(
     ("parameters", "keys"),
     [

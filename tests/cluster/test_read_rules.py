@@ -205,13 +205,42 @@ class TestDistinct:
         ids = [hit["id"] for hit in answer["data"]["items"]]
         assert (len(ids), ids[1]) == (3, 7)
 
-    def test_arrays_among_the_hits_are_refused(self, index: Index) -> None:
+    @pytest.mark.parametrize("is_facet", [True, False])
+    def test_an_array_is_the_set_of_its_values(self, index: Index, is_facet: bool) -> None:
+        values: list[list[Any]] = [
+            ["a", ["a"], ["a", "a"], [["b"], "a"], ["", None, "a"]],
+            [["a", "b"], ["b", "a", "b"]],
+            [["b"]],
+            [1, [1.0], [1, 1]],
+            [["1"], "1"],
+            [[True]],
+            [[1, "1", True], [True, "1", 1]],
+            [2**53 + 1, [2**53 + 1]],
+            [[2**53, 2**53 + 1], [2**53 + 1, 2**53]],
+            [[]],
+            [[[1]]],
+            [[""]],
+        ]
+        index.configure({"aggregations": {"tag": {}} if is_facet else {}})
+        items = [{"tag": one, "group": i} for i, group in enumerate(values) for one in group]
+        index.put([{"id": i, **item} for i, item in enumerate(items)])
+
+        for per_page in (0, 5, 100):
+            found = index.search(distinct="tag", sort="id", per_page=per_page)
+            assert found["pagination"]["total"] == len(values)
+            shown = [item["group"] for item in found["data"]["items"]]
+            assert shown == list(range(len(values)))[:per_page]
+
+    def test_values_in_objects_of_an_array_are_a_set_too(self, index: Index) -> None:
         index.configure({})
-        index.put([{"id": 1, "tag": "a"}, {"id": 2, "tag": ["a", "b"]}, {"id": 3, "tag": []}])
+        colors = [["red", "blue"], ["blue", "red"], ["red"], ["red", "red"]]
+        index.put(
+            [
+                {"id": i, "variants": [{"color": one} for one in several]}
+                for i, several in enumerate(colors)
+            ]
+        )
 
-        error = error_of(index.post("search", {"distinct": "tag"}))
+        found = index.search(distinct="variants.color", sort="id")
 
-        assert (error["status"], error["code"]) == (400, "invalid_distinct")
-        assert "1 of the items found have an array in 'tag'" in error["message"]
-        answer = index.search(distinct="tag", filters={"id": [1, 3]})
-        assert answer["pagination"]["total"] == 2
+        assert [item["id"] for item in found["data"]["items"]] == [0, 2]

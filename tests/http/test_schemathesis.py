@@ -75,7 +75,11 @@ pytestmark = pytest.mark.skipif(
 
 
 def schemathesis(
-    tmp_path: Path, service: Service, key: str, document: dict[str, Any], *options: str
+    tmp_path: Path,
+    service: Service,
+    client: KeyClient,
+    document: dict[str, Any],
+    *options: str,
 ) -> None:
     """Run it on a document; fail with what it says."""
     (tmp_path / "openapi.json").write_text(json.dumps(document))
@@ -84,7 +88,7 @@ def schemathesis(
         [
             *(str(COMMAND), "--config-file", str(tmp_path / "schemathesis.toml")),
             *("run", str(tmp_path / "openapi.json")),
-            *("--url", f"http://127.0.0.1:{service.port}", "--header", f"X-API-Key: {key}"),
+            *("--url", f"http://127.0.0.1:{service.port}", "--header", f"X-API-Key: {client.key}"),
             *("--checks", ",".join(CHECKS)),
             *("--request-timeout", "20", "--no-color", "--continue-on-failure", *options),
         ],
@@ -93,6 +97,7 @@ def schemathesis(
         cwd=tmp_path,
         check=False,
     )
+    client.close()  # the service has closed its idle connection by now
     assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-2_000:]
     assert "traceback" not in service.log(), service.log()[-5_000:]
 
@@ -150,11 +155,11 @@ def run_both(tmp_path: Path, phases: str, num_examples: tuple[int, int], seed: i
             if not path.startswith("/1/")
         }
         options = ["--max-examples", str(num_examples[0]), "--seed", str(seed)]
-        schemathesis(tmp_path, service, client.key, document, "--phases", phases, *options)
+        schemathesis(tmp_path, service, client, document, "--phases", phases, *options)
         assert client.post("/films/configuration", CONFIGURATION).status == 200
         options = ["--max-examples", str(num_examples[1]), "--seed", str(seed)]
         options += ["--phases", "examples,coverage,fuzzing"]
-        schemathesis(tmp_path, service, client.key, about(document, "films"), *options)
+        schemathesis(tmp_path, service, client, about(document, "films"), *options)
         assert client.get("/_ready").status == 200
         client.close()
 

@@ -21,6 +21,7 @@ from coordinator.algolia.parameters import (
     read_facet_search,
     read_search,
 )
+from coordinator.parameters.typed import BucketOrder
 
 CONFIGURATION, _ = parse_configuration(
     {
@@ -243,7 +244,12 @@ def test_search_in_the_values_of_a_facet() -> None:
 
     assert (facet.key_query, facet.per_page, facet.search.query) == ("ap", 4, "lamp")
     assert facet.search.filters == (FilterClause(AnyOf("size", ("L",))),)
-    assert facet.facet.hide_zero
+    (wish,) = facet.search.facets
+    assert wish.order == BucketOrder((("count", True), ("key", False)), hides_zero=True)
+    by_key, _ = read_facet_search(
+        "brand", {"sortFacetValuesBy": "alpha"}, {}, CONFIGURATION, DEFAULT_LIMITS
+    )
+    assert by_key.search.facets[0].order == BucketOrder((("key", False),), hides_zero=True)
     with pytest.raises(InvalidRequest, match=r"^maxFacetHits"):
         read_facet_search("brand", {"maxFacetHits": -1}, {}, CONFIGURATION, DEFAULT_LIMITS)
     with pytest.raises(NotFound, match="there is no facet"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.protocol.messages import Distinct, DistinctCounts, SearchResponse, SortKey
+from common.values import NO_TOKEN
 from coordinator.read.merge import lacks_hits, merge_hits, num_asked, num_distinct, num_inline
 
 
@@ -115,12 +116,13 @@ def test_newest_first() -> None:
 
 def test_distinct_keeps_the_best_of_each_value_over_all_shards() -> None:
     def with_values(
-        rows: list[tuple[float | None, int, tuple[Any, ...]]], values: tuple[Any, ...]
+        rows: list[tuple[float | None, int, tuple[Any, ...]]], tokens: list[int]
     ) -> SearchResponse:
-        return structs.replace(answer(rows, 0), distinct_values=values)
+        counts = DistinctCounts(len(rows), 1, np.array(tokens, np.uint64).tobytes())
+        return structs.replace(answer(rows, 0), distinct=counts)
 
-    one = with_values([(9.0, 1, ()), (7.0, 2, ()), (3.0, 3, ())], ("a", 1, None))
-    two = with_values([(8.0, 4, ()), (6.0, 5, ()), (5.0, 6, ())], ("a", True, None))
+    one = with_values([(9.0, 1, ()), (7.0, 2, ()), (3.0, 3, ())], [5, 1, NO_TOKEN])
+    two = with_values([(8.0, 4, ()), (6.0, 5, ()), (5.0, 6, ())], [5, 2, NO_TOKEN])
     best = Distinct("brand", 1)
     hits = merge_hits([(0, one), (1, two)], (), False, 0, 9, best)
     assert [hit.place for hit in hits] == [1, 2, 5, 6, 3]
@@ -132,7 +134,7 @@ def test_distinct_hits_of_all_shards_are_counted_by_value() -> None:
         return DistinctCounts(
             num_missing + sum(by_value.values()),
             num_missing,
-            0,
+            b"",
             np.array(sorted(by_value), np.uint64).tobytes(),
             bytes(by_value[value] for value in sorted(by_value)),
         )
