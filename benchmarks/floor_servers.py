@@ -30,6 +30,7 @@ from common.protocol.messages import (
     SearchResponse,
     Welcome,
 )
+from common.protocol.methods import GET, SEARCH
 
 SECRET = "floor"
 FACETS = ("brand", "category", "country", "tags")
@@ -66,10 +67,10 @@ async def serve_shard(port: int) -> None:
     def search(request: SearchRequest) -> SearchResponse:
         return search_answer(request.num_documents)
 
-    handlers = {
-        "search": Handler(SearchRequest, search),
-        "get": Handler(GetRequest, lambda request: GetResponse(_DOCUMENT)),
-    }
+    handlers = (
+        Handler(SEARCH, search),
+        Handler(GET, lambda _: GetResponse(_DOCUMENT)),
+    )
     authenticate = authenticator(
         secret=SECRET, shard=0, num_shards=1, welcome=lambda: Welcome(pid=0, seq_max=0)
     )
@@ -127,13 +128,13 @@ async def serve_front(port: int, shard_ports: Sequence[int]) -> None:
         return web.Response(body=b'{"status":"ok"}', headers=json_headers)
 
     async def search(_: web.Request) -> web.Response:
-        calls = [shard.call("search", wanted, SearchResponse) for shard in shards]
+        calls = [shard.call(SEARCH, wanted) for shard in shards]
         answers = [await call for call in calls]
         return web.Response(body=splice(answers), headers=json_headers)
 
     async def item(_: web.Request) -> web.Response:
         request = GetRequest(index=1, horizon=1, id=b"1")
-        answer = await shards[0].call("get", request, GetResponse)
+        answer = await shards[0].call(GET, request)
         return web.Response(body=answer.document, headers=json_headers)
 
     app = web.Application()

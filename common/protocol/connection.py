@@ -40,12 +40,12 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
-from types import CoroutineType
-from typing import Any, TypeVar, cast
+from types import CoroutineType, NoneType
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -79,6 +79,7 @@ from common.protocol.framing import (
     encode_response,
 )
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
+from common.protocol.methods import HELLO, Method
 
 MAX_CALLS_IN_FLIGHT = 1024
 """Per connection; a further call fails with `overloaded` instead of waiting in line."""
@@ -103,7 +104,8 @@ PAUSE_SECONDS = 0.5
 PAUSE_GRACE_SECONDS = 0.1
 """To read, after such a pause, the responses that have arrived."""
 
-T = TypeVar("T")
+P = TypeVar("P")
+R = TypeVar("R")
 
 _log = Log("rpc")
 
@@ -112,11 +114,11 @@ _log = Log("rpc")
 
 
 @dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(Generic[P, R]):
     """The handler of one method.
 
     Attributes:
-        params_type: the struct that the params are decoded into; None for methods without.
+        method: that it handles.
         function: takes the params (always one argument, None for methods without) and returns the
             result, or a coroutine or future of it. A direct result is sent without a task: the
             cheapest way for work of less than a millisecond. Raise `ServiceError` to respond with
@@ -125,9 +127,9 @@ class Handler:
             take none.
     """
 
-    params_type: Any
-    function: Callable[[Any], Any]
-    attach: Callable[[Any, memoryview], Any] | None = None
+    method: Method[P, R]
+    function: Callable[[P], R | Awaitable[R]]
+    attach: Callable[[P, memoryview], P] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,26 +201,22 @@ class RpcServer:
     without the secret cannot exhaust the process's file descriptors.
 
     Args:
-        handlers: by method name, without `hello`.
+        handlers: of all methods but `hello`.
         authenticate: checks the first frame of every connection.
         slow_ms: calls that take longer are logged; 0: none.
     """
 
     def __init__(
-        self, handlers: Mapping[str, Handler], authenticate: Authenticator, slow_ms: int = 0
+        self, handlers: Iterable[Handler[Any, Any]], authenticate: Authenticator, slow_ms: int = 0
     ) -> None:
         self.authenticate = authenticate
         self.slow_seconds = slow_ms / 1000
-        self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
-            method: (
-                None
-                if handler.params_type is None
-                else msgspec.msgpack.Decoder(handler.params_type).decode,
-                handler.function,
-            )
-            for method, handler in handlers.items()
-        }
-        self.attachers = {method: handler.attach for method, handler in handlers.items()}
+        self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {}
+        self.attachers: dict[str, Callable[[Any, memoryview], Any] | None] = {}
+        for handler in handlers:
+            name = handler.method.name
+            self.table[name] = (_decoder(handler.method.params), handler.function)
+            self.attachers[name] = handler.attach
         self.connections: set[ServerConnection] = set()
         self._strangers: dict[ServerConnection, asyncio.TimerHandle] = {}  # oldest first
         self.num_in_flight = 0
@@ -377,7 +375,7 @@ class ServerConnection(asyncio.Protocol):
         """Take the first frame: it must be an acceptable `hello`."""
         request = decode_request(body)
         self._transit.took_ms(time.monotonic() * 1000, request.sent_ms)
-        if request.method != "hello" or self._is_greeting:
+        if request.method != HELLO.name or self._is_greeting:
             raise FrameError("the first frame is not hello, or more came before it was answered")
         self._is_greeting = True
         try:
@@ -538,13 +536,13 @@ class _Call(msgspec.Struct, frozen=True):
 _decoders: dict[Any, Callable[[Any], Any]] = {}
 
 
-def _decoder(result_type: Any) -> Callable[[Any], Any] | None:
-    """Return the decoder of a result type, made once; None for methods without a result."""
-    if result_type is None:
+def _decoder(message: Any) -> Callable[[Any], Any] | None:
+    """Return the decoder of params or of a result, made once; None for methods without."""
+    if message is NoneType:
         return None
-    decode = _decoders.get(result_type)
+    decode = _decoders.get(message)
     if decode is None:
-        decode = _decoders[result_type] = msgspec.msgpack.Decoder(result_type).decode
+        decode = _decoders[message] = msgspec.msgpack.Decoder(message).decode
     return decode
 
 
@@ -628,9 +626,8 @@ class RpcClient(asyncio.Protocol):
         client_nonce = secrets.token_hex(NONCE_BYTES)
         proof = _client_proof(hello.secret, nonce, client_nonce, hello)
         welcome = await self.call(
-            "hello",
+            HELLO,
             msgspec.structs.replace(hello, secret=f"{client_nonce}:{proof}"),
-            Welcome,
             timeout_ms,
         )
         expected = _server_proof(hello.secret, nonce, client_nonce)
@@ -641,20 +638,18 @@ class RpcClient(asyncio.Protocol):
 
     def call(
         self,
-        method: str,
-        params: Any,
-        result_type: type[T] | None,
+        method: Method[P, R],
+        params: P,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         *,
         is_write: bool = False,
         attachment: Attachment = (),
-    ) -> asyncio.Future[T]:
+    ) -> asyncio.Future[R]:
         """Send a call, with the ids of the requests it is for; returns the future of its result.
 
         Args:
-            method: name of the method.
-            params: its struct, or None.
-            result_type: struct of the result, or None for methods without one.
+            method: what to call.
+            params: its struct; None for a method without.
             timeout_ms: how long to wait for the response; the server abandons a read by then.
             is_write: whether to close the connection if time runs out; writes arrive in the order
                 of their calls, reading calls may overtake one with an attachment.
@@ -678,7 +673,7 @@ class RpcClient(asyncio.Protocol):
         try:
             pieces = encode_request(
                 msgid,
-                method,
+                method.name,
                 params,
                 REQUEST_IDS.get(),
                 int(time.monotonic() * 1000),
@@ -687,9 +682,11 @@ class RpcClient(asyncio.Protocol):
             portions = attach(pieces, attachment) if attachment else None
         except FrameError as error:
             raise PayloadTooLarge(f"the request to {self.name} is too large: {error}") from error
-        future: asyncio.Future[T] = self._loop.create_future()
+        future: asyncio.Future[R] = self._loop.create_future()
         expires_at = self._loop.time() + timeout_ms / 1000
-        self._calls[msgid] = _Call(future, _decoder(result_type), expires_at, method, is_write)
+        self._calls[msgid] = _Call(
+            future, _decoder(method.result), expires_at, method.name, is_write
+        )
         if self._timer is None or expires_at < self._timer_at:
             self._set_timer(expires_at)
         if attachment or (is_write and self._outgoing):

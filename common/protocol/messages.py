@@ -5,22 +5,7 @@ timeout]`, response `[1, msgid, error, result]`; `params` and `result` are the s
 encoded as arrays. Numeric arrays travel as raw little-endian bytes (numpy `tobytes` /
 `frombuffer`), so that neither side walks them in Python.
 
-    method          params                  result
-    hello           Hello                   Welcome            the first frame of every connection
-    ping            None                    None
-    catalog         Catalog                 None               which indexes exist
-    prepare         PrepareConfiguration    None               build a revision in the background
-    statistics      StatisticsRequest       StatisticsResponse
-    search          SearchRequest           SearchResponse
-    fetch           FetchRequest            FetchResponse
-    get             GetRequest              GetResponse
-    apply           ApplyRequest            ApplyResponse
-    outcomes        OutcomesRequest         OutcomesResponse   of a group whose response was lost
-    positions       PositionsRequest        PositionsResponse  how far sources of changes have come
-    facet_values    FacetValuesRequest      FacetValuesResponse
-    index_statistics IndexStatisticsRequest  IndexStatisticsResponse
-    process_statistics None                 ProcessStatistics
-    backup          BackupRequest           None
+Which struct belongs to which method is declared in `common.protocol.methods`.
 """
 
 from __future__ import annotations

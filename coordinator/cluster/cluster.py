@@ -31,6 +31,7 @@ from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.messages import CatalogUpdate, Welcome
+from common.protocol.methods import CATALOG
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
@@ -305,7 +306,7 @@ class Cluster:
     async def _push_to(self, shard: ShardClient, message: CatalogUpdate) -> None:
         """Send the catalog to one shard; if it refuses, reconnect, starting with the handshake."""
         try:
-            await shard.call("catalog", message, None, self.configure_timeout_ms)
+            await shard.call(CATALOG, message, self.configure_timeout_ms)
         except ServiceError as error:
             _log.warning("catalog not taken", shard=shard.shard, reason=error.message)
             shard.disconnect("it did not take the catalog")
@@ -316,9 +317,7 @@ class Cluster:
         self._resolve_doubts(shard.shard, welcome.seq_max)
         while True:
             revision = self.catalog.state.revision
-            await shard.call_opening(
-                "catalog", self.catalog.message(), None, self.configure_timeout_ms
-            )
+            await shard.call_opening(CATALOG, self.catalog.message(), self.configure_timeout_ms)
             if self.catalog.state.revision == revision:
                 # From here on `push_catalog` reaches the shard: no await may come in between.
                 shard.begin_serving()

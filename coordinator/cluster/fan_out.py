@@ -10,131 +10,84 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, Unavailable
 
 if TYPE_CHECKING:
+    from common.protocol.methods import Method
     from coordinator.cluster.cluster import Cluster
 
-T = TypeVar("T")
-
-_NIL = msgspec.Raw(b"\xc0")
-"""Params of a method without any; None would skip the shard."""
+P = TypeVar("P")
+R = TypeVar("R")
 
 
-@overload
-async def gather(
-    cluster: Cluster,
-    method: str,
-    params: Any,
-    result_type: type[T],
-    deadline: Deadline,
-    *,
-    is_partial: Literal[False] = False,
-) -> list[T]: ...
-
-
-@overload
-async def gather(
-    cluster: Cluster,
-    method: str,
-    params: Any,
-    result_type: type[T],
-    deadline: Deadline,
-    *,
-    is_partial: bool,
-) -> list[T | None]: ...
-
-
-async def gather(
-    cluster: Cluster,
-    method: str,
-    params: Any,
-    result_type: type[T],
-    deadline: Deadline,
-    *,
-    is_partial: bool = False,
-) -> list[T] | list[T | None]:
+async def gather(cluster: Cluster, method: Method[P, R], params: P, deadline: Deadline) -> list[R]:
     """Call a method of every shard with the same params.
 
     Args:
         cluster: the shards.
-        method: name of a read method.
-        params: its struct, or None if the method has none.
-        result_type: struct of the results.
+        method: a read.
+        params: of the method.
         deadline: for the responses of all shards.
-        is_partial: whether a shard that is down yields None instead of failing the whole call.
 
     Returns:
         The results in the order of the shards.
 
     Raises:
+        Unavailable: a shard is down, busy or late.
+        ServiceError: a shard refused.
+    """
+    every = [params] * len(cluster.shards)
+    results = await gather_each(cluster, method, every, deadline, is_partial=False)
+    return cast(list[R], results)  # without partial results there is one of every shard
+
+
+async def gather_partial(
+    cluster: Cluster, method: Method[P, R], params: P, deadline: Deadline, *, is_partial: bool
+) -> list[R | None]:
+    """Call a method of every shard with the same params; None for a shard that is down.
+
+    Args:
+        cluster: the shards.
+        method: a read.
+        params: of the method.
+        deadline: for the responses of all shards.
+        is_partial: False makes a shard that is down fail the whole call.
+
+    Raises:
         Unavailable: a shard (if partial: every shard) is down, busy or late.
         ServiceError: a shard refused.
     """
-    return await gather_each(
-        cluster,
-        method,
-        [_NIL if params is None else params] * len(cluster.shards),
-        result_type,
-        deadline,
-        is_partial=is_partial,
-    )
+    every = [params] * len(cluster.shards)
+    return await gather_each(cluster, method, every, deadline, is_partial=is_partial)
 
 
-@overload
 async def gather_each(
     cluster: Cluster,
-    method: str,
-    params: Sequence[Any],
-    result_type: type[T],
-    deadline: Deadline,
-    *,
-    is_partial: Literal[False] = False,
-) -> list[T]: ...
-
-
-@overload
-async def gather_each(
-    cluster: Cluster,
-    method: str,
-    params: Sequence[Any],
-    result_type: type[T],
+    method: Method[P, R],
+    params: Sequence[P | None],
     deadline: Deadline,
     *,
     is_partial: bool,
-) -> list[T | None]: ...
-
-
-async def gather_each(
-    cluster: Cluster,
-    method: str,
-    params: Sequence[Any],
-    result_type: type[T],
-    deadline: Deadline,
-    *,
-    is_partial: bool = False,
-) -> list[T] | list[T | None]:
+) -> list[R | None]:
     """Call a method of every shard with its own params; None skips the shard (result None).
 
-    Otherwise as `gather`.
+    Otherwise as `gather_partial`.
     """
     timeout_ms = min(deadline.remaining_ms, cluster.shard_timeout_ms)
     if timeout_ms <= 0:
         raise DeadlineExceeded("the request's deadline passed before the shards were asked")
-    calls: list[asyncio.Future[T] | None] = []
-    results: list[T | None] = []
+    calls: list[asyncio.Future[R] | None] = []
+    results: list[R | None] = []
     first_error: Unavailable | None = None
     try:
         for shard, shard_params in zip(cluster.shards, params, strict=True):
             call = None
             if shard_params is not None:
                 try:
-                    call = shard.call(method, shard_params, result_type, timeout_ms)
+                    call = shard.call(method, shard_params, timeout_ms)
                 except Unavailable as error:
                     if not is_partial:
                         raise
@@ -143,7 +96,7 @@ async def gather_each(
         num_answered = 0
         # Await the last call first: by then most others are done and need no suspension.
         for call in reversed(calls):
-            result: T | None = None
+            result: R | None = None
             if call is not None:
                 try:
                     result = await call
@@ -158,23 +111,18 @@ async def gather_each(
             raise first_error  # no shard responded: there is no partial result either
         return results
     finally:
-        _let_go(calls)
+        _release(calls)
 
 
 async def call_all(
-    cluster: Cluster,
-    method: str,
-    params: Sequence[tuple[int, Any]],
-    result_type: type[T],
-    timeout_ms: int,
-) -> list[T]:
+    cluster: Cluster, method: Method[P, R], params: Sequence[tuple[int, P]], timeout_ms: int
+) -> list[R]:
     """Call a method of some shards, possibly several times per shard; the first failure fails all.
 
     Args:
         cluster: the shards.
-        method: name of a read method.
+        method: a read.
         params: (shard ordinal, params) of each call.
-        result_type: struct of the results.
         timeout_ms: for each response.
 
     Returns:
@@ -184,17 +132,17 @@ async def call_all(
         Unavailable: a shard is down, busy or late.
         ServiceError: a shard refused.
     """
-    calls: list[asyncio.Future[T] | None] = []
+    calls: list[asyncio.Future[R] | None] = []
     try:
         for shard, shard_params in params:
             # Not a comprehension: after a failure, the calls already made must be released.
-            calls.append(cluster.shards[shard].call(method, shard_params, result_type, timeout_ms))
+            calls.append(cluster.shards[shard].call(method, shard_params, timeout_ms))
         return [await call for call in calls if call is not None]
     finally:
-        _let_go(calls)
+        _release(calls)
 
 
-def _let_go(calls: Sequence[asyncio.Future[Any] | None]) -> None:
+def _release(calls: Sequence[asyncio.Future[Any] | None]) -> None:
     """Cancel calls in flight; retrieve the exceptions of those that failed after the first."""
     for call in calls:
         if call is not None and not call.done():

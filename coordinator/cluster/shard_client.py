@@ -24,7 +24,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from common import data_directory
 from common.data_directory import Endpoint
@@ -33,6 +33,7 @@ from common.process.logs import Log
 from common.protocol.connection import DEFAULT_TIMEOUT_MS, RpcClient
 from common.protocol.framing import Attachment
 from common.protocol.messages import PROTOCOL_VERSION, Hello, Welcome
+from common.protocol.methods import PING, Method
 
 RETRY_MIN_SECONDS: Final = 0.02
 RETRY_MAX_SECONDS: Final = 0.1
@@ -43,7 +44,8 @@ TICK_SECONDS: Final = 1.0
 HELLO_TIMEOUT_MS: Final = 30_000
 """A shard sends its welcome once the writes of the previous connection are finished."""
 
-T = TypeVar("T")
+P = TypeVar("P")
+R = TypeVar("R")
 
 _log = Log("cluster")
 
@@ -134,14 +136,13 @@ class ShardClient:
 
     def call(
         self,
-        method: str,
-        params: Any,
-        result_type: type[T] | None,
+        method: Method[P, R],
+        params: P,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         *,
         is_write: bool = False,
         attachment: Attachment = (),
-    ) -> asyncio.Future[T]:
+    ) -> asyncio.Future[R]:
         """Call a method; see `RpcClient.call`.
 
         Raises:
@@ -150,17 +151,13 @@ class ShardClient:
         client = self._client
         if client is None or self.state is not ShardState.SERVING:
             raise self._not_serving()
-        return client.call(
-            method, params, result_type, timeout_ms, is_write=is_write, attachment=attachment
-        )
+        return client.call(method, params, timeout_ms, is_write=is_write, attachment=attachment)
 
-    def call_opening(
-        self, method: str, params: Any, result_type: type[T] | None, timeout_ms: int
-    ) -> asyncio.Future[T]:
+    def call_opening(self, method: Method[P, R], params: P, timeout_ms: int) -> asyncio.Future[R]:
         """Call a method (such as `catalog`) that a shard serves before it is SERVING."""
         if self._client is None:
             raise self._not_serving()
-        return self._client.call(method, params, result_type, timeout_ms)
+        return self._client.call(method, params, timeout_ms)
 
     def begin_serving(self) -> None:
         """Let calls through: the shard is up to date.
@@ -287,7 +284,7 @@ class ShardClient:
     def _ping(client: RpcClient) -> None:
         """Ask for a sign of life; the response itself is ignored."""
         try:
-            ping: asyncio.Future[None] = client.call("ping", None, None)
+            ping: asyncio.Future[None] = client.call(PING, None)
         except Unavailable:
             return  # too many calls in flight: any of their responses is a sign of life too
         ping.add_done_callback(lambda future: future.cancelled() or future.exception())

@@ -38,6 +38,7 @@ from common.errors import Conflict, InternalError, InvalidRequest, NotFound
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import BackupRequest, SnapshotSource
+from common.protocol.methods import BACKUP
 from coordinator.cluster.catalog import Catalog, Index, Restored, program_version, read_state
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ async def _copy_shards(
     async def copy(shard: int) -> None:
         directory = data_directory.shard_folder(partial, shard)
         request = BackupRequest(str(directory), horizons, only)
-        await cluster.shards[shard].call("backup", request, None, timeout_ms)
+        await cluster.shards[shard].call(BACKUP, request, timeout_ms)
 
     copies = (copy(shard) for shard in range(cluster.num_shards))
     for result in await asyncio.gather(*copies, return_exceptions=True):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.errors import ServiceError
 from common.process.logs import Log
 from common.protocol.messages import OpeningStatistics
+from common.protocol.methods import OPENING
 
 if TYPE_CHECKING:
     from coordinator.cluster.shard_client import ShardClient
@@ -60,7 +61,7 @@ class Starting:
 
     async def _ask(self, shard: ShardClient) -> None:
         try:
-            answer = await shard.call_opening("opening", None, OpeningStatistics, ASK_TIMEOUT_MS)
+            answer = await shard.call_opening(OPENING, None, ASK_TIMEOUT_MS)
         except ServiceError:
             return  # not up yet, or busy; its last report still holds
         self.note(shard.shard, answer)

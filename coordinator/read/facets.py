@@ -23,8 +23,8 @@ from common.protocol.messages import (
     FacetCounts,
     FacetRequest,
     FacetValuesRequest,
-    FacetValuesResponse,
 )
+from common.protocol.methods import FACET_VALUES
 from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
@@ -113,12 +113,11 @@ class FacetMemory:
             return
         tails = await call_all(
             self._cluster,
-            "facet_values",
+            FACET_VALUES,
             [
                 (shard, FacetValuesRequest(index.number, name, counts.epoch, start))
                 for (shard, name), (counts, start) in wanted.items()
             ],
-            FacetValuesResponse,
             deadline.remaining_ms,
         )
         for ((shard, name), (counts, _)), tail in zip(wanted.items(), tails, strict=True):

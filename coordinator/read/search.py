@@ -38,16 +38,16 @@ from common.limits import Limits
 from common.protocol.messages import (
     Distinct,
     FetchRequest,
-    FetchResponse,
     RangeRequest,
     SearchRequest,
     SearchResponse,
 )
+from common.protocol.methods import FETCH, SEARCH
 from common.query import Filter
 from common.values import ValueKind
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.fan_out import call_all, gather, gather_each
+from coordinator.cluster.fan_out import call_all, gather_each, gather_partial
 from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import (
     ACCEPTED,
@@ -321,12 +321,11 @@ class Search:
                 for shard in range(num_shards)
             ]
             deadline = Deadline.after_ms(timeout_ms)
-            fetched = await gather_each(self._cluster, "fetch", requests, FetchResponse, deadline)
-            for shard, request in enumerate(requests):
-                if request is not None:
-                    documents = fetched[shard].documents
-                    read[shard].extend(documents)
-                    for _ in documents:
+            fetched = await gather_each(self._cluster, FETCH, requests, deadline, is_partial=False)
+            for shard, part_read in enumerate(fetched):
+                if part_read is not None:
+                    read[shard].extend(part_read.documents)
+                    for _ in part_read.documents:
                         to_read[shard].popleft()
             part = []
             while position < len(hits) and read[hits[position].shard]:
@@ -560,11 +559,10 @@ class Search:
             and (num_hits > 0 or parameters.distinct is not None),
             wants_distinct_values=self._cluster.num_shards > 1,
         )
-        responses = await gather(
+        responses = await gather_partial(
             self._cluster,
-            "search",
+            SEARCH,
             request,
-            SearchResponse,
             deadline,
             is_partial=parameters.allows_partial,
         )
@@ -716,9 +714,7 @@ class Search:
                 if len(records)
                 else None
             )
-        fetched = await gather_each(
-            self._cluster, "fetch", requests, FetchResponse, deadline, is_partial=True
-        )
+        fetched = await gather_each(self._cluster, FETCH, requests, deadline, is_partial=True)
         documents: list[bytes] = []
         marks: list[dict[str, Any]] = []
         taken = [0] * self._cluster.num_shards
@@ -789,11 +785,10 @@ class Search:
             distinct=None,
             value_statistics=tuple(requests.values()),
         )
-        responses = await gather(
+        responses = await gather_partial(
             self._cluster,
-            "search",
+            SEARCH,
             request,
-            SearchResponse,
             deadline,
             is_partial=parameters.allows_partial,
         )
@@ -827,7 +822,7 @@ class Search:
             sort=parameters.sort,
         )
         (response,) = await call_all(
-            self._cluster, "fetch", [(shard, request)], FetchResponse, deadline.remaining_ms
+            self._cluster, FETCH, [(shard, request)], deadline.remaining_ms
         )
         return replace(
             cursor,

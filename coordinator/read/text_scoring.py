@@ -24,11 +24,12 @@ from common.protocol.messages import (
     StatisticsResponse,
     TextQuery,
 )
+from common.protocol.methods import STATISTICS
 from common.query import Filter, Phrase, Word
 from common.scoring import clause_weights, weigh_fields
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.fan_out import gather
+from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.query_parser import ParsedQuery, words_of
 
@@ -204,9 +205,9 @@ class StatisticsMemory:
         needs_fields: bool,
     ) -> list[StatisticsResponse]:
         """Ask the shards for statistics of some words; fewer may respond only if `is_partial`."""
-        answers = await gather(
+        answers = await gather_partial(
             self._cluster,
-            "statistics",
+            STATISTICS,
             StatisticsRequest(
                 index.number,
                 horizon,
@@ -215,7 +216,6 @@ class StatisticsMemory:
                 self._filters,
                 needs_fields,
             ),
-            StatisticsResponse,
             deadline,
             is_partial=is_partial,
         )

@@ -18,7 +18,8 @@ import orjson
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, NotFound, ServiceError
 from common.placement import canonical_id, shard_of_id
-from common.protocol.messages import GetRequest, GetResponse
+from common.protocol.messages import GetRequest
+from common.protocol.methods import GET
 from coordinator.algolia import settings as index_settings
 from coordinator.algolia.answers import (
     facet_answer,
@@ -308,12 +309,8 @@ async def _document(services: Services, index: Index, object_id: object) -> byte
     cluster = services.cluster
     with cluster.reading(index.number) as horizon:
         shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
-        response: GetResponse = await shard.call(
-            "get",
-            GetRequest(index.number, horizon, canonical),
-            GetResponse,
-            cluster.shard_timeout_ms,
-        )
+        request_ = GetRequest(index.number, horizon, canonical)
+        response = await shard.call(GET, request_, cluster.shard_timeout_ms)
     return response.document
 
 

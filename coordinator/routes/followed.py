@@ -19,7 +19,8 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, PayloadTooLarge
 from common.json.scan import ItemError, scan_item
 from common.placement import canonical_id
-from common.protocol.messages import PositionsRequest, PositionsResponse
+from common.protocol.messages import PositionsRequest
+from common.protocol.methods import POSITIONS
 from common.protocol.operations import Operation
 from coordinator.cluster.fan_out import gather
 from coordinator.http.responses import Response, json_answer
@@ -82,9 +83,8 @@ async def positions(services: Services, request: Request) -> Response:
     refuse_unknown(query_parameters(request.query_string), ())
     answers = await gather(
         services.cluster,
-        "positions",
+        POSITIONS,
         PositionsRequest(request.index.number),
-        PositionsResponse,
         Deadline.after_ms(services.settings.limits.request_timeout_ms),
     )
     first, *others = [answer.positions for answer in answers]

@@ -14,7 +14,9 @@ from common.protocol.messages import (
     IndexStatisticsResponse,
     ProcessStatistics,
 )
-from coordinator.cluster.fan_out import gather
+from common.protocol.methods import INDEX_STATISTICS, PROCESS_STATISTICS
+from coordinator.cluster.fan_out import gather_partial
+from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.snapshots import copied_index
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_answer
@@ -197,11 +199,10 @@ async def index_statistics(
     services: Services, index: Index
 ) -> list[IndexStatisticsResponse | None]:
     """Return each shard's statistics of an index; None for a shard that is down."""
-    return await gather(
+    return await gather_partial(
         services.cluster,
-        "index_statistics",
+        INDEX_STATISTICS,
         IndexStatisticsRequest(index.number),
-        IndexStatisticsResponse,
         Deadline.after_ms(services.settings.limits.request_timeout_ms),
         is_partial=True,
     )
@@ -254,14 +255,11 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
     """Return the statistics of every shard process; None for a shard that is down."""
     timeout_ms = services.settings.limits.request_timeout_ms
 
-    async def ask(shard: Any) -> ProcessStatistics | None:
+    async def ask(shard: ShardClient) -> ProcessStatistics | None:
         try:
-            answer: ProcessStatistics = await shard.call(
-                "process_statistics", None, ProcessStatistics, timeout_ms
-            )
+            return await shard.call(PROCESS_STATISTICS, None, timeout_ms)
         except ServiceError:
             return None
-        return answer
 
     return list(await asyncio.gather(*(ask(shard) for shard in services.cluster.shards)))
 

@@ -13,7 +13,8 @@ from common.deadline import Deadline
 from common.errors import InvalidRequest, NotFound, Switched, Unavailable
 from common.placement import canonical_id, shard_of_id, shown_id
 from common.process.logs import Log
-from common.protocol.messages import GetRequest, GetResponse
+from common.protocol.messages import GetRequest
+from common.protocol.methods import GET
 from coordinator.http.responses import Response, Stream, header, json_answer
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
@@ -116,12 +117,8 @@ async def get_item(services: Services, request: Request) -> Response:
     index = request.index
     with cluster.reading(index.number) as horizon:
         shard = cluster.shards[shard_of_id(canonical, cluster.num_shards)]
-        response: GetResponse = await shard.call(
-            "get",
-            GetRequest(index.number, horizon, canonical),
-            GetResponse,
-            cluster.shard_timeout_ms,
-        )
+        request_ = GetRequest(index.number, horizon, canonical)
+        response = await shard.call(GET, request_, cluster.shard_timeout_ms)
     document = response.document
     if document is None:
         raise NotFound(

@@ -51,11 +51,12 @@ from common.limits import Limits
 from common.placement import shown_id
 from common.process.faults import fault
 from common.process.logs import Log
-from common.protocol.messages import FieldNamesRequest, FieldNamesResponse
+from common.protocol.messages import FieldNamesRequest
+from common.protocol.methods import FIELD_NAMES
 from common.protocol.operations import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.fan_out import gather
+from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.curation import compile_rules
 from coordinator.settings import Settings
 from coordinator.write.configuration_change import changes, merged, removals
@@ -775,11 +776,10 @@ class Ingest:
         key = index.number, index.revision
         names = None if is_new else self._field_names.get(key)
         if names is None:
-            answers = await gather(
+            answers = await gather_partial(
                 self._cluster,
-                "field_names",
+                FIELD_NAMES,
                 FieldNamesRequest(index.number),
-                FieldNamesResponse,
                 deadline,
                 is_partial=True,
             )

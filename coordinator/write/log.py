@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from common.errors import NotFound, ServiceError
 from common.protocol.messages import IndexEntry, PrepareConfiguration
+from common.protocol.methods import PREPARE
 from common.protocol.operations import Operation
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
@@ -213,7 +214,7 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
     try:
         for shard in cluster.shards:
             # Not a comprehension: after a failure, the calls already made must be awaited.
-            calls.append(shard.call("prepare", params, None, timeout_ms))  # noqa: PERF401
+            calls.append(shard.call(PREPARE, params, timeout_ms))  # noqa: PERF401
         for call in calls:
             await call
     except ServiceError:

@@ -52,6 +52,7 @@ from common.protocol.messages import (
     OutcomesRequest,
     OutcomesResponse,
 )
+from common.protocol.methods import APPLY, OUTCOMES
 from coordinator.cluster.cluster import Cluster
 from coordinator.write.partitioning import Part, Parts, divide, places_of
 
@@ -421,9 +422,8 @@ class WriteQueue(BatchQueue):
             request, attachment = self._request(group, shard, horizon)
             try:
                 call = self._cluster.shards[shard].call(
-                    "apply",
+                    APPLY,
                     request,
-                    ApplyResponse,
                     self._timeout_ms,
                     is_write=True,
                     attachment=attachment,
@@ -597,9 +597,7 @@ class WriteQueue(BatchQueue):
         request = OutcomesRequest(self._index, seq)
         while not batch.future.done():
             try:
-                return await self._cluster.shards[shard].call(
-                    "outcomes", request, OutcomesResponse, self._timeout_ms
-                )
+                return await self._cluster.shards[shard].call(OUTCOMES, request, self._timeout_ms)
             except ServiceError:
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
         return None

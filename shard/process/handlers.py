@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from common.errors import Switched
 from common.process.faults import fault
@@ -51,6 +51,24 @@ from common.protocol.messages import (
     StatisticsRequest,
     StatisticsResponse,
 )
+from common.protocol.methods import (
+    APPLY,
+    BACKUP,
+    CATALOG,
+    FACET_VALUES,
+    FETCH,
+    FIELD_NAMES,
+    GET,
+    INDEX_STATISTICS,
+    OPENING,
+    OUTCOMES,
+    PING,
+    POSITIONS,
+    PREPARE,
+    PROCESS_STATISTICS,
+    SEARCH,
+    STATISTICS,
+)
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
 from shard.caches.recent_items import RECENT_ITEMS
@@ -81,26 +99,26 @@ class Handlers:
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
         self._granting: Future[None] | None = None
 
-    def table(self) -> Mapping[str, Handler]:
-        """Return the handlers by method."""
-        return {
-            "ping": Handler(None, self.ping),
-            "opening": Handler(None, self.opening),
-            "catalog": Handler(CatalogUpdate, self.catalog),
-            "prepare": Handler(PrepareConfiguration, self.prepare),
-            "statistics": Handler(StatisticsRequest, self.statistics),
-            "search": Handler(SearchRequest, self.search),
-            "fetch": Handler(FetchRequest, self.fetch),
-            "get": Handler(GetRequest, self.get),
-            "apply": Handler(ApplyRequest, self.apply, ApplyRequest.with_payload),
-            "outcomes": Handler(OutcomesRequest, self.outcomes),
-            "positions": Handler(PositionsRequest, self.positions),
-            "facet_values": Handler(FacetValuesRequest, self.facet_values),
-            "field_names": Handler(FieldNamesRequest, self.field_names),
-            "index_statistics": Handler(IndexStatisticsRequest, self.index_statistics),
-            "process_statistics": Handler(None, self.process_statistics),
-            "backup": Handler(BackupRequest, self.backup),
-        }
+    def table(self) -> Sequence[Handler[Any, Any]]:
+        """Return the handlers of all methods."""
+        return (
+            Handler(PING, self.ping),
+            Handler(OPENING, self.opening),
+            Handler(CATALOG, self.catalog),
+            Handler(PREPARE, self.prepare),
+            Handler(STATISTICS, self.statistics),
+            Handler(SEARCH, self.search),
+            Handler(FETCH, self.fetch),
+            Handler(GET, self.get),
+            Handler(APPLY, self.apply, ApplyRequest.with_payload),
+            Handler(OUTCOMES, self.outcomes),
+            Handler(POSITIONS, self.positions),
+            Handler(FACET_VALUES, self.facet_values),
+            Handler(FIELD_NAMES, self.field_names),
+            Handler(INDEX_STATISTICS, self.index_statistics),
+            Handler(PROCESS_STATISTICS, self.process_statistics),
+            Handler(BACKUP, self.backup),
+        )
 
     def ping(self, _: None) -> None:
         """Show that the event loop runs."""

@@ -32,6 +32,16 @@ from common.protocol.messages import (
     PrepareConfiguration,
     Welcome,
 )
+from common.protocol.methods import (
+    APPLY,
+    CATALOG,
+    FIELD_NAMES,
+    GET,
+    OPENING,
+    OUTCOMES,
+    PING,
+    PREPARE,
+)
 from common.protocol.operations import Operation, Outcome
 
 SECRET = "secret"
@@ -78,16 +88,16 @@ class ModelShard:
     async def start(self) -> int:
         """Listen; returns the port."""
         self.server = RpcServer(
-            {
-                "ping": Handler(None, self._ping),
-                "opening": Handler(None, lambda _: self.opening),
-                "catalog": Handler(CatalogUpdate, self._catalog),
-                "prepare": Handler(PrepareConfiguration, self._prepare),
-                "apply": Handler(ApplyRequest, self._apply, ApplyRequest.with_payload),
-                "field_names": Handler(FieldNamesRequest, self._field_names),
-                "get": Handler(GetRequest, self._get),
-                "outcomes": Handler(OutcomesRequest, self._outcomes),
-            },
+            (
+                Handler(PING, self._ping),
+                Handler(OPENING, lambda _: self.opening),
+                Handler(CATALOG, self._catalog),
+                Handler(PREPARE, self._prepare),
+                Handler(APPLY, self._apply, ApplyRequest.with_payload),
+                Handler(FIELD_NAMES, self._field_names),
+                Handler(GET, self._get),
+                Handler(OUTCOMES, self._outcomes),
+            ),
             authenticator(
                 secret=SECRET,
                 shard=self.shard,

@@ -34,17 +34,23 @@ from common.protocol.connection import RpcClient
 from common.protocol.messages import (
     PROTOCOL_VERSION,
     ApplyRequest,
-    ApplyResponse,
     BackupRequest,
     CatalogUpdate,
     FacetRequest,
     Hello,
     IndexEntry,
     IndexStatisticsRequest,
-    IndexStatisticsResponse,
     PrepareConfiguration,
     SearchRequest,
-    SearchResponse,
+)
+from common.protocol.methods import (
+    APPLY,
+    BACKUP,
+    CATALOG,
+    INDEX_STATISTICS,
+    PREPARE,
+    SEARCH,
+    Method,
 )
 from common.protocol.operations import Operation
 from common.shard_settings import ShardSettings
@@ -60,6 +66,9 @@ pytestmark = pytest.mark.skipif(
 
 SECRET = "s3cret"
 SHARD_ENVIRONMENT = {"FACETD_SHARD_FLUSH_DOCS": "40", "FACETD_SHARD_IDLE_MS": "30"}
+P = TypeVar("P")
+R = TypeVar("R")
+
 TIMEOUT_MS = 60_000
 CALLS_MAX = 2_000
 """No operation here has so many: the loop would not end."""
@@ -126,13 +135,13 @@ class Shard:
             await asyncio.sleep(0.1)
             raise Unavailable(f"{error}; status {self.maker.status(self.pid)}") from error
         self.seq = max(self.seq, welcome.seq_max)
-        await self.call("catalog", self.catalog)
+        await self.call(CATALOG, self.catalog)
 
     async def push(self, catalog: CatalogUpdate) -> None:
         """Say what is in force; one that does not agree is connected to anew."""
         self.catalog = catalog
         try:
-            await self.call("catalog", catalog)
+            await self.call(CATALOG, catalog)
         except ServiceError:
             await self.begin_anew()
 
@@ -147,10 +156,10 @@ class Shard:
             await asyncio.sleep(0.01)
         return await self._connect()
 
-    async def call(self, method: str, params: Any, result_type: Any = None) -> Any:
+    async def call(self, method: Method[P, R], params: P) -> R:
         if self._client is None:
             raise Unavailable("not connected")
-        return await self._client.call(method, params, result_type, TIMEOUT_MS)
+        return await self._client.call(method, params, TIMEOUT_MS)
 
     async def apply(self, *operations: tuple[Operation, Item | str]) -> None:
         self.seq += 1
@@ -168,7 +177,7 @@ class Shard:
                 np.arange(len(contents), dtype=np.uint64) + np.uint64(self.seq << 32)
             ).tobytes(),
         )
-        await self.call("apply", request, ApplyResponse)
+        await self.call(APPLY, request)
 
     async def put(self, items: list[Item]) -> None:
         await self.apply(*((Operation.PUT, item) for item in items))
@@ -189,7 +198,7 @@ class Shard:
             num_hits=10_000,
             num_documents=10_000,
         )
-        response: SearchResponse = await self.call("search", request, SearchResponse)
+        response = await self.call(SEARCH, request)
         items = [orjson.loads(document) for document in response.documents]
         (counts,) = unpack(response.facet_counts, 1)
         assert response.total == len(items)
@@ -201,9 +210,7 @@ class Shard:
         for _ in range(1_000):
             if has_failed():
                 return
-            statistics: IndexStatisticsResponse = await self.call(
-                "index_statistics", IndexStatisticsRequest(7), IndexStatisticsResponse
-            )
+            statistics = await self.call(INDEX_STATISTICS, IndexStatisticsRequest(7))
             if len(statistics.segments) == 1 and not statistics.is_merging:
                 return
             await asyncio.sleep(0.01)
@@ -275,14 +282,14 @@ async def load(scene: Scene) -> None:
 async def configure(scene: Scene) -> None:
     entry = make_entry(2, 7, "color", "size")
     scene.catalog_after = CatalogUpdate(2, (entry, make_entry(1, 8)))
-    await scene.shard.call("prepare", PrepareConfiguration(entry))
+    await scene.shard.call(PREPARE, PrepareConfiguration(entry))
     await scene.shard.push(scene.catalog_after)
 
 
 async def create(scene: Scene) -> None:
     entry = make_entry(2, 9)
     scene.catalog_after = CatalogUpdate(2, (*scene.shard.catalog.indexes, entry))
-    await scene.shard.call("prepare", PrepareConfiguration(entry))
+    await scene.shard.call(PREPARE, PrepareConfiguration(entry))
     await scene.shard.push(scene.catalog_after)
 
 
@@ -303,7 +310,7 @@ async def merge(scene: Scene) -> None:
 
 async def backup(scene: Scene) -> None:
     target = scene.shard.data / "backup"
-    await scene.shard.call("backup", BackupRequest(str(target), {7: scene.shard.seq}))
+    await scene.shard.call(BACKUP, BackupRequest(str(target), {7: scene.shard.seq}))
     assert (target / "shard.json").exists()
     copied = Partition.open(target / "index-7", 7, SETTINGS)
     assert copied.history.newest.num_docs == len(scene.after)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from common.deadline import Deadline
-from common.protocol.messages import FieldNamesRequest, FieldNamesResponse
+from common.protocol.messages import FieldNamesRequest
+from common.protocol.methods import FIELD_NAMES
 from coordinator.cluster.fan_out import gather
 from tests.http.local_service import LocalService, local_service
 from tests.service import Reply
@@ -93,9 +94,8 @@ async def test_dead_fields_go_when_the_configuration_is_posted_again(tmp_path: P
     async def field_names(service: LocalService) -> set[str]:
         answers = await gather(
             service.services.cluster,
-            "field_names",
+            FIELD_NAMES,
             FieldNamesRequest(1),
-            FieldNamesResponse,
             Deadline.after_ms(10_000),
         )
         return {path for answer in answers for path in answer.paths}

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -23,13 +23,13 @@ from common.protocol.messages import (
     CatalogUpdate,
     FacetRequest,
     GetRequest,
-    GetResponse,
     Hello,
     IndexEntry,
     SearchRequest,
     SearchResponse,
     Welcome,
 )
+from common.protocol.methods import APPLY, CATALOG, GET, SEARCH, Method
 from common.protocol.operations import Operation
 
 START_SECONDS = 150
@@ -39,6 +39,10 @@ SECRET = "s3cret"
 def make_entry(revision: int = 1, **configuration: Any) -> IndexEntry:
     """Return index 7, with a facet unless told otherwise."""
     return IndexEntry(7, "things", revision, configuration or {"aggregations": {"color": {}}})
+
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class ShardProcess:
@@ -97,12 +101,12 @@ class ShardProcess:
         self.client, welcome = await RpcClient.connect(endpoint.host, endpoint.port, hello)
         return welcome
 
-    async def call(self, method: str, params: Any, result_type: Any = None) -> Any:
+    async def call(self, method: Method[P, R], params: P) -> R:
         assert self.client is not None
-        return await self.client.call(method, params, result_type, 20_000)
+        return await self.client.call(method, params, 20_000)
 
     async def take_catalog(self, *entries: IndexEntry, revision: int = 1) -> None:
-        await self.call("catalog", CatalogUpdate(revision, entries))
+        await self.call(CATALOG, CatalogUpdate(revision, entries))
 
     async def put(self, seq: int, *items: dict[str, Any]) -> ApplyResponse:
         contents = [orjson.dumps(item) for item in items]
@@ -116,8 +120,7 @@ class ShardProcess:
             operations=bytes([Operation.PUT] * len(items)),
             places=places.tobytes(),
         )
-        response: ApplyResponse = await self.call("apply", request, ApplyResponse)
-        return response
+        return await self.call(APPLY, request)
 
     async def search(self, horizon: int = 1 << 40, revision: int = 1) -> SearchResponse:
         request = SearchRequest(
@@ -133,13 +136,10 @@ class ShardProcess:
             num_hits=10,
             num_documents=10,
         )
-        response: SearchResponse = await self.call("search", request, SearchResponse)
-        return response
+        return await self.call(SEARCH, request)
 
     async def get(self, id: str, horizon: int = 1 << 40) -> bytes | None:
-        response: GetResponse = await self.call(
-            "get", GetRequest(7, horizon, id.encode()), GetResponse
-        )
+        response = await self.call(GET, GetRequest(7, horizon, id.encode()))
         return response.document
 
     def wait(self) -> int:

@@ -16,6 +16,7 @@ from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS, carried
 from common.protocol.connection import Handler, RpcServer, authenticator
 from common.protocol.messages import PROTOCOL_VERSION, GetRequest, GetResponse, Hello, Welcome
+from common.protocol.methods import Method
 from tests.transport import connect
 
 _log = Log("x")
@@ -67,6 +68,10 @@ def test_thread_knows_only_what_is_carried_to_it() -> None:
         assert thread.submit(REQUEST_IDS.get).result() == ()
 
 
+def method(name: str) -> Method[GetRequest, GetResponse]:
+    return Method(name, GetRequest, GetResponse)
+
+
 class _Shard:
     """Notes for whom each call is; answers at once, later, from a thread, or not."""
 
@@ -74,13 +79,13 @@ class _Shard:
         self.seen: list[tuple[str, ...]] = []
         self.thread = ThreadPoolExecutor(1)
         self.server = RpcServer(
-            {
-                "now": Handler(GetRequest, self.now),
-                "later": Handler(GetRequest, self.later),
-                "in_thread": Handler(GetRequest, self.in_thread),
-                "fail": Handler(GetRequest, self.fail),
-                "refuse": Handler(GetRequest, self.refuse),
-            },
+            (
+                Handler(method("now"), self.now),
+                Handler(method("later"), self.later),
+                Handler(method("in_thread"), self.in_thread),
+                Handler(method("fail"), self.fail),
+                Handler(method("refuse"), self.refuse),
+            ),
             authenticator(secret="s", shard=0, num_shards=1, welcome=lambda: Welcome(1, 0)),
             slow_ms,
         )
@@ -118,7 +123,7 @@ async def test_calls_of_one_connection_keep_their_ids_apart() -> None:
     calls: list[asyncio.Future[GetResponse]] = []
     for ids in (("a",), ("b", "c"), ()):
         REQUEST_IDS.set(ids)
-        calls += [client.call(one, GET, GetResponse) for one in ("later", "now", "in_thread")]
+        calls += [client.call(method(one), GET) for one in ("later", "now", "in_thread")]
     await asyncio.gather(*calls)
     assert sorted(shard.seen) == sorted([("a",), ("b", "c"), ()] * 3)
 
@@ -127,16 +132,16 @@ async def test_lines_of_a_call_name_its_requests(capsys: pytest.CaptureFixture[s
     shard = _Shard(slow_ms=1)
     client, _ = await connect(shard.server, HELLO)
     logs.configure("shard-0", style="json")
-    for ids, method in (
+    for ids, name in (
         (("bug",), "fail"),
         (("disk",), "refuse"),
         (("slow", "too"), "later"),
         (("quick",), "now"),
     ):
         REQUEST_IDS.set(ids)
-        await asyncio.gather(client.call(method, GET, GetResponse), return_exceptions=True)
+        await asyncio.gather(client.call(method(name), GET), return_exceptions=True)
     REQUEST_IDS.set(("unheard",))
-    unheard = asyncio.gather(client.call("later", GET, GetResponse), return_exceptions=True)
+    unheard = asyncio.gather(client.call(method("later"), GET), return_exceptions=True)
     client.close("enough")
     await unheard
 
@@ -161,8 +166,8 @@ async def test_broken_frame_is_nobodys(capsys: pytest.CaptureFixture[str]) -> No
     client, link = await connect(shard.server, HELLO)
     logs.configure("shard-0", style="json")
     REQUEST_IDS.set(("innocent",))
-    await client.call("now", GET, GetResponse)
-    unanswered = client.call("later", GET, GetResponse)
+    await client.call(method("now"), GET)
+    unanswered = client.call(method("later"), GET)
     link.near.write(b"\x01\x00\x00\x00\xc1")
     await asyncio.wait([unanswered])
     assert isinstance(unanswered.exception(), Unavailable)

@@ -1,6 +1,7 @@
 import asyncio
 import struct
-from typing import Any
+from types import NoneType
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from common.errors import (
     Unauthorized,
     Unavailable,
 )
-from common.protocol import connection, framing
+from common.protocol import connection, framing, methods
 from common.protocol.connection import Authenticator, Handler, RpcClient, RpcServer, authenticator
 from common.protocol.messages import (
     PROTOCOL_VERSION,
@@ -24,9 +25,18 @@ from common.protocol.messages import (
     Hello,
     Welcome,
 )
+from common.protocol.methods import GET, Method
 from tests.transport import Link, connect, open_link
 
 HELLO = Hello(PROTOCOL_VERSION, "secret", 0, 2)
+GET_LATER = Method("get_later", GetRequest, GetResponse)
+TAKE = Method("take", GetRequest, GetResponse)
+WAIT = Method("wait", NoneType, GetResponse)
+REFUSE = Method("refuse", NoneType, NoneType)
+FAIL = Method("fail", NoneType, GetResponse)
+WRONG = Method("wrong", NoneType, GetResponse)
+DANCE = Method("dance", NoneType, NoneType)
+NOTE = Method("note", NoneType, NoneType)
 
 
 class Shard:
@@ -35,14 +45,14 @@ class Shard:
     def __init__(self) -> None:
         self.gate: asyncio.Future[GetResponse] = asyncio.get_running_loop().create_future()
         self.server = RpcServer(
-            {
-                "get": Handler(GetRequest, lambda request: GetResponse(request.id)),
-                "get_later": Handler(GetRequest, self.get_later),
-                "wait": Handler(None, lambda _: self.gate),
-                "refuse": Handler(None, self.refuse),
-                "fail": Handler(None, lambda _: 1 / 0),
-                "wrong": Handler(None, lambda _: object()),
-            },
+            (
+                Handler(GET, lambda request: GetResponse(request.id)),
+                Handler(GET_LATER, self.get_later),
+                Handler(WAIT, lambda _: self.gate),
+                Handler(REFUSE, self.refuse),
+                Handler(FAIL, lambda _: GetResponse(b"%d" % (1 // 0))),
+                Handler(WRONG, lambda _: cast(GetResponse, object())),
+            ),
             authenticator(
                 secret="secret", shard=0, num_shards=2, welcome=lambda: Welcome(4711, 12)
             ),
@@ -87,9 +97,9 @@ def _get(text: bytes) -> GetRequest:
 async def test_answers_reach_their_calls_in_any_order(piece_bytes: int) -> None:
     shard = Shard()
     client, _ = await connect(shard.server, HELLO, piece_bytes=piece_bytes)
-    waiting = client.call("wait", None, GetResponse)
-    later = [client.call("get_later", _get(b"%d" % i), GetResponse) for i in range(20)]
-    atonce = [client.call("get", _get(b"x%d" % i), GetResponse) for i in range(20)]
+    waiting = client.call(WAIT, None)
+    later = [client.call(GET_LATER, _get(b"%d" % i)) for i in range(20)]
+    atonce = [client.call(GET, _get(b"x%d" % i)) for i in range(20)]
     assert [r.document for r in await asyncio.gather(*later)] == [b"%d" % i for i in range(20)]
     assert [r.document for r in await asyncio.gather(*atonce)] == [b"x%d" % i for i in range(20)]
     assert not waiting.done()
@@ -101,17 +111,19 @@ async def test_answers_reach_their_calls_in_any_order(piece_bytes: int) -> None:
 async def test_a_service_error_crosses_with_all_its_parts() -> None:
     client, _ = await connect(Shard().server, HELLO)
     with pytest.raises(NotFound) as caught:
-        await client.call("refuse", None, None)
+        await client.call(REFUSE, None)
     error = caught.value
     assert (error.code, error.message) == ("item_not_found", "no such item")
     assert (error.param, error.details) == ("id", {"id": 5})
 
 
-@pytest.mark.parametrize("method", ["fail", "wrong"])
-async def test_a_bug_in_a_handler_is_an_internal_error_without_its_text(method: str) -> None:
+@pytest.mark.parametrize("method", [FAIL, WRONG], ids=lambda method: method.name)
+async def test_a_bug_in_a_handler_is_an_internal_error_without_its_text(
+    method: Method[None, GetResponse],
+) -> None:
     client, _ = await connect(Shard().server, HELLO)
     with pytest.raises(InternalError) as caught:
-        await client.call(method, None, GetResponse)
+        await client.call(method, None)
     assert "ZeroDivision" not in caught.value.message
     assert client.is_open
 
@@ -119,7 +131,7 @@ async def test_a_bug_in_a_handler_is_an_internal_error_without_its_text(method: 
 async def test_an_unknown_method_is_answered() -> None:
     client, _ = await connect(Shard().server, HELLO)
     with pytest.raises(InvalidRequest, match="no method 'dance'"):
-        await client.call("dance", None, None)
+        await client.call(DANCE, None)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +193,13 @@ async def test_a_proof_is_good_for_one_connection_only() -> None:
 async def test_nothing_is_answered_before_the_handshake() -> None:
     client, _ = open_link(Shard().server)
     with pytest.raises(Unavailable, match="went away"):
-        await client.call("get", _get(b"5"), GetResponse)
+        await client.call(GET, _get(b"5"))
 
 
 async def test_a_large_frame_before_the_handshake_ends_the_connection() -> None:
     client, _ = open_link(Shard().server)
     with pytest.raises(Unavailable):
-        await client.call("hello", [PROTOCOL_VERSION, "x" * 5_000, 0, 2], Welcome)
+        await client.call(methods.HELLO, Hello(PROTOCOL_VERSION, "x" * 5_000, 0, 2))
 
 
 async def test_a_greeting_that_is_no_text_ends_the_connection() -> None:
@@ -204,30 +216,30 @@ async def test_calls_in_flight_fail_at_once_when_the_peer_goes_away() -> None:
     shard = Shard()
     client, link = open_link(shard.server, on_close=reasons.append)
     await client.greet(HELLO)
-    calls = [client.call("wait", None, GetResponse, 60_000) for _ in range(3)]
+    calls = [client.call(WAIT, None, 60_000) for _ in range(3)]
     link.cut()
     for result in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(result, Unavailable)
         assert result.code == "shard_unavailable"
     assert len(reasons) == 1
     with pytest.raises(Unavailable, match="not connected"):
-        client.call("get", _get(b"5"), GetResponse)
+        client.call(GET, _get(b"5"))
 
 
 async def test_a_late_read_is_forgotten_and_the_connection_goes_on() -> None:
     shard = Shard()
     client, _ = await connect(shard.server, HELLO)
     with pytest.raises(DeadlineExceeded):
-        await client.call("wait", None, GetResponse, 1)
+        await client.call(WAIT, None, 1)
     shard.gate.set_result(GetResponse(b"late"))
-    assert (await client.call("get", _get(b"5"), GetResponse)).document == b"5"
+    assert (await client.call(GET, _get(b"5"))).document == b"5"
 
 
 async def test_a_late_write_closes_the_connection() -> None:
     client, _ = await connect(Shard().server, HELLO)
-    other = client.call("wait", None, GetResponse, 60_000)
+    other = client.call(WAIT, None, 60_000)
     with pytest.raises(DeadlineExceeded):
-        await client.call("wait", None, GetResponse, 1, is_write=True)
+        await client.call(WAIT, None, 1, is_write=True)
     assert not client.is_open
     with pytest.raises(Unavailable):
         await other
@@ -235,11 +247,11 @@ async def test_a_late_write_closes_the_connection() -> None:
 
 async def test_the_earliest_deadline_counts_whatever_the_order_of_calls() -> None:
     client, _ = await connect(Shard().server, HELLO)
-    slow = client.call("wait", None, GetResponse, 60_000)
+    slow = client.call(WAIT, None, 60_000)
     with pytest.raises(DeadlineExceeded):
-        await client.call("wait", None, GetResponse, 1)
+        await client.call(WAIT, None, 1)
     with pytest.raises(DeadlineExceeded):
-        await client.call("wait", None, GetResponse, 2)
+        await client.call(WAIT, None, 2)
     assert not slow.done()
     slow.cancel()
 
@@ -249,7 +261,7 @@ async def test_after_a_pause_of_the_process_answers_are_read_before_calls_expire
 ) -> None:
     shard = Shard()
     client, _ = await connect(shard.server, HELLO)
-    call = client.call("wait", None, GetResponse, 1_000, is_write=True)
+    call = client.call(WAIT, None, 1_000, is_write=True)
     await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     now = loop.time() + 60  # the machine slept; the peer has answered meanwhile
@@ -268,10 +280,10 @@ class Taker:
     def __init__(self) -> None:
         self.taken: list[bytes] = []
         self.server = RpcServer(
-            {
-                "take": Handler(GetRequest, self.take, self.attach),
-                "get": Handler(GetRequest, lambda request: GetResponse(request.id)),
-            },
+            (
+                Handler(TAKE, self.take, self.attach),
+                Handler(GET, lambda request: GetResponse(request.id)),
+            ),
             authenticator(secret="secret", shard=0, num_shards=2, welcome=lambda: Welcome(7, 0)),
         )
 
@@ -293,19 +305,18 @@ async def test_reading_overtakes_an_attachment_and_writes_keep_their_order(
     client, _ = await connect(taker.server, HELLO, piece_bytes=piece_bytes)
     done: list[bytes | None] = []
 
-    async def ask(method: str, text: bytes, *attachment: bytes) -> None:
-        is_write = method == "take"
+    async def ask(method: Method[GetRequest, GetResponse], text: bytes, *attachment: bytes) -> None:
         answer = await client.call(
-            method, _get(text), GetResponse, is_write=is_write, attachment=attachment
+            method, _get(text), is_write=method is TAKE, attachment=attachment
         )
         done.append(answer.document)
 
     large = [b"x" * 150, b"", b"y" * 151]
     await asyncio.gather(
-        ask("take", b"1", *large),
-        ask("take", b"2"),
-        ask("take", b"3", b"z" * 200),
-        ask("get", b"soon"),
+        ask(TAKE, b"1", *large),
+        ask(TAKE, b"2"),
+        ask(TAKE, b"3", b"z" * 200),
+        ask(GET, b"soon"),
     )
     assert taker.taken == [b"1" + b"".join(large), b"2", b"3" + b"z" * 200]
     assert done == [b"soon", *taker.taken]
@@ -318,7 +329,7 @@ async def test_a_full_socket_gets_no_further_pieces(monkeypatch: pytest.MonkeyPa
     client, link = await connect(taker.server, HELLO)
     sent = _tap(link)
     client.pause_writing()
-    call = client.call("take", _get(b"1"), GetResponse, is_write=True, attachment=[b"x" * 100])
+    call = client.call(TAKE, _get(b"1"), is_write=True, attachment=[b"x" * 100])
     for _ in range(50):
         await asyncio.sleep(0)
     assert sent == []
@@ -333,7 +344,7 @@ async def test_a_connection_that_ends_inside_an_attachment_fails_the_call(
     monkeypatch.setattr(framing, "PIECE_BYTES", 10)
     taker = Taker()
     client, link = await connect(taker.server, HELLO)
-    call = client.call("take", _get(b"1"), GetResponse, is_write=True, attachment=[b"x" * 1000])
+    call = client.call(TAKE, _get(b"1"), is_write=True, attachment=[b"x" * 1000])
     await asyncio.sleep(0)
     link.cut()
     with pytest.raises(Unavailable):
@@ -346,16 +357,16 @@ async def test_a_connection_that_ends_inside_an_attachment_fails_the_call(
 async def test_an_attachment_that_nobody_takes_closes_the_connection() -> None:
     client, _ = await connect(Taker().server, HELLO)
     with pytest.raises(Unavailable):
-        await client.call("get", _get(b"1"), GetResponse, attachment=[b"x"])
+        await client.call(GET, _get(b"1"), attachment=[b"x"])
     assert not client.is_open
 
 
 async def test_too_many_calls_are_overload_not_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CALLS_IN_FLIGHT", 2)
     client, _ = await connect(Shard().server, HELLO)
-    calls = [client.call("wait", None, GetResponse) for _ in range(2)]
+    calls = [client.call(WAIT, None) for _ in range(2)]
     with pytest.raises(Unavailable) as caught:
-        client.call("wait", None, GetResponse)
+        client.call(WAIT, None)
     assert caught.value.code == "overloaded"
     for call in calls:
         call.cancel()
@@ -364,7 +375,7 @@ async def test_too_many_calls_are_overload_not_a_queue(monkeypatch: pytest.Monke
 async def test_an_answer_of_a_wrong_type_closes_the_connection() -> None:
     client, _ = await connect(Shard().server, HELLO)
     with pytest.raises(Unavailable, match="cannot be read"):
-        await client.call("get", _get(b"5"), Welcome)
+        await client.call(Method("get", GetRequest, Welcome), _get(b"5"))
     assert not client.is_open
 
 
@@ -379,15 +390,15 @@ async def test_undecodable_params_close_only_that_connection() -> None:
     shard = Shard()
     client, _ = await connect(shard.server, HELLO)
     with pytest.raises(Unavailable):
-        await client.call("get", "nonsense", GetResponse)
+        await client.call(GET, cast(GetRequest, "nonsense"))
     again, _ = await connect(shard.server, HELLO)
-    assert (await again.call("get", _get(b"5"), GetResponse)).document == b"5"
+    assert (await again.call(GET, _get(b"5"))).document == b"5"
 
 
 async def test_a_new_connection_ends_the_former_one_and_waits_for_its_calls() -> None:
     shard = Shard()
     former, _ = await connect(shard.server, HELLO)
-    call = former.call("wait", None, GetResponse)
+    call = former.call(WAIT, None)
     await asyncio.sleep(0)
     current, _ = open_link(shard.server)
     greeting = asyncio.ensure_future(current.greet(HELLO))
@@ -397,21 +408,21 @@ async def test_a_new_connection_ends_the_former_one_and_waits_for_its_calls() ->
     assert not greeting.done()
     shard.gate.set_result(GetResponse(None))
     assert await greeting == Welcome(4711, 12)
-    assert (await current.call("get", _get(b"5"), GetResponse)).document == b"5"
+    assert (await current.call(GET, _get(b"5"))).document == b"5"
 
 
 async def test_a_caller_that_gave_up_disturbs_nobody() -> None:
     shard = Shard()
     client, _ = await connect(shard.server, HELLO)
-    client.call("wait", None, GetResponse).cancel()
+    client.call(WAIT, None).cancel()
     shard.gate.set_result(GetResponse(None))
-    assert (await client.call("get", _get(b"5"), GetResponse)).document == b"5"
+    assert (await client.call(GET, _get(b"5"))).document == b"5"
 
 
 async def test_stopping_waits_for_calls_in_flight() -> None:
     shard = Shard()
     client, _ = await connect(shard.server, HELLO)
-    call = client.call("wait", None, GetResponse)
+    call = client.call(WAIT, None)
     await asyncio.sleep(0)
     stopping = asyncio.create_task(shard.server.close(grace_seconds=10))
     await asyncio.sleep(0)
@@ -428,9 +439,7 @@ async def test_the_same_over_a_real_socket() -> None:
     client, welcome = await RpcClient.connect("127.0.0.1", port, HELLO)
     assert welcome == Welcome(4711, 12)
     large = b"x" * 3_000_000
-    results: list[Any] = await asyncio.gather(
-        *[client.call("get", _get(large), GetResponse) for _ in range(5)]
-    )
+    results: list[Any] = await asyncio.gather(*[client.call(GET, _get(large)) for _ in range(5)])
     assert all(result.document == large for result in results)
     await shard.server.close()
     with pytest.raises(Unavailable):
@@ -446,7 +455,7 @@ async def test_who_does_not_say_hello_has_to_go_soon(monkeypatch: pytest.MonkeyP
     async with asyncio.timeout(5):
         await ended
     assert len(shard.server.connections) == 1
-    assert (await known.call("get", _get(b"5"), GetResponse)).document == b"5"
+    assert (await known.call(GET, _get(b"5"))).document == b"5"
 
 
 async def test_who_does_not_say_hello_keeps_nobody_out() -> None:
@@ -458,7 +467,7 @@ async def test_who_does_not_say_hello_keeps_nobody_out() -> None:
     assert len(shard.server.connections) == connection.STRANGERS_MAX + 1
     assert known.is_open
     successor, _ = await connect(shard.server, HELLO)
-    assert (await successor.call("get", _get(b"5"), GetResponse)).document == b"5"
+    assert (await successor.call(GET, _get(b"5"))).document == b"5"
 
 
 @pytest.mark.parametrize("hello", [HELLO, Hello(PROTOCOL_VERSION, "guess", 0, 2)])
@@ -484,18 +493,18 @@ async def test_a_call_that_comes_too_late_is_not_begun(monkeypatch: pytest.Monke
         begun.append(CALL_DEADLINE.get().at - clock[0])
 
     shard = Shard()
-    shard.server.table["note"] = (None, note)
+    shard.server.table[NOTE.name] = (None, note)
     client, _ = await connect(shard.server, HELLO)
-    first: asyncio.Future[None] = client.call("note", None, None, 2_000)
+    first = client.call(NOTE, None, 2_000)
     await first
-    in_time: asyncio.Future[None] = client.call("note", None, None, 2_000)
+    in_time = client.call(NOTE, None, 2_000)
     clock[0] += 1.5  # in the socket
     await in_time
-    late: asyncio.Future[None] = client.call("note", None, None, 2_000)
+    late = client.call(NOTE, None, 2_000)
     clock[0] += 2.5
     with pytest.raises(DeadlineExceeded):
         await late
-    write: asyncio.Future[None] = client.call("note", None, None, 2_000, is_write=True)
+    write = client.call(NOTE, None, 2_000, is_write=True)
     clock[0] += 2.5
     await write
     assert begun == [2.0, 0.5, float("inf")], "a write is always begun"

@@ -9,14 +9,16 @@ from common.data_directory import Endpoint
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, InvalidRequest, ServiceError, Unavailable
 from common.protocol.messages import GetRequest, GetResponse
+from common.protocol.methods import GET, Method
 from common.settings import SettingError
 from coordinator.cluster import shard_client
 from coordinator.cluster.cluster import parse_address
-from coordinator.cluster.fan_out import call_all, gather, gather_each
+from coordinator.cluster.fan_out import call_all, gather, gather_each, gather_partial
 from coordinator.cluster.shard_client import ShardState
 from tests.coordinator.conftest import MakeService, soon, until
 
-GET = GetRequest(1, 0, b"5")
+ITEM = GetRequest(1, 0, b"5")
+DANCE = Method("dance", GetRequest, GetResponse)
 
 
 class TestFanOut:
@@ -24,13 +26,13 @@ class TestFanOut:
         service = await make_service(3)
         for shard in service.shards:
             shard.documents = {1: {b"5": (b"shard %d" % shard.shard, 0)}}
-        results = await gather(service.cluster, "get", GET, GetResponse, soon())
+        results = await gather(service.cluster, GET, ITEM, soon())
         assert [result.document for result in results] == [b"shard 0", b"shard 1", b"shard 2"]
 
     async def test_shards_without_params_are_left_out(self, make_service: MakeService) -> None:
         service = await make_service(3)
         results = await gather_each(
-            service.cluster, "get", [None, GET, None], GetResponse, soon(), is_partial=True
+            service.cluster, GET, [None, ITEM, None], soon(), is_partial=True
         )
         assert results == [None, GetResponse(None), None]
 
@@ -41,7 +43,7 @@ class TestFanOut:
         await service.shards[1].die()
         await service.wait_state(1, ShardState.AWAY)
         with pytest.raises(Unavailable, match="shard 1"):
-            await gather(service.cluster, "get", GET, GetResponse, soon())
+            await gather(service.cluster, GET, ITEM, soon())
         assert service.cluster.failed_shards() == [1]
         assert not service.cluster.is_ready
 
@@ -49,7 +51,7 @@ class TestFanOut:
         service = await make_service(3)
         await service.shards[1].die()
         await service.wait_state(1, ShardState.AWAY)
-        results = await gather(service.cluster, "get", GET, GetResponse, soon(), is_partial=True)
+        results = await gather_partial(service.cluster, GET, ITEM, soon(), is_partial=True)
         assert results == [GetResponse(None), None, GetResponse(None)]
 
     async def test_a_part_of_nothing_is_no_answer(self, make_service: MakeService) -> None:
@@ -58,31 +60,24 @@ class TestFanOut:
             await shard.die()
             await service.wait_state(shard.shard, ShardState.AWAY)
         with pytest.raises(Unavailable):
-            await gather(service.cluster, "get", GET, GetResponse, soon(), is_partial=True)
+            await gather_partial(service.cluster, GET, ITEM, soon(), is_partial=True)
 
     async def test_a_refusal_is_no_hole(self, make_service: MakeService) -> None:
         service = await make_service(2)
         with pytest.raises(InvalidRequest, match="no method"):
-            await gather(service.cluster, "dance", GET, GetResponse, soon(), is_partial=True)
-
-    async def test_a_method_without_params_asks_all(self, make_service: MakeService) -> None:
-        service = await make_service(2)
-        assert await gather(service.cluster, "ping", None, type(None), soon()) == [None, None]
-        assert [shard.num_pings for shard in service.shards] == [1, 1]
+            await gather_partial(service.cluster, DANCE, ITEM, soon(), is_partial=True)
 
     async def test_a_passed_deadline_asks_nobody(self, make_service: MakeService) -> None:
         service = await make_service(2)
         with pytest.raises(DeadlineExceeded):
-            await gather(service.cluster, "get", GET, GetResponse, Deadline(0.0))
+            await gather(service.cluster, GET, ITEM, Deadline(0.0))
 
     async def test_calls_of_some_shards_are_answered_in_their_order(
         self, make_service: MakeService
     ) -> None:
         service = await make_service(2)
         service.shards[1].documents = {1: {b"5": (b"five", 0)}}
-        results = await call_all(
-            service.cluster, "get", [(1, GET), (0, GET), (1, GET)], GetResponse, 1_000
-        )
+        results = await call_all(service.cluster, GET, [(1, ITEM), (0, ITEM), (1, ITEM)], 1_000)
         assert [result.document for result in results] == [b"five", None, b"five"]
 
     async def test_what_was_called_before_a_failure_is_let_go(
@@ -96,7 +91,7 @@ class TestFanOut:
         call = service.cluster.shards[0].call
         service.cluster.shards[0].call = lambda *args: made.append(call(*args)) or made[-1]  # type: ignore[method-assign,func-returns-value]
         with pytest.raises(Unavailable, match="shard 1"):
-            await call_all(service.cluster, "get", [(0, GET), (1, GET)], GetResponse, 1_000)
+            await call_all(service.cluster, GET, [(0, ITEM), (1, ITEM)], 1_000)
         assert [future.cancelled() for future in made] == [True]
 
 
@@ -121,7 +116,7 @@ class TestLife:
         await service.shards[1].announce(service.data)
         await service.wait_state(1, ShardState.OPENING)
         with pytest.raises(Unavailable, match="opening"):
-            service.cluster.shards[1].call("get", GET, GetResponse)
+            service.cluster.shards[1].call(GET, ITEM)
         service.shards[1].catalog_gate.set()
         await service.cluster.wait_ready()
 

@@ -15,8 +15,8 @@ from common.process.lifeline import EXIT_CANNOT_START
 from common.protocol.messages import (
     BackupRequest,
     PrepareConfiguration,
-    ProcessStatistics,
 )
+from common.protocol.methods import BACKUP, PREPARE, PROCESS_STATISTICS
 from shard.process.server import EXIT_STORAGE_FAILED
 from tests.common.protocol.packed_model import unpack
 from tests.shard.shard_process import ShardProcess, make_entry
@@ -50,7 +50,7 @@ async def test_writes_are_found_counted_and_survive_a_kill(shard: ShardProcess) 
     assert (await shard.connect()).seq_max == 2
     await shard.take_catalog(make_entry())
     await check()
-    statistics: ProcessStatistics = await shard.call("process_statistics", None, ProcessStatistics)
+    statistics = await shard.call(PROCESS_STATISTICS, None)
     assert statistics.is_ready
     assert statistics.num_corrupt == 0
     ((number, index),) = statistics.indexes
@@ -156,7 +156,7 @@ async def test_configuration_is_prepared_then_switched(shard: ShardProcess) -> N
     await shard.take_catalog(make_entry(aggregations={}))
     await shard.put(1, {"id": 1, "color": "red"})
     entry = make_entry(2, aggregations={"color": {}})
-    await shard.call("prepare", PrepareConfiguration(entry))
+    await shard.call(PREPARE, PrepareConfiguration(entry))
     await shard.put(2, {"id": 2, "color": "blue"})
     with pytest.raises(Switched, match="switched"):
         await shard.search(revision=2)
@@ -175,7 +175,7 @@ async def test_an_index_that_was_prepared_and_never_came_leaves_nothing(
     shard.start()
     await shard.connect()
     await shard.take_catalog()
-    await shard.call("prepare", PrepareConfiguration(make_entry(2, aggregations={"size": {}})))
+    await shard.call(PREPARE, PrepareConfiguration(make_entry(2, aggregations={"size": {}})))
     await shard.take_catalog(make_entry(2, aggregations={"color": {}}), revision=2)
     await shard.put(1, {"id": 1, "color": "red"})
 
@@ -183,7 +183,7 @@ async def test_an_index_that_was_prepared_and_never_came_leaves_nothing(
 
     assert unpack(found.facet_counts, 1) == [{0: 1}]
     await shard.take_catalog(revision=3)
-    await shard.call("prepare", PrepareConfiguration(make_entry(4)))
+    await shard.call(PREPARE, PrepareConfiguration(make_entry(4)))
     await shard.take_catalog(revision=3)
     assert not list((shard.data / "shard-0").glob("index-*"))
 
@@ -245,8 +245,8 @@ async def test_backup_can_be_served(shard: ShardProcess, tmp_path: Path) -> None
     await shard.put(1, {"id": 1})
     await shard.put(2, {"id": 2})
     target = tmp_path / "backup"
-    await shard.call("backup", BackupRequest(str(target), {7: 1}))
+    await shard.call(BACKUP, BackupRequest(str(target), {7: 1}))
 
     assert (target / "index-7" / "data.mdb").stat().st_size > 0
     with pytest.raises(InternalError, match="copy"):
-        await shard.call("backup", BackupRequest(str(target), {7: 1}))
+        await shard.call(BACKUP, BackupRequest(str(target), {7: 1}))

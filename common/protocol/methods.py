@@ -1,0 +1,89 @@
+"""The methods of a shard, each declared once: its name, its params, its result.
+
+Handlers and callers both take them from here, so the type checker knows what a call returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import NoneType
+from typing import Final, Generic, TypeVar
+
+from common.protocol.messages import (
+    ApplyRequest,
+    ApplyResponse,
+    BackupRequest,
+    CatalogUpdate,
+    FacetValuesRequest,
+    FacetValuesResponse,
+    FetchRequest,
+    FetchResponse,
+    FieldNamesRequest,
+    FieldNamesResponse,
+    GetRequest,
+    GetResponse,
+    Hello,
+    IndexStatisticsRequest,
+    IndexStatisticsResponse,
+    OpeningStatistics,
+    OutcomesRequest,
+    OutcomesResponse,
+    PositionsRequest,
+    PositionsResponse,
+    PrepareConfiguration,
+    ProcessStatistics,
+    SearchRequest,
+    SearchResponse,
+    StatisticsRequest,
+    StatisticsResponse,
+    Welcome,
+)
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[P, R]):
+    """One method.
+
+    Attributes:
+        name: on the wire.
+        params: struct of the params; NoneType for a method without.
+        result: struct of the result; NoneType for a method without.
+    """
+
+    name: str
+    params: type[P]
+    result: type[R]
+
+
+HELLO: Final = Method("hello", Hello, Welcome)
+"""The first frame of every connection."""
+
+PING: Final = Method("ping", NoneType, NoneType)
+OPENING: Final = Method("opening", NoneType, OpeningStatistics)
+"""How far the start has come; served before the catalog has arrived."""
+CATALOG: Final = Method("catalog", CatalogUpdate, NoneType)
+"""Which indexes exist."""
+PREPARE: Final = Method("prepare", PrepareConfiguration, NoneType)
+"""Build a revision in the background."""
+
+STATISTICS: Final = Method("statistics", StatisticsRequest, StatisticsResponse)
+SEARCH: Final = Method("search", SearchRequest, SearchResponse)
+FETCH: Final = Method("fetch", FetchRequest, FetchResponse)
+GET: Final = Method("get", GetRequest, GetResponse)
+FIELD_NAMES: Final = Method("field_names", FieldNamesRequest, FieldNamesResponse)
+FACET_VALUES: Final = Method("facet_values", FacetValuesRequest, FacetValuesResponse)
+
+APPLY: Final = Method("apply", ApplyRequest, ApplyResponse)
+OUTCOMES: Final = Method("outcomes", OutcomesRequest, OutcomesResponse)
+"""Of a write group whose response was lost."""
+POSITIONS: Final = Method("positions", PositionsRequest, PositionsResponse)
+"""How far the sources of changes have come."""
+BACKUP: Final = Method("backup", BackupRequest, NoneType)
+
+INDEX_STATISTICS: Final = Method(
+    "index_statistics", IndexStatisticsRequest, IndexStatisticsResponse
+)
+PROCESS_STATISTICS: Final = Method("process_statistics", NoneType, ProcessStatistics)
