@@ -40,11 +40,11 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
     answers: list[list[Any]] = [[part(5, 1), None], [part(5, 1), None], [part(5, 1), part(7, 1)]]
     asked = []
 
-    async def gather(cluster: Any, method: str, request: Any, *others: Any, **flags: Any) -> Any:
+    async def gather(cluster: Any, method: Any, request: Any, *others: Any, **flags: Any) -> Any:
         asked.append(request.words)
         return answers.pop(0)
 
-    monkeypatch.setattr(text_scoring, "gather", gather)
+    monkeypatch.setattr(text_scoring, "gather_partial", gather)
     memory = StatisticsMemory(a_cluster(failed=[]), StatisticsBudget())
     sea = Word("sea")
 
