@@ -12,6 +12,8 @@ import pytest
 from tests.faults.workload import CONFIGURATION
 from tests.service import Service
 
+pytestmark = pytest.mark.alone
+
 NUM_ITEMS = 60
 HANG_SECONDS_MAX = 20
 """Ping supervision kills a silent shard after ten seconds; the rest is for a busy machine."""

@@ -23,6 +23,8 @@ import pytest
 from common.data_directory import read_endpoint
 from tests.service import Client, Service
 
+pytestmark = pytest.mark.alone
+
 TURNS = 3
 SEARCHES = 300
 """Of a turn: the third slowest is the 99th percentile."""

@@ -28,6 +28,8 @@ import pytest
 from tests.http.mixed_load import MixedLoad, Sample, take_sample
 from tests.service import Service
 
+pytestmark = pytest.mark.alone
+
 WARM_ROUNDS = 24
 MEASURED_ROUNDS = 24
 ROUNDS_PER_SAMPLE = 2

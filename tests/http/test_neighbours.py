@@ -19,6 +19,8 @@ import pytest
 from tests.http.fakes import CONFIGURATION
 from tests.service import ROOT, Client, Service
 
+pytestmark = pytest.mark.alone
+
 TURNS = 3
 SEARCHES = 300
 """Of a turn: the third slowest is the 99th percentile."""
