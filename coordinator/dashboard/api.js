@@ -183,6 +183,24 @@ export const proposal = (index, signal) =>
 export const removeIndex = (index) => json("DELETE", indexPath(index));
 export const facetValues = (index, request, signal) =>
   json("POST", indexPath(index, "facet"), request, signal);
+export const listKeys = (signal) =>
+  json("GET", "/_keys", undefined, signal).then((answer) => answer.keys);
+/** The answer is the only place where the key itself can be read. */
+export const makeKey = (wanted) => json("POST", "/_keys", wanted);
+export const deleteKey = (id) => json("DELETE", `/_keys/${encodeURIComponent(id)}`);
+export const listAliases = (signal) =>
+  json("GET", "/_aliases", undefined, signal).then((answer) => answer.aliases);
+/** `{alias: index}` sets, `{alias: null}` removes. */
+export const changeAliases = (aliases) => json("POST", "/_aliases", { aliases });
+export const listSnapshots = (signal) =>
+  json("GET", "/_snapshots", undefined, signal).then((answer) => answer.snapshots);
+export const makeSnapshot = (name) => json("POST", "/_snapshots", { name });
+export const removeSnapshot = (name) => json("DELETE", `/_snapshots/${encodeURIComponent(name)}`);
+export const restoreSnapshot = (snapshot, index, name) =>
+  json("POST", `/_snapshots/${encodeURIComponent(snapshot)}/restore`, {
+    indexes: [index],
+    rename: { [index]: name },
+  });
 export const deleteItem = (index, id) => json("DELETE", indexPath(index, "items", id));
 
 /** Removes all items of an index and keeps its configuration. */

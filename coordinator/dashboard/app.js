@@ -3,6 +3,7 @@
  *
  *     /dashboard           indices
  *     /dashboard/_health   health (no index may begin with "_")
+ *     /dashboard/_service  API keys, aliases, snapshots
  *     /dashboard/{index}   search; with ?item=ID the page of one item
  */
 
@@ -14,8 +15,10 @@ import { HOME } from "./paths.js";
 import { indicesView } from "./views/indices.js";
 import { itemView } from "./views/item.js";
 import { searchView } from "./views/search.js";
+import { serviceView } from "./views/service.js";
 
 const HEALTH = `${HOME}/_health`;
+const SERVICE = `${HOME}/_service`;
 const SHORTCUTS = [
   ["/", "Search"],
   ["↓  ↑  or  j  k", "Next and previous item"],
@@ -24,7 +27,7 @@ const SHORTCUTS = [
   ["Space on a facet value", "Select, then exclude, then neither"],
   ["x on a facet value", "Exclude at once"],
   ["← → on a range handle", "Move the end of the range"],
-  ["g i   g h", "Indexes, health"],
+  ["g i   g s   g h", "Indexes, service, health"],
   ["?", "This list"],
 ];
 
@@ -57,6 +60,7 @@ function placeOf(pathname, search) {
 
 function createView(pathname, search) {
   if (pathname === HEALTH) return healthView();
+  if (pathname === SERVICE) return serviceView();
   const name = decodeURIComponent(pathname.slice(HOME.length).replace(/^\/|\/$/g, ""));
   if (!name) return indicesView({ go });
   const id = new URLSearchParams(search).get("item");
@@ -138,6 +142,7 @@ function drawHeader() {
       "nav",
       { "aria-label": "Main" },
       link(HOME, "Indexes"),
+      link(SERVICE, "Service"),
       link(HEALTH, "Health"),
       h("a", { href: "/_docs" }, "API"),
     ),
@@ -188,6 +193,7 @@ document.addEventListener("keydown", (event) => {
     Enter: event.target.matches(".item") ? () => event.target.querySelector("h2 a")?.click() : null,
     ArrowUp: isOnItem && event.target.matches(".item") ? () => view.moveItem(-1) : null,
     i: wasAfterG ? () => go(HOME) : null,
+    s: wasAfterG ? () => go(SERVICE) : null,
     h: wasAfterG ? () => go(HEALTH) : null,
   }[event.key];
   if (!action) return;

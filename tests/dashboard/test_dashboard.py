@@ -602,6 +602,8 @@ VIEWS = {
     "json": "/dashboard/films?view=json",
     "empty": "/dashboard/films?is.genres=Nothing",
     "unknown": "/dashboard/not-there",
+    "item": "/dashboard/films?item=1",
+    "service": "/dashboard/_service",
     "health": "/dashboard/_health",
 }
 
@@ -629,8 +631,7 @@ def test_the_facets_open_on_a_small_screen(browser: Any, service: Service, expec
         expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
 def test_axe_finds_no_violation(
     browser: Any, service: Service, axe: str, expect: Any, scheme: str, width: int
 ) -> None:

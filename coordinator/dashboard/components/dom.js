@@ -88,6 +88,7 @@ const ICON_PATHS = {
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   edit: "M4 20l1-4L16 5l3 3L8 19zM13.5 7.5l3 3",
   trash: "M4 7h16M9 7V4h6v3M6 7l1 13h10l1-13M10 11v5M14 11v5",
+  undo: "M8 5 4 9l4 4M4 9h9a6 6 0 0 1 0 12H9",
   upload: "M12 16V4M7 9l5-5 5 5M4 16v4h16v-4",
   settings: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4",
   empty: "M5 5h14v14H5zM8 12h8",
