@@ -374,9 +374,8 @@ class Oracle:
         settings = self.facet_settings.get(name, FIELD_SETTINGS)
         chosen = selected_keys((parameters.get("filters") or {}).get(name))
         counts = {key: 0 for item in self.items.values() for key in keys_of(item, name)}
-        for item in counted:
-            for key in keys_of(item, name):
-                counts[key] += 1
+        for key, _ in keyed_groups(counted, name, parameters):
+            counts[key] += 1
         buckets = [
             (key, count, key in chosen)
             for key, count in counts.items()
@@ -422,7 +421,7 @@ class Oracle:
             if name in shown
         }
         stats = {
-            name: stats_of(all_hits, name)
+            name: stats_of([key for key, _ in keyed_groups(all_hits, name, parameters)])
             for name, settings in self.facet_settings.items()
             if name in shown and settings.get("show_facet_stats")
         }
@@ -543,11 +542,17 @@ def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
     return [item for _, item in keyed] + [item for item in items if sort_key(item) is None]
 
 
-def distinct_of(hits: list[Item], field: str, limit: int) -> list[Item]:
+def group_of(hits: list[Item], item: Item, field: str) -> list[Item]:
+    """Return the hits of the same value as one of them, in order; without a value itself."""
+    value = distinct_value(item, field)
+    return [one for one in hits if distinct_value(one, field) == value] if value else [item]
+
+
+def distinct_of(found: list[Item], field: str, limit: int = 1, **_: Any) -> list[Item]:
     """Return the hits that are among the best `limit` of their value; all without a value."""
     num_better: dict[frozenset[tuple[str, Any]], int] = {}
     left = []
-    for item in hits:
+    for item in found:
         key = distinct_value(item, field)
         if not key or num_better.get(key, 0) < limit:
             left.append(item)
@@ -599,11 +604,20 @@ def gain_of(value: float, options: Json) -> float:
     return float(value / (value + options["saturation"]))
 
 
-def stats_of(items: list[Item], name: str) -> Json | None:
+def keyed_groups(items: list[Item], name: str, parameters: Json) -> set[tuple[str, Any]]:
+    """Return what a facet counts: each value with each item, or group of items, that has it."""
+    distinct = parameters.get("distinct") or {}
+    by_groups = distinct.get("facets_by") == "groups"
+    return {
+        (key, ((by_groups and distinct_value(item, distinct["field"])) or at))
+        for at, item in enumerate(items)
+        for key in keys_of(item, name)
+    }
+
+
+def stats_of(keys: list[str]) -> Json | None:
     """Return the statistics of the numeric values within the hits."""
-    numbers = [
-        float(key) for item in items for key in keys_of(item, name) if _NUMBER.fullmatch(key)
-    ]
+    numbers = [float(key) for key in keys if _NUMBER.fullmatch(key)]
     if not numbers:
         return None
     total = fsum(numbers)

@@ -278,6 +278,15 @@ class Distinct(Message, frozen=True, array_like=True):
 
     field: str
     limit: int = 1
+    counts_groups: bool = False
+    """Whether facets count values of the field, not hits; a hit without a value counts as one."""
+
+
+class GroupsRequest(Message, frozen=True, array_like=True):
+    """Ask for the hits of some values of the `distinct` field."""
+
+    tokens: bytes
+    """uint64 per value, ascending."""
 
 
 class Pin(Message, frozen=True, array_like=True):
@@ -341,6 +350,8 @@ class SearchRequest(Message, frozen=True, array_like=True):
     value_statistics: tuple[ValueStatisticsRequest, ...] = ()
     wants_distinct_values: bool = False
     """Whether `SearchResponse.distinct` names the values, so that shards can be added up."""
+    groups: GroupsRequest | None = None
+    """With `distinct`: only hits of these values are wanted, and how many each has."""
 
     @property
     def has_scores(self) -> bool:
@@ -407,6 +418,19 @@ class DistinctCounts(Message, frozen=True, array_like=True):
     """uint64 per value, ascending."""
     counts: bytes = b""
     """uint8 per value: its distinct hits here."""
+    sizes: bytes = b""
+    """int64 per token of `SearchRequest.groups`: all hits of the value."""
+
+
+class GroupPairs(Message, frozen=True, array_like=True):
+    """Which values of a facet occur together with which values of the `distinct` field."""
+
+    codes: bytes
+    """uint32 per pair: the shard's number of the facet's value + 1; 0: the hit has none."""
+    tokens: bytes
+    """uint64 per pair; empty: the pairs are added up, as no other shard has any."""
+    counts: bytes = b""
+    """uint32 per code, where the pairs are added up."""
 
 
 class SearchResponse(Message, frozen=True, array_like=True):
@@ -443,6 +467,9 @@ class SearchResponse(Message, frozen=True, array_like=True):
     """None without `distinct`; `total` then still counts all hits. The best distinct hits of all
     shards are among each shard's."""
     value_statistics: tuple[ValueStatistics, ...] = ()
+    facet_groups: tuple[GroupPairs, ...] = ()
+    """Where facets count groups: by facet, the pairs to count in addition to `facet_counts`, which
+    count hits without a value of the `distinct` field."""
 
     @property
     def num_pinned(self) -> int:

@@ -145,6 +145,9 @@ def hit(document: bytes, style: Style, num_words: int) -> dict[str, Any]:
     if style.retrieved is not None or style.excluded:
         shown = orjson.loads(project(orjson.dumps(item), style.retrieved, style.excluded or None))
     result = {**shown, "objectID": object_id(item)}
+    points = None if style.geo_field is None else item.get(style.geo_field)
+    if isinstance(points, dict | list) and "_geoloc" in (style.retrieved or ("_geoloc",)):
+        result.setdefault("_geoloc", points)  # map widgets look for points there only
     if style.highlighted:
         marked = {
             path: iter(texts if isinstance(texts, list) else [texts])

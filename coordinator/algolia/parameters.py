@@ -24,11 +24,11 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from common.configuration import FacetSort, IndexConfiguration, parse_language
+from common.configuration import GEO_FIELD, FacetSort, IndexConfiguration, parse_language
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
 from common.protocol.messages import FilterClause
-from common.query import Filter
+from common.query import Filter, GeoRadius, Or
 from coordinator.algolia.filters import (
     FacetFilter,
     facet_condition,
@@ -38,6 +38,7 @@ from coordinator.algolia.filters import (
     parse_filters,
     tag_filters,
 )
+from coordinator.algolia.places import read_around, read_boxes, read_polygons, read_radius
 from coordinator.parameters.filter_objects import scalar_fields_of
 from coordinator.parameters.kinds import Mistake, integer, json_of_text, text
 from coordinator.parameters.parse import (
@@ -72,6 +73,18 @@ _GROUPS: Final[Schema] = {
     ]
 }
 
+_AREAS: Final[Schema] = {
+    "anyOf": [
+        {
+            "type": "array",
+            "items": {
+                "anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]
+            },
+        },
+        _TEXT,
+    ]
+}
+
 
 class Row(NamedTuple):
     """One parameter that is honoured."""
@@ -99,6 +112,8 @@ class Style(Struct, frozen=True):
     """Members of the response (`responseFields`); None: all."""
     has_offset: bool = False
     """Whether the request pages by `offset` and `length`."""
+    geo_field: str | None = None
+    """Field whose points hits show as `_geoloc`; None: none."""
 
 
 class AlgoliaSearch(Struct, frozen=True):
@@ -149,8 +164,13 @@ class _Reader:
         self.settings = settings
         self.limits = limits
         self.raw: RawParameters = {"query": "", "per_page": HITS_PER_PAGE}
-        self.style: dict[str, Any] = {}
+        self.style: dict[str, Any] = {"geo_field": next(iter(configuration.geo_fields), None)}
         self.conditions: list[tuple[Filter, str]] = []
+        self.counts_groups = False
+        self.geo_field = next(iter(configuration.geo_fields), GEO_FIELD)
+        self.around: tuple[float, float] | None = None
+        self.radius: float | None = None
+        self.areas: list[tuple[Filter | None, str]] = []
         self.groups: list[list[FacetFilter]] = []
         self.facet_names: list[str] = []
         self.options: dict[str, Any] = {
@@ -300,6 +320,44 @@ class _Reader:
         limit = 1 if value is True else integer(value, 1, "distinct_max", self.limits)
         self.raw["distinct"] = {"field": field, "limit": limit}
 
+    def read_counted_groups(self, value: Any) -> None:
+        if _boolean(value):
+            self.counts_groups = True
+
+    # --- places
+
+    def read_around(self, value: Any) -> None:
+        if value != "":
+            self.around = read_around(value)
+
+    def read_radius(self, value: Any) -> None:
+        if plain(value) != "all":
+            self.radius = read_radius(value)
+
+    def read_boxes(self, value: Any) -> None:
+        self.areas.append((read_boxes(self.geo_field, value, self.limits), "insideBoundingBox"))
+
+    def read_polygons(self, value: Any) -> None:
+        self.areas.append((read_polygons(self.geo_field, value, self.limits), "insidePolygon"))
+
+    def finish_places(self) -> None:
+        """Add the areas, any of which will do; only without one a radius counts, and the order."""
+        areas = [(area, name) for area, name in self.areas if area is not None]
+        if (areas or self.around is not None) and not self.configuration.geo_fields:
+            raise _wrong(
+                areas[0][1] if areas else "aroundLatLng",
+                "needs geo_fields in the configuration of the index",
+                UNHONOURED,
+            )
+        if areas:
+            self.conditions.append((Or(tuple([area for area, _ in areas])), areas[0][1]))
+        elif self.around is not None:
+            lat, lng = self.around
+            self.raw["sort"] = [{"field": self.geo_field, "point": [lat, lng], "order": "asc"}]
+            if self.radius is not None:
+                area = GeoRadius(self.geo_field, lat, lng, self.radius)
+                self.conditions.append((area, "aroundRadius"))
+
     # --- contents of the response
 
     def read_retrieved(self, value: Any) -> None:
@@ -341,6 +399,7 @@ class _Reader:
             Mistake: they contradict each other.
         """
         raw = self.raw
+        self.finish_places()
         if not self.asks_text:
             raw["query"] = _without_syntax(raw["query"])
         if self.optional_words:
@@ -358,6 +417,8 @@ class _Reader:
                 self.conditions.append((facet_condition(group), "facetFilters"))
         if filters:
             raw["filters"] = filters
+        if self.counts_groups and "distinct" in raw:
+            raw["distinct"]["facets_by"] = "groups"
         names = list(dict.fromkeys([*self.facet_names, *sorted(choices)]))
         for name in names:
             if name not in self.configuration.facets:
@@ -428,6 +489,16 @@ ROWS: Final = (
          "Which values of a facet come first."),
     _row("distinct", _Reader.read_distinct, {"type": ["boolean", "integer", "string"]},
          "Hits per value of the setting attributeForDistinct."),
+    _row("facetingAfterDistinct", _Reader.read_counted_groups, _BOOLEAN,
+         "Whether facets count values of attributeForDistinct instead of hits."),
+    _row("aroundLatLng", _Reader.read_around, _TEXT,
+         "A point such as 48.2,16.4: the nearest hits come first, unless the name says otherwise."),
+    _row("aroundRadius", _Reader.read_radius, _COUNT,
+         "Metres around aroundLatLng; all, the default, is everywhere."),
+    _row("insideBoundingBox", _Reader.read_boxes, _AREAS,
+         "Two opposite corners, lat,lng,lat,lng; of several boxes any will do."),
+    _row("insidePolygon", _Reader.read_polygons, _AREAS,
+         "Corners, lat,lng,lat,lng,…; of several polygons any will do."),
     _row("attributesToRetrieve", _Reader.read_retrieved, _TEXTS,
          'Fields of hits; "*": all, "-name": all but these.'),
     _row("attributesToHighlight", _Reader.read_highlighted, _TEXTS, "Fields of _highlightResult."),
@@ -474,14 +545,9 @@ UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "similarQuery": (("",), "there is no search by similarity"),
     "optionalFilters": (_EMPTY, "filters do not change the order of hits"),
     "sumOrFiltersScores": (_NO, "filters have no scores"),
-    "facetingAfterDistinct": (_NO, "facets count all items that match"),
-    "aroundLatLng": (("",), "there is no search by place"),
-    "aroundLatLngViaIP": (_NO, "there is no search by place"),
-    "aroundRadius": ((), "there is no search by place"),
-    "aroundPrecision": ((), "there is no search by place"),
-    "minimumAroundRadius": ((), "there is no search by place"),
-    "insideBoundingBox": (_EMPTY, "there is no search by place"),
-    "insidePolygon": (_EMPTY, "there is no search by place"),
+    "aroundLatLngViaIP": (_NO, "addresses are not looked up; send aroundLatLng"),
+    "aroundPrecision": ((), "distances are compared exactly"),
+    "minimumAroundRadius": ((), "there is no automatic radius; send aroundRadius"),
     "naturalLanguages": (_EMPTY, "languages are a matter of the index's configuration"),
     "ruleContexts": (_EMPTY, "there are no rules"),
     "enableRules": ((True, False), "there are no rules"),

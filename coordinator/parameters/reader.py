@@ -61,6 +61,7 @@ from coordinator.parameters.kinds import (
     json_of_text,
     names,
     object_of,
+    optional_bool,
     optional_integer,
     paths,
     text,
@@ -461,12 +462,22 @@ class ParameterReader:
         if isinstance(value, str):
             value = json_of_text(value)
         options = object_of(value, 'for example {"field": "brand", "limit": 1}')
-        check_members(options, ("field", "limit"))
-        limit = options.get("limit")
+        check_members(options, ("field", "limit", "sizes", "hits", "facets_by"))
+        limit, hits = options.get("limit"), options.get("hits")
+        facets_by = options.get("facets_by")
+        if facets_by not in (None, "items", "groups"):
+            raise Mistake('must be "items" or "groups"', path=".facets_by")
         self.values["distinct"] = Distinct(
             check_field(options.get("field"), self.limits, ".field"),
             1 if limit is None else integer(limit, 1, "distinct_max", self.limits, ".limit"),
+            facets_by == "groups",
         )
+        if hits is not None:
+            if limit not in (None, 1, "1"):
+                raise Mistake("and a limit above 1 exclude each other", path=".hits")
+            self.values["group_hits"] = integer(hits, 1, "distinct_max", self.limits, ".hits")
+        elif optional_bool(options, "sizes", False, ""):
+            self.values["group_hits"] = 0
 
     def read_fields(self, value: Any) -> None:
         """Read `fields`."""
@@ -739,6 +750,7 @@ class ParameterReader:
         Raises:
             InvalidRequest: any parameter was wrong.
         """
+        self.check_groups()
         if self.errors:
             self.raise_if_wrong()
         values = self.values
@@ -783,6 +795,26 @@ class ParameterReader:
         if self.same:
             values["within"] = self.facets_within()
         return SearchParameters(**values)
+
+    def check_groups(self) -> None:
+        """Note what `distinct` and other parameters cannot do together."""
+        values = self.values
+        num_items = values.get("per_page", PER_PAGE_DEFAULT) * (values.get("group_hits") or 0)
+        if num_items > self.limits.per_page_max:
+            shown = self.limits.shown("per_page_max")
+            self.note(
+                "distinct.hits",
+                f"times per_page is {num_items}, but a page has up to {shown}",
+                "invalid_distinct",
+            )
+        distinct = values.get("distinct")
+        if distinct is not None and distinct.counts_groups and self.field_facets:
+            name = next(iter(self.field_facets))
+            self.note(
+                "distinct.facets_by",
+                f'"groups" counts configured facets only; {name[:100]!r} is none',
+                "invalid_distinct",
+            )
 
     def element_key(self, key: SortKey) -> SortKey:
         """Return a sort key; inside a nested field, restricted to the elements that match."""

@@ -586,14 +586,22 @@ SEARCH_PARAMETERS: Final = (
             "anyOf": [
                 _FIELD,
                 {
-                    **_options(field=_FIELD, limit=_integer(1, _MAX.distinct_max, 1)),
+                    **_options(
+                        field=_FIELD,
+                        limit=_integer(1, _MAX.distinct_max, 1),
+                        sizes={"type": "boolean"},
+                        hits=_integer(1, _MAX.distinct_max),
+                        facets_by={"enum": ["items", "groups"]},
+                    ),
                     "required": ["field"],
                 },
             ]
         },
         'Only the best "limit" hits per value of a field: {"field": "brand", "limit": 1}. Items '
         "without a value are all shown. pagination.total counts what is left; facets count all "
-        "items that match. A field that is an array in one of the items found is an error.",
+        "items that match. An array counts as the set of its values. sizes: true adds how many "
+        "hits have its value to each item (_group.size), hits: 3 the best of them as well "
+        '(_group.items); facets_by: "groups" counts values of the field, not items, in facets.',
     ),
     _parameter(
         "show",

@@ -187,6 +187,9 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     """Opaque; "*" requests the first page of a snapshot, which the response's cursor continues."""
     distinct: Distinct | None = None
+    group_hits: int | None = None
+    """With `distinct`: how many of the best hits of its value each item shows; 0: only how many
+    there are; None: neither."""
     fields: tuple[str, ...] | None = None
     """Projection: the only paths to return; None: the stored bytes unchanged."""
     exclude_fields: tuple[str, ...] | None = None

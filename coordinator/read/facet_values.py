@@ -29,6 +29,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -400,6 +401,12 @@ class MergedCounts:
         alive = self.alive
         return MergedCounts(self.counts.copy(), _NO_NUMBERS, EVERY, lambda: alive)
 
+    def plus(self, more: NDArray[np.int64]) -> MergedCounts:
+        """Return the sums with other counts, by number, in an array of their own."""
+        found = self.kept()
+        found.counts[: len(more)] += more
+        return found
+
     def __enter__(self) -> MergedCounts:
         return self
 
@@ -456,6 +463,15 @@ class CountsReader:
         except BaseException:
             _SUMS.forget()
             raise
+
+
+class GroupCounts(NamedTuple):
+    """How many groups (values of the `distinct` field) have each value of a facet."""
+
+    counts: NDArray[np.int64]
+    """By the coordinator's number of the value."""
+    num_missing: int
+    """Groups with a hit that has none; 0 unless requested."""
 
 
 class NumberSummary(Struct, frozen=True, gc=False):

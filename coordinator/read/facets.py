@@ -37,6 +37,7 @@ from coordinator.read.facet_values import (
     Bucket,
     CountsReader,
     FacetValues,
+    GroupCounts,
     MergedCounts,
     page_of_buckets,
 )
@@ -207,6 +208,7 @@ def facet_results(
     analyzer: Analyzer,
     *,
     is_complete: bool,
+    groups: Sequence[GroupCounts] = (),
 ) -> Iterator[FacetResult]:
     """Merge the counts of all shards and choose the buckets of each facet; yield them in order.
 
@@ -218,6 +220,7 @@ def facet_results(
         horizon: of the search.
         analyzer: folds keys.
         is_complete: whether all shards responded; partial counts never become totals.
+        groups: if groups are counted, those with values, by position of the plan's requests.
     """
     reader = CountsReader(answers)
     requests = iter((*plan.requests, None))
@@ -233,19 +236,22 @@ def facet_results(
         if totals is None:
             if wish.summary.missing:
                 missing = sum([answer.facets[at].num_missing for _, answer in answers])
+                missing += groups[at].num_missing if groups else 0
             assert request is not None, "a facet that is neither known nor asked for"
             with reader.next(values) as counts:
                 if plan.is_total and is_complete:
                     totals = _Totals(horizon, counts.kept(), request.num_alive_wanted)
                     memory.remember(name, totals)
                 else:
-                    buckets = listed_buckets(wish, parameters, values, counts, analyzer)
-                    summed_up = summaries(wish, values, counts)
+                    added = counts.plus(groups[at].counts) if groups else counts
+                    buckets = listed_buckets(wish, parameters, values, added, analyzer)
+                    summed_up = summaries(wish, values, added)
             request = next(requests)
             at += 1
             if request is not None and request.field == name:
                 with reader.next(values) as within_hits:
-                    summed_up = summaries(wish, values, within_hits)
+                    added = within_hits.plus(groups[at].counts) if groups else within_hits
+                    summed_up = summaries(wish, values, added)
                 request = next(requests)
                 at += 1
         if totals is not None:

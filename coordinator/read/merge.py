@@ -77,6 +77,12 @@ class Hit(Struct, frozen=True):
         return memoryview(scores).cast("d")[self.rank] if scores else None
 
     @property
+    def token(self) -> int:
+        """What stands for its value, in a search by distinct values; not of a pinned hit."""
+        assert self.answer.distinct is not None, "a search without distinct"
+        return memoryview(self.answer.distinct.hit_tokens).cast("Q")[self.rank]
+
+    @property
     def sort_values(self) -> tuple[Any, ...]:
         """Values of the sort keys, None where missing."""
         return tuple([column[self.rank] if column else None for column in self.answer.sort_values])

@@ -70,6 +70,20 @@ def add_members(document: bytes, additions: dict[str, Any]) -> bytes:
     return head + separator + orjson.dumps(additions)[1:]
 
 
+def add_group(document: bytes, size: int, members: Sequence[bytes] | None) -> bytes:
+    """Append the group of an item to its JSON object.
+
+    >>> add_group(b'{"id":1}', 2, None)
+    b'{"id":1,"_group":{"size":2}}'
+    >>> add_group(b'{}', 1, [b'{}'])
+    b'{"_group":{"size":1,"items":[{}]}}'
+    """
+    head = document.rstrip()[:-1]
+    separator = b"" if head.strip() == b"{" else b","
+    listed = b"" if members is None else b',"items":[%b]' % b",".join(members)
+    return b'%b%b"_group":{"size":%d%b}}' % (head, separator, size, listed)
+
+
 def project(
     document: bytes, fields: Sequence[str] | None, exclude_fields: Sequence[str] | None
 ) -> bytes:

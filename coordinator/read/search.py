@@ -38,6 +38,7 @@ from common.limits import Limits
 from common.protocol.messages import (
     Distinct,
     FetchRequest,
+    GroupsRequest,
     RangeRequest,
     SearchRequest,
     SearchResponse,
@@ -58,7 +59,12 @@ from coordinator.parameters.curation import (
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
 from coordinator.read.facet_keys import accepted_keys
-from coordinator.read.facet_values import CountsReader, num_buckets, page_of_buckets
+from coordinator.read.facet_values import (
+    CountsReader,
+    GroupCounts,
+    num_buckets,
+    page_of_buckets,
+)
 from coordinator.read.facets import (
     NONE_SELECTED,
     FacetMemory,
@@ -67,6 +73,7 @@ from coordinator.read.facets import (
     plan_facets,
 )
 from coordinator.read.field_facets import field_requests, field_results
+from coordinator.read.groups import count_groups, tokens_of, with_groups
 from coordinator.read.merge import (
     VALUES_FAST_MAX,
     Hit,
@@ -221,6 +228,9 @@ class Search:
                 if outcome.has_others:
                     break
             documents, marks = await self._documents(index, parameters, outcome, hits, deadline)
+            items = dress_items(parameters, hits, documents, marks)
+            if parameters.group_hits is not None:
+                items = await self._with_groups(index, parameters, outcome, hits, items, deadline)
             facets = await self._facets(parameters, outcome)
             if any(wish.summary.fields for wish in (*parameters.facets, *parameters.field_facets)):
                 facets = await self._with_statistics(parameters, outcome, facets, deadline)
@@ -229,7 +239,7 @@ class Search:
             page=parameters.page,
             per_page=parameters.per_page,
             total=outcome.total,
-            items=dress_items(parameters, hits, documents, marks),
+            items=items,
             facets=facets,
             ranges=merge_ranges(parameters.ranges, answers),
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers),
@@ -525,7 +535,8 @@ class Search:
             is_total=scored.query is None
             and not parameters.filters
             and min_score is None
-            and not wants_all_buckets,
+            and not wants_all_buckets
+            and not (parameters.distinct is not None and parameters.distinct.counts_groups),
             wants_all_buckets=wants_all_buckets,
         )
         is_inline = may_be_inline and num_hits <= INLINE_HITS_MAX and parameters.marks is None
@@ -740,6 +751,11 @@ class Search:
         """
         if not parameters.facets and not parameters.field_facets:
             return []
+        groups: list[GroupCounts] = []
+        if parameters.distinct is not None and parameters.distinct.counts_groups:
+            groups = await asyncio.to_thread(
+                count_groups, outcome.plan.requests, outcome.memory.facets, outcome.answers
+            )
         results: Iterable[FacetResult] = facet_results(
             parameters,
             outcome.plan,
@@ -748,6 +764,7 @@ class Search:
             outcome.horizon,
             self._analyzer,
             is_complete=len(outcome.answers) == self._cluster.num_shards,
+            groups=groups,
         )
         num_values = sum([one.num_values for _, part in outcome.answers for one in part.facets])
         if parameters.field_facets:
@@ -762,6 +779,59 @@ class Search:
                 listed.append(result)
                 await asyncio.sleep(0)
         return listed
+
+    async def _with_groups(
+        self,
+        index: Index,
+        parameters: SearchParameters,
+        outcome: _Outcome,
+        hits: Sequence[Hit],
+        items: list[bytes],
+        deadline: Deadline,
+    ) -> list[bytes]:
+        """Return the items of a page, each with the size and the best hits of its group."""
+        assert parameters.distinct is not None
+        assert parameters.group_hits is not None
+        tokens = tokens_of(hits)
+        limit = parameters.group_hits
+        num_hits = limit * len(tokens)
+        is_inline = num_hits <= INLINE_HITS_MAX and parameters.marks is None
+        distinct = Distinct(parameters.distinct.field, max(limit, 1))
+        answers: list[tuple[int, SearchResponse]] = []
+        if tokens:
+            request = msgspec.structs.replace(
+                outcome.request,
+                facets=(),
+                ranges=(),
+                num_hits=num_hits,
+                num_documents=num_inline(num_hits, self._cluster.num_shards) if is_inline else 0,
+                distinct=distinct,
+                groups=GroupsRequest(np.array(tokens, np.uint64).tobytes()),
+            )
+            responses = await gather_partial(
+                self._cluster,
+                SEARCH,
+                request,
+                deadline,
+                is_partial=parameters.allows_partial,
+            )
+            answers = [(i, answer) for i, answer in enumerate(responses) if answer is not None]
+        members = None
+        if limit:
+            found = merge_hits(
+                answers,
+                outcome.request.sort,
+                parameters.is_place_descending,
+                0,
+                num_hits,
+                distinct,
+            )
+            inner = msgspec.structs.replace(outcome, answers=answers)
+            documents, marks = await self._documents(index, parameters, inner, found, deadline)
+            members = list(
+                zip(found, dress_items(parameters, found, documents, marks), strict=True)
+            )
+        return with_groups(items, hits, tokens, [answer for _, answer in answers], members)
 
     async def _with_statistics(
         self,

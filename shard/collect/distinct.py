@@ -57,7 +57,7 @@ class _Joined(NamedTuple):
     """By common number - 1."""
 
 
-class _Values(NamedTuple):
+class MatchValues(NamedTuple):
     """The values of all matches of a shard."""
 
     by_doc: list[NDArray[np.uint32]]
@@ -71,6 +71,11 @@ class _Values(NamedTuple):
         """Return the shard's number of the value of each document, 0 where it has none."""
         numbers: NDArray[np.uint32] = self.numbers[view][self.by_doc[view][docs]]
         return numbers
+
+    def of_matches(self, matches: Sequence[Matches]) -> list[NDArray[np.uint32]]:
+        """Return the shard's number of the value of each match, by segment."""
+        nothing = np.zeros(0, np.uint32)
+        return [self.of(i, part.docs) if part.count else nothing for i, part in enumerate(matches)]
 
 
 def select_distinct(
@@ -89,11 +94,8 @@ def select_distinct(
     assert request.distinct is not None
     assert request.after is None, "earlier hits decide which ones are left"
     limit = request.distinct.limit
-    values = _values_of(snapshot, request.distinct.field, matches)
-    by_match = [
-        values.of(i, part.docs) if part.count else np.zeros(0, np.uint32)
-        for i, part in enumerate(matches)
-    ]
+    values = values_of(snapshot, request.distinct.field, matches)
+    by_match = values.of_matches(matches)
     check_call()
     counts = np.zeros(len(values.tokens) + 1, np.int64)
     for numbers in by_match:
@@ -107,12 +109,12 @@ def select_distinct(
         tokens = values.tokens[has_hits].tobytes()
         num_by_token = capped[has_hits].astype(np.uint8).tobytes()
     num_shown = min(request.num_hits, total)
-    hits, numbers = _select(snapshot, request, list(matches), by_match, values, num_shown)
+    hits, numbers = select_best(snapshot, request, list(matches), by_match, values, num_shown)
     hit_tokens = np.append(np.uint64(NO_TOKEN), values.tokens)[numbers].tobytes()
     return hits, DistinctCounts(total, num_missing, hit_tokens, tokens, num_by_token)
 
 
-def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Values:
+def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> MatchValues:
     """Return the values of a field in the segments that have matches."""
     field = snapshot.registry.number(path)
     nothing = np.zeros(0, np.uint32)
@@ -128,7 +130,7 @@ def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Va
             by_doc[i] = np.zeros(part.view.segment.num_docs, np.uint32)
             numbers[i] = np.zeros(1, np.uint32)
     if not found:
-        return _Values(by_doc, numbers, np.zeros(0, np.uint64))
+        return MatchValues(by_doc, numbers, np.zeros(0, np.uint64))
     key = ("joined", *[groups.serial for groups in found.values()])
     joined: _Joined | None = COLUMN_MEMO.get(key)
     if joined is None:
@@ -137,7 +139,7 @@ def _values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> _Va
         COLUMN_MEMO.put(key, joined, num_bytes, matches[max(found)].view.segment)
     for i, own in zip(found, joined.numbers, strict=True):
         numbers[i] = own
-    return _Values(by_doc, numbers, joined.tokens)
+    return MatchValues(by_doc, numbers, joined.tokens)
 
 
 def _joined_values(tokens: Sequence[NDArray[np.uint64]]) -> _Joined:
@@ -151,12 +153,12 @@ def _joined_values(tokens: Sequence[NDArray[np.uint64]]) -> _Joined:
     return _Joined(numbers, all_tokens)
 
 
-def _select(
+def select_best(
     snapshot: Snapshot,
     request: SearchRequest,
     matches: list[Matches],
     by_match: list[NDArray[np.uint32]],
-    values: _Values,
+    values: MatchValues,
     num_hits: int,
 ) -> tuple[Hits, NDArray[np.uint32]]:
     """Return the best `num_hits` of the distinct hits, of which there are so many.

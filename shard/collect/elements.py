@@ -112,32 +112,37 @@ def count_within(
 def count_without(
     snapshot: Snapshot, field: str, condition: Same, matches: Sequence[Matches]
 ) -> int:
-    """Return how many documents have elements that pass, but none of these with a value of a facet.
+    """Return how many documents `docs_without` finds in all segments."""
+    return sum([len(docs_without(snapshot, field, condition, part)) for part in matches])
+
+
+def docs_without(
+    snapshot: Snapshot, field: str, condition: Same, part: Matches
+) -> NDArray[np.uint32]:
+    """Return the matches with elements that pass, but none of these with a value of a facet.
 
     Args:
         snapshot: what is searched.
         field: the facet.
         condition: the nested field, and what its elements must pass.
-        matches: the documents that count, by segment of the snapshot.
+        part: the documents that count, of one segment.
     """
     number = snapshot.registry.number(field)
-    without = 0
-    for part in matches:
-        elements = element_view(snapshot, part.view.segment, condition.field)
-        if not part.count or elements is None:
-            continue
-        passing = passing_elements(snapshot, elements, condition.condition)
-        column = None if number is None else facet_column(elements.view.segment, number)
-        if column is None:
-            valued = passing[:0]
-        elif column.is_single:
-            valued = passing[column.codes[passing] != 0]
-        else:
-            valued = passing[column.starts[passing + np.uint32(1)] > column.starts[passing]]
-        owners = bitset_of(elements.docs[passing], part.view.segment.num_docs)
-        owners &= ~bitset_of(elements.docs[valued], part.view.segment.num_docs)
-        without += int(count_docs(owners & part.words))
-    return without
+    elements = element_view(snapshot, part.view.segment, condition.field)
+    if not part.count or elements is None:
+        return np.zeros(0, np.uint32)
+    passing = passing_elements(snapshot, elements, condition.condition)
+    column = None if number is None else facet_column(elements.view.segment, number)
+    if column is None:
+        valued = passing[:0]
+    elif column.is_single:
+        valued = passing[column.codes[passing] != 0]
+    else:
+        valued = passing[column.starts[passing + np.uint32(1)] > column.starts[passing]]
+    owners = bitset_of(elements.docs[passing], part.view.segment.num_docs)
+    owners &= ~bitset_of(elements.docs[valued], part.view.segment.num_docs)
+    owners &= part.words
+    return list_all_docs(owners, int(count_docs(owners)))
 
 
 def passing_elements(

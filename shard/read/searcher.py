@@ -55,6 +55,7 @@ from common.values import ValueKind
 from shard.collect.distinct import select_distinct
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
+from shard.collect.groups import GroupCounter, select_groups
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
 from shard.collect.value_statistics import value_statistics
@@ -137,7 +138,12 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
     found = _match(snapshot, request)
     total = sum([part.count for part in found.hits])
     matched = time.perf_counter_ns()
-    facets, facet_counts = count_facets(snapshot, request.facets, found.for_counting)
+    groups = None
+    if request.distinct is not None and request.distinct.counts_groups:
+        groups = GroupCounter(snapshot, request, found.for_counting)
+    facets, facet_counts = count_facets(
+        snapshot, request.facets, found.for_counting if groups is None else groups.ungrouped
+    )
     ranges = []
     for one in request.ranges:
         check_call()
@@ -170,6 +176,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         pinned=pinned,
         pin_numbers=pin_numbers,
         distinct=distinct,
+        facet_groups=()
+        if groups is None
+        else tuple([groups.pairs(facet) for facet in request.facets]),
         value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting),
     )
 
@@ -383,6 +392,8 @@ def _select(
     """Return the requested hits, best first."""
     if request.distinct is None:
         return select_hits(snapshot, matches, request, request.num_hits), None
+    if request.groups is not None:
+        return select_groups(snapshot, request, matches)
     return select_distinct(snapshot, request, matches)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +26,7 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.cluster.conftest import Index, Services
-from tests.oracle import Found, Item, Oracle, compact, distinct_of, distinct_value
+from tests.oracle import Found, Item, Oracle, compact, distinct_of, distinct_value, group_of
 from tests.service import Service
 
 SHARD_COUNTS = (1, 2, 3, 5)
@@ -159,7 +160,19 @@ def searches(draw: st.DrawFn, facets: tuple[str, ...]) -> dict[str, Any]:
                 "boost": boosts,
                 "facets": facet_options,
                 "distinct": st.fixed_dictionaries(
-                    {"field": st.sampled_from(["f", "g", "t", "o.b"]), "limit": st.integers(1, 3)}
+                    {"field": st.sampled_from(["f", "g", "t", "o.b"])},
+                    optional={
+                        "limit": st.integers(1, 3),
+                        "sizes": st.booleans(),
+                        "facets_by": st.sampled_from(["items", "groups"]),
+                    },
+                )
+                | st.fixed_dictionaries(
+                    {
+                        "field": st.sampled_from(["f", "g", "o.b"]),
+                        "hits": st.integers(1, 4),
+                    },
+                    optional={"facets_by": st.just("groups")},
                 ),
             },
         )
@@ -237,6 +250,7 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
     """Compare an answer with what the model found."""
     assert answer["pagination"]["total"] == found.total
     page = answer["data"]["items"]
+    check_groups(page, found, parameters)
     if parameters["query"] and found.total and is_text(parameters["query"]):
         # Relevance is not modelled: the right number of items, all of which match.
         matching = [compact(item) for item in found.matching]
@@ -262,6 +276,28 @@ def check(answer: Any, found: Found, parameters: dict[str, Any]) -> None:
             assert facet_stats == pytest.approx(stats)
 
 
+def check_groups(page: list[Item], found: Found, parameters: dict[str, Any]) -> None:
+    """Compare the groups of the items of a page, and take them away."""
+    distinct = parameters.get("distinct") or {}
+    wants_hits = distinct.get("hits", 0)
+    for item in page:
+        group = item.pop("_group", None)
+        if not (wants_hits or distinct.get("sizes")):
+            assert group is None
+            continue
+        same = group_of(found.matching, item, distinct["field"])
+        assert group["size"] == len(same)
+        if not wants_hits:
+            assert "items" not in group
+        elif is_text(parameters["query"]):
+            shown = [compact(one) for one in group["items"]]
+            assert shown[0] == compact(item)
+            assert len(shown) == min(wants_hits, len(same))
+            assert not Counter(shown) - Counter(map(compact, same))
+        else:
+            assert group["items"] == same[:wants_hits]
+
+
 def is_text(query: str) -> bool:
     return any(character.isalnum() for character in query)
 
@@ -285,7 +321,9 @@ def walked(index: Index, parameters: dict[str, Any]) -> list[Item]:
     found = []
     while parameters["cursor"] is not None:
         answer = index.search(**parameters)
-        found += answer["data"]["items"]
+        for item in answer["data"]["items"]:
+            item.pop("_group", None)
+            found.append(item)
         parameters["cursor"] = answer["pagination"].get("cursor")
     return found
 
@@ -325,7 +363,10 @@ class Twins:
             if field is not None and not is_text(parameters["query"]):
                 for index in self.indexes:
                     assert walked(index, parameters) == found.left
-        elif answer["error"]["code"] == "invalid_distinct":
+        elif answer["error"]["code"] == "invalid_distinct" and not (
+            parameters["distinct"].get("facets_by") == "groups"
+            and set(parameters.get("facets", ())) - set(self.oracle.facet_settings)
+        ):
             assert not any(distinct_value(item, field) for item in self.oracle.items.values())
 
     def facet(self, name: str, parameters: dict[str, Any]) -> None:

@@ -250,6 +250,27 @@ def parameters() -> Iterator[Case]:
     )
     yield case("facet name list", post("/films/facet", {"name": ["tags"]}), BAD)
     yield case("facets of unknown", post("/films/search", {"facets": {"nope": {}}}), OK)
+    for distinct in (
+        {"field": "year", "limit": 2, "hits": 3}, {"field": "year", "hits": 101},
+        {"field": "year", "hits": 0}, {"field": "year", "facets_by": "brands"},
+        {"field": "year", "sizes": 1}, {"field": "year", "size": True},
+    ):  # fmt: skip
+        yield case(f"distinct {distinct}", post("/films/search", {"distinct": distinct}))
+    yield case(
+        "hits of groups times per_page",
+        post("/films/search", {"distinct": {"field": "year", "hits": 100}, "per_page": 11}),
+        BAD,
+        "invalid_distinct",
+    )
+    yield case(
+        "groups in a facet that is not configured",
+        post(
+            "/films/search",
+            {"distinct": {"field": "year", "facets_by": "groups"}, "facets": {"votes": {}}},
+        ),
+        BAD,
+        "invalid_distinct",
+    )
     yield case("facets any field", post("/films/search", {"facets": {"votes": {}}}), OK)
     stats: Any
     for stats in ([1], "year", {"year": 1}, [[]], [""], ["year"] * 9):

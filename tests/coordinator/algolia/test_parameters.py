@@ -10,7 +10,7 @@ from common.configuration import parse_configuration
 from common.errors import InvalidRequest, NotFound
 from common.limits import DEFAULT_LIMITS
 from common.protocol.messages import Distinct, FilterClause, SortKey
-from common.query import AnyOf, Range
+from common.query import AnyOf, GeoBox, GeoRadius, Or, Range
 from coordinator.algolia.parameters import (
     BY_NAME,
     IGNORED,
@@ -106,6 +106,15 @@ def test_what_concerns_analytics_is_ignored(name: str) -> None:
         ("facetFilters", ["brand"], "invalid_parameter"),
         ("numericFilters", ["price"], "invalid_parameter"),
         ("facets", ["colour"], "invalid_facets"),
+        ("aroundLatLng", "48", "invalid_parameter"),
+        ("aroundLatLng", "91,0", "invalid_parameter"),
+        ("aroundLatLng", "48,x", "invalid_parameter"),
+        ("aroundRadius", "near", "invalid_parameter"),
+        ("aroundRadius", -1, "invalid_parameter"),
+        ("insideBoundingBox", "1,2,3", "invalid_parameter"),
+        ("insideBoundingBox", [[1, 2, 3, "nan"]], "invalid_parameter"),
+        ("insidePolygon", [1, 2, 3, 4], "invalid_parameter"),
+        ("insidePolygon", [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5]], "invalid_parameter"),
         ("sortFacetValuesBy", "size", "invalid_parameter"),
         ("maxValuesPerFacet", 10**9, "invalid_parameter"),
         ("restrictSearchableAttributes", [""], "invalid_search_fields"),
@@ -121,13 +130,48 @@ def test_mistakes_name_the_parameter(name: str, value: Any, code: str) -> None:
     assert caught.value.param.startswith(name)
 
 
+def test_places_restrict_and_order() -> None:
+    around = read(aroundLatLng="48.2, 16.4", aroundRadius=2000).search
+    (key,) = around.sort
+    assert (key.field, key.point, key.is_descending) == ("_geo", (48.2, 16.4), False)
+    assert [one.filter for one in around.filters] == [GeoRadius("_geo", 48.2, 16.4, 2000.0)]
+    assert read(aroundLatLng="48.2,16.4", aroundRadius="all").search.filters == ()
+    assert read(aroundLatLng="", insideBoundingBox=[], aroundRadius="5").search == read().search
+
+    box = GeoBox("_geo", 48.0, 49.0, 16.0, 17.0)
+    for corners in ("49,17,48,16", "48,16,49,17", [[49, 16, 48, 17]], "[[48,17,49,16]]"):
+        (clause,) = read(insideBoundingBox=corners).search.filters
+        assert clause.filter == Or((Or((box,)),))
+    (clause,) = read(insideBoundingBox=[[10, -170, -10, 170], [1, 1, 2, 2]]).search.filters
+    pacific = GeoBox("_geo", -10.0, 10.0, 170.0, -170.0)
+    assert clause.filter == Or((Or((pacific, GeoBox("_geo", 1.0, 2.0, 1.0, 2.0))),))
+
+    # An area is instead of a radius, and either of two kinds of areas will do.
+    both = read(
+        aroundLatLng="48,16", aroundRadius=1, insideBoundingBox="1,1,2,2",
+        insidePolygon=[0, 0, 0, 5, 5, 5],
+    ).search  # fmt: skip
+    (clause,) = both.filters
+    assert isinstance(clause.filter, Or)
+    assert len(clause.filter.children) == 2
+    assert both.sort == ()
+
+
+def test_facets_after_distinct_count_groups() -> None:
+    settings = {"attributeForDistinct": "brand"}
+    assert read(settings, distinct=True).search.distinct == Distinct("brand")
+    counted = read(settings, distinct=2, facetingAfterDistinct=True).search.distinct
+    assert counted == Distinct("brand", 2, True)
+    assert read(settings, facetingAfterDistinct=True).search.distinct is None
+
+
 def test_all_mistakes_are_listed() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read(page=-1, aroundLatLng="1,2", pages=3)
+        read(page=-1, similarQuery="lamp", pages=3)
 
     assert [one["param"] for one in caught.value.details["errors"]] == [
         "page",
-        "aroundLatLng",
+        "similarQuery",
         "pages",
     ]
 

@@ -1,0 +1,92 @@
+"""Algolia's parameters of places → filter nodes and orders (pure).
+
+aroundLatLng        "48.2, 16.4"                        a point
+insideBoundingBox   "49,17,48,16" or [[49, 17, 48, 16]]  two opposite corners; several: any of them
+insidePolygon       [[48, 16, 49, 17, 48, 18]]           corners; several: any of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from common.limits import Limits
+from common.query import Filter, GeoBox, Or
+from coordinator.parameters.kinds import Mistake, json_of_text
+from coordinator.parameters.places import Point, polygon_of, read_metres, read_point
+
+_BOX_NUMBERS: Final = 4
+_POLYGON_NUMBERS_MIN: Final = 6
+
+
+def read_around(value: Any) -> Point:
+    """Read a point."""
+    return read_point(_numbers(value), "")
+
+
+def read_radius(value: Any) -> float:
+    """Read a distance in metres."""
+    numbers = _numbers([value] if isinstance(value, int | float) else value)
+    if len(numbers) != 1:
+        raise Mistake('must be a distance in metres, or "all"')
+    return read_metres(numbers[0], "")
+
+
+def read_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
+    """Read bounding boxes; None for none.
+
+    Clients write any two opposite corners first, so a box is the narrower one of the two that have
+    these corners: a map across 180° is, too.
+    """
+
+    def box(numbers: list[float]) -> Filter:
+        if len(numbers) != _BOX_NUMBERS:
+            raise Mistake("must have four numbers for each box: lat, lng, lat, lng")
+        (lat, lng), (other_lat, other_lng) = _points(numbers)
+        east = (other_lng - lng) % 360.0  # degrees from the first corner to the second one
+        left, right = (lng, other_lng) if east <= 180.0 else (other_lng, lng)
+        return GeoBox(field, min(lat, other_lat), max(lat, other_lat), left, right)
+
+    return _any_of(value, box, limits)
+
+
+def read_polygons(field: str, value: Any, limits: Limits) -> Filter | None:
+    """Read polygons; None for none."""
+
+    def polygon(numbers: list[float]) -> Filter:
+        if len(numbers) < _POLYGON_NUMBERS_MIN or len(numbers) % 2:
+            raise Mistake("must have pairs of lat and lng for each polygon, at least three")
+        if len(numbers) > 2 * limits.geo_corners_max:
+            raise Mistake(f"has more than {limits.shown('geo_corners_max')} corners")
+        return polygon_of(field, _points(numbers))
+
+    return _any_of(value, polygon, limits)
+
+
+def _any_of(value: Any, read: Callable[[list[float]], Filter], limits: Limits) -> Filter | None:
+    """Return what one area, or any of several, covers."""
+    if isinstance(value, str) and value.startswith("["):
+        value = json_of_text(value)
+    if not value:
+        return None
+    areas = value if isinstance(value, list) and isinstance(value[0], list) else [value]
+    if len(areas) > limits.filter_conditions_max:
+        raise Mistake(f"has more than {limits.shown('filter_conditions_max')} areas")
+    return Or(tuple([read(_numbers(area)) for area in areas]))
+
+
+def _numbers(value: Any) -> list[float]:
+    """Read numbers, as a list or separated by commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list) or any(isinstance(one, bool) for one in parts):
+        raise Mistake("must be numbers, latitude before longitude")
+    try:
+        return [float(one) for one in parts]
+    except (TypeError, ValueError, OverflowError):
+        raise Mistake("must be numbers, latitude before longitude") from None
+
+
+def _points(numbers: list[float]) -> list[Point]:
+    return [
+        read_point([lat, lng], "") for lat, lng in zip(numbers[::2], numbers[1::2], strict=True)
+    ]
