@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.protocol.messages import NO_TOKEN, FacetRequest, SearchResponse
+from common.protocol.messages import FacetRequest, SearchResponse
+from common.values import NO_TOKEN
 from coordinator.read.facet_values import Answers, FacetValues, GroupCounts
 from coordinator.read.facets import FacetMemory
 from coordinator.read.merge import Hit

@@ -17,13 +17,13 @@ import numpy as np
 
 from common.deadline import check_call
 from common.protocol.messages import (
-    NO_TOKEN,
     DistinctCounts,
     FacetRequest,
     GroupPairs,
     SearchRequest,
     elements_of,
 )
+from common.values import NO_TOKEN
 from shard.collect.distinct import MatchValues, select_best, values_of
 from shard.collect.elements import docs_without
 from shard.collect.facet_pairs import facet_pairs
