@@ -106,6 +106,11 @@ def snapshots_folder(data: Path) -> Path:
     return data / "snapshots"
 
 
+def analytics_folder(data: Path) -> Path:
+    """Return the folder of what was searched for, by day."""
+    return data / "analytics"
+
+
 def shard_folder(data: Path, shard: int) -> Path:
     """Return the folder of one shard."""
     return data / f"shard-{shard}"

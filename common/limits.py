@@ -177,6 +177,12 @@ class Limits:
         100, "characters", "of the name of a source of changes: it is a key on disk", at_most=120
     )
     position_chars_max: int = _limit(1_000, "characters", "of a source's position")
+    analytics_queries_max: int = _limit(
+        5_000,
+        "texts",
+        "counted a day for certain, over all indexes; rarer ones may be counted with a bound",
+    )
+    clicks_max: int = _limit(100, "clicks", "of one POST /_analytics/clicks")
     snapshots_max: int = _limit(100, "snapshots", "each may be as large as the data")
     keys_max: int = _limit(1_000, "API keys", "all are in memory")
     tenant_token_seconds_max: int = _limit(

@@ -132,6 +132,14 @@ class Settings:
         0, "bytes", "of answers kept until the next write to their index; 0: none", at_least=0
     )
 
+    analytics_days: int = setting(
+        30,
+        "days",
+        "for which it is kept what was searched for and clicked; 0: nothing is counted",
+        at_least=0,
+        at_most=3_660,
+    )
+
     # --- logs
     log_level: str = log_level_setting()
     log_style: str = log_style_setting()

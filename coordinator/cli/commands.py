@@ -6,6 +6,7 @@
     importing   import                             from which engines: `coordinator.cli.importers`
     items       search, export
     indexes     status, configure, alias, delete, snapshots, open
+    analytics   analytics
     keys        keys create, list, remove
     copies      backup, restore, check, rebuild, reshard
     mcp         mcp
@@ -20,6 +21,7 @@ from __future__ import annotations
 import click
 
 from coordinator.cli import (
+    analytics,
     copies,
     following,
     importing,
@@ -38,6 +40,7 @@ _COMMANDS = (
     *(loading.load, following.follow, importing.import_, items.search, items.export),
     *(indexes.status, indexes.configure, indexes.alias, indexes.delete, indexes.snapshots),
     indexes.open_,
+    analytics.analytics,
     keys.keys,
     mcp.mcp,
     *(copies.backup, copies.restore, copies.check, copies.rebuild, copies.reshard),

@@ -16,7 +16,7 @@ from coordinator.cluster.snapshots import SnapshotError
 
 SECTIONS: Final = (
     ("Run a service", ("demo", "serve", "coordinator", "shard")),
-    ("Items", ("load", "follow", "search", "export", "import")),
+    ("Items", ("load", "follow", "search", "analytics", "export", "import")),
     ("Indexes", ("status", "configure", "alias", "delete", "open")),
     ("Access", ("keys", "mcp")),
     ("Copies", ("backup", "restore", "snapshots")),

@@ -55,6 +55,8 @@ _ROWS: Final = (
     ("invalid_if_match", 400, "If-Match is no ETag of this service"),
     ("invalid_on_error", 400, "on_error is fail or skip"),
     ("invalid_effective", 400, "effective is true or false"),
+    ("invalid_days", 400, "for how many days of analytics is wrong"),
+    ("invalid_size", 400, "how many entries of analytics is wrong"),
     ("invalid_preview", 400, "preview is true or false"),
     # --- 401 to 431
     ("unauthorized", 401, "an API key is needed, or it is wrong or expired"),
@@ -66,6 +68,7 @@ _ROWS: Final = (
     ("item_not_found", 404, "there is no such item"),
     ("facet_not_found", 404, "there is no such facet"),
     ("alias_not_found", 404, "there is no such alias"),
+    ("analytics_off", 404, "nothing is counted: the setting analytics_days is 0"),
     ("key_not_found", 404, "there is no such API key"),
     ("snapshot_not_found", 404, "there is no such snapshot"),
     ("method_not_allowed", 405, "the page is there for other methods, named in Allow"),

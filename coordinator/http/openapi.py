@@ -328,6 +328,64 @@ SCHEMAS: Final[dict[str, Any]] = {
         "dependentRequired": {"source": ["position"], "position": ["source"]},
     },
     "Positions": _object("positions", positions={"type": "object", "additionalProperties": _TEXT}),
+    "Clicks": _body(
+        "clicks",
+        clicks={
+            "type": "array",
+            "minItems": 1,
+            "maxItems": DEFAULT_LIMITS.clicks_max,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "index": _INDEX,
+                    "query": _TEXT,
+                    "id": _ID,
+                    "position": {"type": "integer", "minimum": 1, "maximum": 1_000_000_000},
+                },
+                "required": ["index", "id"],
+                "additionalProperties": False,
+            },
+        },
+    ),
+    "Analytics": _object(
+        "days searches no_hits popular without_hits slow clicked",
+        days=_list(
+            _object(
+                "date searches no_hits took_us",
+                date=_TEXT,
+                searches=_COUNT,
+                no_hits=_COUNT,
+                took_us=_COUNT,
+            )
+        ),
+        searches=_COUNT,
+        no_hits=_COUNT,
+        popular=_list(_ref("CountedQuery")),
+        without_hits=_list(_ref("CountedQuery")),
+        slow=_list(
+            _object("index query took_us at", index=_TEXT, query=_TEXT, took_us=_COUNT, at=_TEXT)
+        ),
+        clicked=_list(
+            _object(
+                "index id clicks position",
+                index=_TEXT,
+                id=_TEXT,
+                clicks=_COUNT,
+                position={"type": "number"},
+            )
+        ),
+    ),
+    "CountedQuery": _object(
+        "index query searches no_hits took_us clicks",
+        index=_TEXT,
+        query=_TEXT,
+        searches=_COUNT,
+        searches_max=_COUNT,
+        no_hits=_COUNT,
+        took_us=_COUNT,
+        clicks=_COUNT,
+        position={"type": "number"},
+    ),
     "ChosenItems": _restricted(),
     "ChangedItems": _restricted(
         fields={

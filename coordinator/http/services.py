@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coordinator.http.openapi import InterfaceDocument
     from coordinator.http.routing import Route
     from coordinator.http.security import Guard
+    from coordinator.read.analytics import Analytics
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
     from coordinator.settings import Settings
@@ -35,4 +36,5 @@ class Services:
     metrics: Metrics
     slow_queries: SlowQueries
     results: ResultCache
+    analytics: Analytics
     parsed: ParsedRequests = field(default_factory=ParsedRequests)

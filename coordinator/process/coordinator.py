@@ -33,6 +33,7 @@ from coordinator.http.security import Guard, UnsafeAddress
 from coordinator.http.services import Services
 from coordinator.process.doorman import ring
 from coordinator.process.supervisor import raise_descriptor_limit
+from coordinator.read.analytics import Analytics
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
 from coordinator.routes import ROUTES
@@ -94,7 +95,8 @@ async def _run(
     with data_directory.start_explained(data):
         catalog = Catalog.open(data, num_shards)
         cluster = Cluster.from_settings(settings, catalog)
-    app = create_app(make_services(settings, catalog, cluster))
+    services = make_services(settings, catalog, cluster)
+    app = create_app(services)
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -115,12 +117,15 @@ async def _run(
         _log.info("listening", url=address)
         announcing = asyncio.create_task(_announce(cluster, settings, port))
         keeping = asyncio.create_task(keep_small())
+        counting = asyncio.create_task(services.analytics.keep())
         await stop.wait()
         announcing.cancel()
         keeping.cancel()
+        counting.cancel()
         _log.info("stopping")
         data_directory.forget_coordinator_endpoint(data)
         await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
+        await services.analytics.save()
     finally:
         await cluster.stop()
     return 0
@@ -139,6 +144,11 @@ def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Ser
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),
+        analytics=Analytics(
+            data_directory.analytics_folder(settings.data_dir),
+            settings.analytics_days,
+            settings.limits.analytics_queries_max,
+        ),
         results=ResultCache(settings.result_cache_bytes),
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 from coordinator.http.routing import Route
 from coordinator.routes import (
     algolia,
+    analytics,
     changes,
     followed,
     indexes,
@@ -25,6 +26,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *indexes.ROUTES,
     *proposal.ROUTES,
     *operations.ROUTES,
+    *analytics.ROUTES,
     *algolia.ROUTES,
     *pages.ROUTES,
 )

@@ -50,7 +50,7 @@ from coordinator.read.many import CostSum, in_turn
 from coordinator.read.results import SearchResult
 from coordinator.routes import operations
 from coordinator.routes.changes import delete_items
-from coordinator.routes.search import narrowed
+from coordinator.routes.search import narrowed, note_search
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -149,6 +149,7 @@ async def _answer(
     result = await services.search.search(index, asked.search)
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
+    note_search(services, request, index.name, asked.search, result.total, total_us)
     if services.slow_queries.is_slow(total_us):
         services.metrics.num_slow += 1
         raw = {"params": asked.params}

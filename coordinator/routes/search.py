@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
+from aiohttp import hdrs
 
 from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Switched
@@ -98,6 +99,23 @@ def narrowed(search: SearchParameters, request: Request) -> SearchParameters:
     )
 
 
+def note_search(
+    services: Services,
+    request: Request,
+    index: str,
+    parameters: SearchParameters,
+    total: int,
+    took_us: int,
+) -> None:
+    """Count a search for analytics, unless it asks for a further page."""
+    if services.analytics.is_on and parameters.page == 1 and parameters.cursor is None:
+        client = (
+            request.caller.key_id,
+            request.headers.get(hdrs.X_FORWARDED_FOR) or request.peer_address,
+        )
+        services.analytics.note(client, index, parameters.query, total, took_us)
+
+
 async def search(services: Services, request: Request) -> Response:
     """Answer `/{index}/search`."""
     parameters = narrowed(search_parameters(services, request), request)
@@ -107,6 +125,7 @@ async def search(services: Services, request: Request) -> Response:
         result = await services.search.search(request.index, parameters)
     total_us = request.micros
     services.metrics.observe_search(result, total_us)
+    note_search(services, request, request.index.name, parameters, result.total, total_us)
     if services.slow_queries.is_slow(total_us):
         services.metrics.num_slow += 1
         raw = raw_parameters(request, services.settings.limits)
@@ -208,6 +227,7 @@ async def _one_of_several(
         raise
     except ServiceError as error:
         return error
+    note_search(services, request, index.name, parameters, result.total, result.timings.total_us)
     return await _result_body(services, request, result, parameters)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from common import data_directory
 from coordinator.cluster import shard_client
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
@@ -18,6 +19,7 @@ from coordinator.http.metrics import Metrics, SlowQueries
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
+from coordinator.read.analytics import Analytics
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
@@ -83,6 +85,11 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             guard=Guard(settings, catalog),
             metrics=Metrics(),
             slow_queries=SlowQueries(settings.slow_query_ms),
+            analytics=Analytics(
+                data_directory.analytics_folder(settings.data_dir),
+                settings.analytics_days,
+                settings.limits.analytics_queries_max,
+            ),
             results=ResultCache(settings.result_cache_bytes),
         )
         stack.push_async_callback(cluster.stop)

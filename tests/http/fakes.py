@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from common import data_directory
 from common.configuration import parse_configuration
 from common.errors import ServiceError
 from common.json.scan import canonical_id
@@ -19,6 +20,7 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.read.analytics import Analytics
 from coordinator.read.facet_values import Bucket
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import (
@@ -164,6 +166,11 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),
+        analytics=Analytics(
+            data_directory.analytics_folder(settings.data_dir),
+            settings.analytics_days,
+            settings.limits.analytics_queries_max,
+        ),
         results=ResultCache(settings.result_cache_bytes),
     )
 

@@ -198,3 +198,15 @@ class TestWithoutService:
         shown = _run("shard", "--help")
         assert shown.returncode == 0
         assert b"--shard-id" in shown.stdout
+
+
+def test_analytics_are_shown(service: Service) -> None:
+    client = service.client()
+    client.post("/counted/configuration", {})
+    client.get("/counted/search", query="unheard of")
+    client.close()
+    shown = _run("analytics", "counted", "--port", str(service.port))
+    assert b"1 searches, 100.0% without a hit" in shown.stdout
+    assert b"unheard of" in shown.stdout
+    found = _run("analytics", "--json", "--port", str(service.port))
+    assert json.loads(found.stdout)["searches"] >= 1

@@ -1,0 +1,468 @@
+"""What do people search for, what do they not find, what is slow? In bounded memory, by day.
+
+    search ──▶ the client's last text, for some seconds ──▶ today's counts ──every minute──▶ a file
+               ("st", "star": only what it ends at counts)                   analytics/<day>.json
+
+Counts are of texts as people type them, without case and repeated spaces. A `Counter` holds the
+most frequent ones: past twice its size it forgets all but the best, and remembers the greatest
+count that it forgot. So each count is a lower bound, and with `missed` an upper one:
+
+    count <= true number <= count + missed
+
+Nothing about people is stored: no addresses, no keys. Cost: 2 to 4 µs a search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import orjson
+
+from common.process.logs import Log
+
+QUERY_CHARS_MAX: Final = 200
+"""Longer texts are cut."""
+TYPING_SECONDS: Final = 5.0
+"""A search that continues the text of the same client's search so recently replaces it."""
+TYPING_MAX: Final = 10_000
+"""Clients whose last search may still be replaced."""
+SLOW_MAX: Final = 100
+"""Slowest searches kept of a day."""
+SAVE_SECONDS: Final = 60.0
+ROWS_AT_ONCE: Final = 1_000
+_DAY_SECONDS: Final = 86_400
+
+K = TypeVar("K", bound=Hashable)
+Values = list[int]
+
+_log = Log("analytics")
+
+
+class Counter(Generic[K]):
+    """Numbers by key, of the most frequent keys.
+
+    Args:
+        num_max: how many keys are kept for certain.
+        num_values: numbers per key; the first one decides what is frequent.
+
+    Attributes:
+        floor: the greatest number that a forgotten key can have.
+    """
+
+    def __init__(self, num_max: int, num_values: int) -> None:
+        self.floor = 0
+        self._num_max = num_max
+        self._num_values = num_values
+        self._values: dict[K, Values] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def at(self, key: K) -> Values:
+        """Return the numbers of a key, to be added to; the last one is what may be missed."""
+        values = self._values.get(key)
+        if values is None:
+            if len(self._values) >= 2 * self._num_max:
+                self._forget()
+            values = self._values[key] = [0] * self._num_values + [self.floor]
+        return values
+
+    def known(self, key: K) -> Values | None:
+        """Return the numbers of a key that is there."""
+        return self._values.get(key)
+
+    def rows(self) -> list[tuple[K, Values]]:
+        """Return all keys with their numbers."""
+        return list(self._values.items())
+
+    def put(self, key: K, values: Values) -> None:
+        """Set the numbers of a key, as `rows` returned them."""
+        self._values[key] = values
+
+    def drop(self, does_go: Callable[[K], bool]) -> None:
+        """Forget some keys."""
+        self._values = {key: one for key, one in self._values.items() if not does_go(key)}
+
+    def _forget(self) -> None:
+        """Keep the most frequent keys."""
+        ordered = sorted(self._values.items(), key=lambda one: one[1][0] + one[1][-1], reverse=True)
+        _, first_gone = ordered[self._num_max]
+        self.floor = max(self.floor, first_gone[0] + first_gone[-1])
+        self._values = dict(ordered[: self._num_max])
+
+
+class Slow(NamedTuple):
+    """One slow search."""
+
+    took_us: int
+    at: float
+    name: str
+    """Of the index."""
+    query: str
+
+
+class Day:
+    """The counts of one day.
+
+    Args:
+        number: days since 1970.
+        num_max: texts, and clicked items, that are kept.
+
+    Attributes:
+        totals: by index: searches, those without hits, microseconds.
+        queries: by index and text: searches, those without hits, microseconds, hits of the last
+            one, clicks, sum of their positions.
+        clicked: by index and id: clicks, sum of their positions.
+        slow: the slowest, as a heap.
+    """
+
+    def __init__(self, number: int, num_max: int) -> None:
+        self.number = number
+        self.totals: dict[str, Values] = {}
+        self.queries: Counter[tuple[str, str]] = Counter(num_max, 6)
+        self.clicked: Counter[tuple[str, str]] = Counter(num_max, 2)
+        self.slow: list[Slow] = []
+
+    @property
+    def name(self) -> str:
+        """The date."""
+        return (date(1970, 1, 1) + timedelta(days=self.number)).isoformat()
+
+    def add(self, index: str, query: str, num_hits: int, took_us: int, at: float) -> None:
+        """Count a search."""
+        is_empty = num_hits == 0
+        total = self.totals.get(index)
+        if total is None:
+            total = self.totals[index] = [0, 0, 0]
+        total[0] += 1
+        total[1] += is_empty
+        total[2] += took_us
+        if query:
+            values = self.queries.at((index, query))
+            values[0] += 1
+            values[1] += is_empty
+            values[2] += took_us
+            values[3] = num_hits
+        if len(self.slow) < SLOW_MAX:
+            heapq.heappush(self.slow, Slow(took_us, at, index, query))
+        elif took_us > self.slow[0].took_us:
+            heapq.heapreplace(self.slow, Slow(took_us, at, index, query))
+
+    def forget(self, index: str | None) -> None:
+        """Forget an index, or everything."""
+        if index is None:
+            self.totals.clear()
+        else:
+            self.totals.pop(index, None)
+        for counter in (self.queries, self.clicked):
+            counter.drop(lambda key: index is None or key[0] == index)
+        self.slow = [one for one in self.slow if index is not None and one.name != index]
+        heapq.heapify(self.slow)
+
+    def encode(self) -> bytes:
+        """Return the day as JSON; made in parts, between which other threads run."""
+        parts = [
+            b'{"totals":%b,"floors":%b,"slow":%b'
+            % (
+                orjson.dumps(dict(self.totals)),
+                orjson.dumps([self.queries.floor, self.clicked.floor]),
+                orjson.dumps([list(one) for one in tuple(self.slow)]),
+            )
+        ]
+        for name, counter in (("queries", self.queries), ("clicked", self.clicked)):
+            rows = [[*key, *values] for key, values in counter.rows()]
+            encoded = []
+            for first in range(0, len(rows), ROWS_AT_ONCE):
+                encoded.append(orjson.dumps(rows[first : first + ROWS_AT_ONCE])[1:-1])
+                time.sleep(0)
+            parts.append(b',"%b":[%b]' % (name.encode(), b",".join(encoded)))
+        return b"".join(parts) + b"}"
+
+    @classmethod
+    def decode(cls, number: int, text: bytes, num_max: int) -> Day:
+        """Read a day.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        day = cls(number, num_max)
+        try:
+            stored = orjson.loads(text)
+            day.totals = {str(name): [int(one) for one in stored["totals"][name]] for name in
+                          stored["totals"]}  # fmt: skip
+            day.queries.floor, day.clicked.floor = map(int, stored["floors"])
+            day.slow = [Slow(*one) for one in stored["slow"]]
+            heapq.heapify(day.slow)
+            for index, query, *values in stored["queries"]:
+                day.queries.put((index, query), values)
+            for index, id, *values in stored["clicked"]:
+                day.clicked.put((index, id), values)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no counts of a day: {error!r}") from error
+        return day
+
+
+class Analytics:
+    """Counts searches and clicks; keeps them in files.
+
+    Args:
+        folder: of the files.
+        days: that are kept; 0: nothing is counted.
+        num_max: texts, and clicked items, of a day that are kept.
+    """
+
+    def __init__(self, folder: Path, days: int, num_max: int) -> None:
+        self.is_on = days > 0
+        self._folder = folder
+        self._days = days
+        self._num_max = num_max
+        self._typing: OrderedDict[Hashable, tuple[float, str, str, int, int]] = OrderedDict()
+        self._finished: list[Day] = []
+        self._has_changed = False
+        number = int(time.time()) // _DAY_SECONDS
+        self._today = (self._read(number) if self.is_on else None) or Day(number, num_max)
+
+    # --- count
+
+    def note(self, client: Hashable, index: str, query: str, num_hits: int, took_us: int) -> None:
+        """Count a search for its first page.
+
+        Args:
+            client: tells the searches of one from those of others; forgotten after seconds.
+            index: name.
+            query: as typed; may be empty.
+            num_hits: total.
+            took_us: microseconds.
+        """
+        now = time.time()
+        text = query[:QUERY_CHARS_MAX].casefold()
+        if not text.isalnum():
+            text = " ".join(text.split())
+        typing = self._typing
+        last = typing.pop(client, None)
+        if last is not None:
+            at, last_index, last_text, *_ = last
+            is_continued = (
+                last_text
+                and now - at < TYPING_SECONDS
+                and last_index == index
+                and (text.startswith(last_text) or last_text.startswith(text))
+                and text
+            )
+            if not is_continued:
+                self._count(*last)
+        typing[client] = (now, index, text, num_hits, took_us)
+        if len(typing) > TYPING_MAX or now - next(iter(typing.values()))[0] > TYPING_SECONDS:
+            self._count(*typing.popitem(last=False)[1])
+
+    def click(self, index: str, query: str, id: str, position: int) -> bool:
+        """Count a click on a hit; returns False where the search is not among the counted ones.
+
+        Args:
+            index: name.
+            query: that the hit was found by; may be empty.
+            id: of the item.
+            position: of the hit, from 1.
+        """
+        self._settle()
+        text = " ".join(query[:QUERY_CHARS_MAX].casefold().split())
+        values = self._today.queries.known((index, text))
+        if index not in self._today.totals or (text and values is None):
+            return False
+        if values is not None:
+            values[4] += 1
+            values[5] += position
+        clicked = self._today.clicked.at((index, id))
+        clicked[0] += 1
+        clicked[1] += position
+        self._has_changed = True
+        return True
+
+    def _count(self, at: float, index: str, query: str, num_hits: int, took_us: int) -> None:
+        number = int(at) // _DAY_SECONDS
+        if number > self._today.number:
+            self._finished.append(self._today)
+            self._today = Day(number, self._num_max)
+        self._today.add(index, query, num_hits, took_us, at)
+        self._has_changed = True
+
+    def _settle(self) -> None:
+        """Count the searches that may still have been continued."""
+        while self._typing:
+            self._count(*self._typing.popitem(last=False)[1])
+
+    # --- ask
+
+    async def report(self, index: str | None, days: int, size: int) -> dict[str, Any]:
+        """Return what was counted.
+
+        Args:
+            index: of this index only.
+            days: today and the days before.
+            size: entries of each list.
+        """
+        self._settle()
+        days = min(days, self._days)
+        first = self._today.number - days + 1
+        in_memory = {day.number: day for day in (*self._finished, self._today)}
+        return await asyncio.to_thread(self._report, index, first, size, in_memory)
+
+    def _report(
+        self, index: str | None, first: int, size: int, in_memory: dict[int, Day]
+    ) -> dict[str, Any]:
+        """Add up the days, in a thread."""
+        by_day = []
+        slow: list[Slow] = []
+        queries: dict[tuple[str, str], Values] = {}
+        clicked: dict[tuple[str, str], Values] = {}
+        for number in range(first, self._today.number + 1):
+            day = in_memory.get(number) or self._read(number)
+            if day is None:
+                continue
+            totals = [one for name, one in list(day.totals.items()) if index in (None, name)]
+            searches, no_hits, took_us = (sum(one[i] for one in totals) for i in range(3))
+            by_day.append(
+                {
+                    "date": day.name,
+                    "searches": searches,
+                    "no_hits": no_hits,
+                    "took_us": took_us // max(searches, 1),
+                }
+            )
+            slow += [one for one in list(day.slow) if index in (None, one.name)]
+            for counter, merged in ((day.queries, queries), (day.clicked, clicked)):
+                _merge(merged, (row for row in counter.rows() if index in (None, row[0][0])))
+        popular = sorted(queries.items(), key=lambda one: (-one[1][0], one[0]))
+        missed = sorted((one for one in popular if one[1][1]), key=lambda one: (-one[1][1], one[0]))
+        items = sorted(clicked.items(), key=lambda one: (-one[1][0], one[0]))
+        return {
+            "days": by_day,
+            "searches": sum(day["searches"] for day in by_day),
+            "no_hits": sum(day["no_hits"] for day in by_day),
+            "popular": [_query_row(*one) for one in popular[:size]],
+            "without_hits": [_query_row(*one) for one in missed[:size]],
+            "slow": [
+                {
+                    "index": one.name,
+                    "query": one.query,
+                    "took_us": one.took_us,
+                    "at": datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds"),
+                }
+                for one in sorted(slow, reverse=True)[:size]
+            ],
+            "clicked": [
+                {
+                    "index": name,
+                    "id": id,
+                    "clicks": values[0],
+                    "position": round(values[1] / max(values[0], 1), 1),
+                }
+                for (name, id), values in items[:size]
+            ],
+        }
+
+    async def forget(self, index: str | None) -> None:
+        """Forget an index, or everything, on disk too."""
+        self._settle()
+        for day in (*self._finished, self._today):
+            day.forget(index)
+        await asyncio.to_thread(self._forget_files, index, self._today.number)
+        self._has_changed = True
+        await self.save()
+
+    # --- files
+
+    async def keep(self) -> None:
+        """Save every minute; ends by cancellation."""
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            if self._has_changed or self._finished:
+                await self.save()
+
+    async def save(self) -> None:
+        """Write what is counted, and remove days that are too old."""
+        if not self.is_on:
+            return
+        self._settle()
+        days = [*self._finished, self._today]
+        self._has_changed = False
+        try:
+            await asyncio.to_thread(self._write, days)
+        except (OSError, RuntimeError) as error:  # (the latter: counted meanwhile)
+            _log.warning("analytics are not saved", reason=str(error))
+            self._has_changed = True
+        else:
+            self._finished = [day for day in self._finished if day not in days]
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{Day(number, 1).name}.json"
+
+    def _read(self, number: int) -> Day | None:
+        """Read a day's file; None if there is none that can be read."""
+        try:
+            return Day.decode(number, self._path(number).read_bytes(), self._num_max)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            _log.warning("a day of analytics cannot be read", day=number, reason=str(error))
+            return None
+
+    def _write(self, days: Iterable[Day]) -> None:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        for day in days:
+            path = self._path(day.number)
+            temporary = path.with_suffix(".tmp")
+            temporary.write_bytes(day.encode())
+            os.replace(temporary, path)
+        oldest = self._path(self._today.number - self._days + 1).name
+        for path in self._folder.glob("*.json"):
+            if path.name < oldest:
+                path.unlink(missing_ok=True)
+
+    def _forget_files(self, index: str | None, today: int) -> None:
+        for path in list(self._folder.glob("*.json")):
+            if index is None:
+                path.unlink(missing_ok=True)
+                continue
+            number = (date.fromisoformat(path.stem) - date(1970, 1, 1)).days
+            day = self._read(number) if number < today else None
+            if day is not None:
+                day.forget(index)
+                self._write([day])
+
+
+def _merge(
+    merged: dict[tuple[str, str], Values], rows: Iterable[tuple[tuple[str, str], Values]]
+) -> None:
+    """Add up rows by key."""
+    for key, values in rows:
+        known = merged.get(key)
+        merged[key] = (
+            list(values) if known is None else [a + b for a, b in zip(known, values, strict=True)]
+        )
+
+
+def _query_row(key: tuple[str, str], values: Values) -> dict[str, Any]:
+    """Return a text as it is shown."""
+    searches, no_hits, took_us, _, clicks, positions, missed = values
+    row: dict[str, Any] = {
+        "index": key[0],
+        "query": key[1],
+        "searches": searches,
+        "no_hits": no_hits,
+        "took_us": took_us // max(searches, 1),
+        "clicks": clicks,
+    }
+    if missed:
+        row["searches_max"] = searches + missed
+    if clicks:
+        row["position"] = round(positions / clicks, 1)
+    return row

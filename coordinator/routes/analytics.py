@@ -1,0 +1,163 @@
+"""Analytics: what is searched for, what finds nothing, what is slow, and clicks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from common.errors import InvalidRequest, NotFound
+from common.placement import canonical_id
+from coordinator.http.responses import Response, json_answer
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.routes.items import refuse_query, refuse_unknown
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+
+DAYS_DEFAULT: Final = 7
+SIZE_DEFAULT: Final = 20
+SIZE_MAX: Final = 1_000
+POSITION_MAX: Final = 1_000_000_000
+
+
+def _check_on(services: Services) -> None:
+    if not services.analytics.is_on:
+        raise NotFound(
+            "analytics are off; the setting analytics_days says for how many days they are kept",
+            code="analytics_off",
+        )
+
+
+def _number(raw: dict[str, Any], name: str, default: int, most: int) -> int:
+    """Read a whole number of the query string."""
+    text = str(raw.get(name, default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+        raise InvalidRequest(
+            f"{name} must be an integer from 1 to {most}", code=f"invalid_{name}", param=name
+        )
+    return int(text)
+
+
+async def report(services: Services, request: Request) -> Response:
+    """Answer `GET /_analytics`."""
+    _check_on(services)
+    raw = query_parameters(request.query_string)
+    refuse_unknown(raw, ("index", "days", "size"))
+    days = _number(raw, "days", DAYS_DEFAULT, 10_000)
+    size = _number(raw, "size", SIZE_DEFAULT, SIZE_MAX)
+    index = raw.get("index")
+    return json_answer(
+        await services.analytics.report(None if index is None else str(index), days, size)
+    )
+
+
+async def forget(services: Services, request: Request) -> Response:
+    """Answer `DELETE /_analytics`: of one index, or of all."""
+    _check_on(services)
+    raw = query_parameters(request.query_string)
+    refuse_unknown(raw, ("index",))
+    index = raw.get("index")
+    await services.analytics.forget(None if index is None else str(index))
+    return json_answer({"status": "deleted"})
+
+
+async def clicks(services: Services, request: Request) -> Response:
+    """Answer `POST /_analytics/clicks`: counts those that belong to counted searches."""
+    _check_on(services)
+    refuse_query(request)
+    limits = services.settings.limits
+    raw = decode_object(request.body, limits)
+    refuse_unknown(raw, ("clicks",))
+    listed = raw.get("clicks")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= limits.clicks_max:
+        raise InvalidRequest(
+            f"clicks must be a list of 1 to {limits.shown('clicks_max')} objects such as "
+            '{"index": "films", "query": "sea", "id": 7, "position": 1}',
+            code="invalid_body",
+            param="clicks",
+        )
+    found = [_click(services, request, one, i) for i, one in enumerate(listed)]
+    num_counted = sum(services.analytics.click(*one) for one in found)
+    return json_answer({"status": "counted", "counted": num_counted})
+
+
+def _click(
+    services: Services, request: Request, one: object, number: int
+) -> tuple[str, str, str, int]:
+    """Check one click; return index, query, id and position."""
+
+    def refused(name: str, wanted: str) -> InvalidRequest:
+        param = f"clicks[{number}].{name}" if name else f"clicks[{number}]"
+        return InvalidRequest(f"{param} must be {wanted}", code="invalid_body", param=param)
+
+    if not isinstance(one, dict):
+        raise refused("", "an object")
+    unknown = sorted(one.keys() - {"index", "query", "id", "position"})
+    if unknown:
+        raise refused("", f"of index, query, id and position only, not {unknown[0][:100]!r}")
+    name, query, position = one.get("index"), one.get("query", ""), one.get("position", 1)
+    if not isinstance(name, str):
+        raise refused("index", "the name of an index")
+    if not isinstance(query, str):
+        raise refused("query", "the text that was searched for")
+    id = one.get("id")
+    canonical = None
+    if isinstance(id, (int, str)) and not isinstance(id, bool):
+        canonical = canonical_id(id)
+    if canonical is None:
+        raise refused("id", "the id of an item")
+    if (
+        not isinstance(position, int)
+        or isinstance(position, bool)
+        or not 1 <= position <= POSITION_MAX
+    ):
+        raise refused("position", f"an integer from 1 to {POSITION_MAX}")
+    index = services.guard.index(request.caller, name)
+    return index.name, query, canonical.decode(), position
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/_analytics",
+        report,
+        "What was searched for, found nothing, was slow, and was clicked.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={
+            "answer": "Analytics",
+            "query": {
+                "index": {"type": "string"},
+                "days": {"type": "integer", "minimum": 1, "maximum": 10_000},
+                "size": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
+            },
+        },
+    ),
+    Route(
+        "DELETE",
+        "/_analytics",
+        forget,
+        "Forget what was counted, of one index or of all.",
+        Action.ADMIN,
+        is_change=True,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Status", "query": {"index": {"type": "string"}}},
+    ),
+    Route(
+        "POST",
+        "/_analytics/clicks",
+        clicks,
+        "Count clicks on hits.",
+        Action.SEARCH,
+        body=Body.LOOSE_JSON,
+        bytes_limit="search_body_bytes_max",
+        is_change=True,
+        applies_filter=True,
+        tag="operations",
+        document={"body": "Clicks", "answer": "Status"},
+    ),
+)
