@@ -180,6 +180,8 @@ export const mergeConfiguration = (index, settings) =>
 /** A configuration that the service derives from a sample of the items. */
 export const proposal = (index, signal) =>
   json("GET", indexPath(index, "proposal"), undefined, signal);
+/** Makes an index with the items and the configuration of another. */
+export const copyIndex = (index, to) => json("POST", indexPath(index, "copy"), { to });
 export const removeIndex = (index) => json("DELETE", indexPath(index));
 export const facetValues = (index, request, signal) =>
   json("POST", indexPath(index, "facet"), request, signal);

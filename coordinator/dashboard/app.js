@@ -4,12 +4,14 @@
  *     /dashboard           indices
  *     /dashboard/_health   health (no index may begin with "_")
  *     /dashboard/_service  API keys, aliases, snapshots
- *     /dashboard/{index}   search; with ?item=ID the page of one item
+ *     /dashboard/{index}   search; with ?item=ID the page of one item,
+ *                          with ?compare=OTHER two indexes side by side
  */
 
 import { apiKey, onStarting, onUnauthorized, startProgress } from "./api.js";
 import { openDialog } from "./components/dialog.js";
 import { button, fill, h, svg } from "./components/dom.js";
+import { compareView } from "./views/compare.js";
 import { healthView } from "./views/health.js";
 import { HOME } from "./paths.js";
 import { indicesView } from "./views/indices.js";
@@ -54,8 +56,9 @@ function route() {
 
 /** What tells one view from another in an address; the rest is the state of that view. */
 function placeOf(pathname, search) {
-  const item = new URLSearchParams(search).get("item");
-  return item === null ? pathname : `${pathname}?item=${item}`;
+  const parameters = new URLSearchParams(search);
+  const kind = ["item", "compare"].find((name) => parameters.has(name));
+  return kind ? `${pathname}?${kind}=${parameters.get(kind)}` : pathname;
 }
 
 function createView(pathname, search) {
@@ -63,8 +66,13 @@ function createView(pathname, search) {
   if (pathname === SERVICE) return serviceView();
   const name = decodeURIComponent(pathname.slice(HOME.length).replace(/^\/|\/$/g, ""));
   if (!name) return indicesView({ go });
-  const id = new URLSearchParams(search).get("item");
-  return id === null ? searchView({ index: name, search, go }) : itemView({ index: name, id, go });
+  const parameters = new URLSearchParams(search);
+  const id = parameters.get("item");
+  if (id !== null) return itemView({ index: name, id, go });
+  const other = parameters.get("compare");
+  if (other !== null)
+    return compareView({ index: name, other, query: parameters.get("q") ?? "", go });
+  return searchView({ index: name, search, go });
 }
 
 function go(url) {

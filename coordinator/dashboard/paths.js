@@ -11,3 +11,9 @@ export function searchPath(index) {
 export function itemPath(index, id) {
   return `${searchPath(index)}?item=${encodeURIComponent(String(id))}`;
 }
+
+/** The page that compares two indexes. */
+export function comparePath(index, other, query = "") {
+  const text = query ? `&q=${encodeURIComponent(query)}` : "";
+  return `${searchPath(index)}?compare=${encodeURIComponent(other)}${text}`;
+}

@@ -5,6 +5,7 @@ import { createConfigurationEditor } from "./configuration_editor.js";
 import { openDialog } from "./dialog.js";
 import { button, fill, h, uniqueId } from "./dom.js";
 import { toast } from "./notice.js";
+import { createPreview } from "./preview.js";
 
 const NEW_CONFIGURATION = { aggregations: {}, searchable_fields: [] };
 
@@ -46,7 +47,17 @@ export function configureDialog({ name = "", isNew = false, onDone }) {
             .catch(() => []),
     ]);
     editor = createConfigurationEditor(text, fields);
-    fill(place, editor.element);
+    const preview =
+      !isNew &&
+      createPreview(name, {
+        saved: JSON.parse(text),
+        draft: editor.draft,
+        onLeave: () => dialog.close(),
+      });
+    fill(place, editor.element, preview && preview.element);
+    if (preview)
+      for (const type of ["input", "change", "click"])
+        editor.element.addEventListener(type, preview.update);
     submit.disabled = false;
   };
 
@@ -81,7 +92,7 @@ export function configureDialog({ name = "", isNew = false, onDone }) {
   const nameErrorId = uniqueId("error");
   const nameError = h("span", { class: "field-error", id: nameErrorId, role: "alert" });
   nameInput.setAttribute("aria-describedby", nameErrorId);
-  openDialog(
+  const dialog = openDialog(
     isNew ? "Create an index" : `Configure ${name}`,
     (close) => [
       h(

@@ -1,5 +1,5 @@
 /**
- * The configuration of an index as a form and as JSON: two views of one document. What the form
+ * The configuration of an index as a form of several parts and as JSON: views of one document. What the form
  * does not know stays in the document untouched.
  *
  * The service names the place of a mistake (`param: "aggregations.tags.size"`); the message appears
@@ -8,16 +8,19 @@
 
 import { toJson } from "../api.js";
 import { indentJson } from "../format.js";
-import { createConfigurationForm } from "./configuration_form.js";
+import { PARTS, createConfigurationForm } from "./configuration_form.js";
 import { fill, h, uniqueId } from "./dom.js";
 
-/** The two views with their switch. */
+const JSON_TAB = "JSON";
+const TABS = [...PARTS, JSON_TAB];
+
+/** The views with their tabs. */
 export function createConfigurationEditor(initialText, fields) {
   let document_ = JSON.parse(initialText);
-  let isForm = true;
+  let shown = TABS[0];
   let form = null;
   const panelId = uniqueId("panel");
-  const tabs = ["Form", "JSON"].map((label) =>
+  const tabs = TABS.map((label) =>
     h(
       "button",
       {
@@ -25,7 +28,7 @@ export function createConfigurationEditor(initialText, fields) {
         role: "tab",
         class: "tab",
         "aria-controls": panelId,
-        onclick: () => switchTo(label === "Form"),
+        onclick: () => switchTo(label),
       },
       label,
     ),
@@ -48,9 +51,10 @@ export function createConfigurationEditor(initialText, fields) {
         role: "tablist",
         "aria-label": "View of the configuration",
         onkeydown: (event) => {
-          if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-          switchTo(!isForm);
-          tabs[isForm ? 0 : 1].focus();
+          const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+          if (!by) return;
+          switchTo(TABS[(TABS.indexOf(shown) + by + TABS.length) % TABS.length]);
+          tabs[TABS.indexOf(shown)].focus();
         },
       },
       tabs,
@@ -58,30 +62,33 @@ export function createConfigurationEditor(initialText, fields) {
     panel,
     problem,
   );
+  const isForm = () => shown !== JSON_TAB;
   area.value = indentJson(initialText);
   draw();
 
   function draw() {
     tabs.forEach((tab, place) => {
-      const isActive = (place === 0) === isForm;
+      const isActive = TABS[place] === shown;
       tab.setAttribute("aria-selected", String(isActive));
       tab.tabIndex = isActive ? 0 : -1;
     });
-    if (isForm) form = createConfigurationForm(document_, fields);
-    fill(panel, isForm ? form.element : area);
+    if (isForm()) form ??= createConfigurationForm(document_, fields);
+    form?.show(shown);
+    fill(panel, isForm() ? form.element : area);
   }
 
-  function switchTo(toForm) {
-    if (toForm === isForm) return;
-    if (toForm) {
+  function switchTo(tab) {
+    if (tab === shown) return;
+    if (!isForm()) {
       const parsed = parse();
       if (!parsed) return;
       document_ = parsed;
-    } else {
+      form = null;
+    } else if (tab === JSON_TAB) {
       document_ = form.read();
       area.value = toJson(document_, 2);
     }
-    isForm = toForm;
+    shown = tab;
     clearErrors();
     draw();
   }
@@ -116,9 +123,9 @@ export function createConfigurationEditor(initialText, fields) {
   }
 
   function showError(error) {
-    if (isForm && showAtField(error)) return;
+    if (isForm() && showAtField(error)) return;
     problem.textContent = error.param ? `${error.param}: ${error.message}` : error.message;
-    if (isForm || !error.param) return;
+    if (isForm() || !error.param) return;
     const found = findPath(area.value, error.param);
     area.setAttribute("aria-invalid", "true");
     if (found) selectAt(...found);
@@ -136,6 +143,8 @@ export function createConfigurationEditor(initialText, fields) {
       (one, other) => other.dataset.path.length - one.dataset.path.length,
     )[0];
     if (!control) return false;
+    shown = form.partOf(control);
+    draw();
     const id = uniqueId("error");
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-describedby", id);
@@ -145,12 +154,23 @@ export function createConfigurationEditor(initialText, fields) {
     return true;
   }
 
+  /** The document as far as it can be read, without a word about mistakes; null if it cannot. */
+  function draft() {
+    if (isForm()) return form.read();
+    try {
+      return JSON.parse(area.value);
+    } catch {
+      return null;
+    }
+  }
+
   return {
     element,
+    draft,
     clearErrors,
     showError,
     /** The document as JSON text, or null (and a message) if there is none yet. */
-    text: () => (isForm ? toJson(form.read(), 2) : parse() && area.value),
+    text: () => (isForm() ? toJson(form.read(), 2) : parse() && area.value),
   };
 }
 

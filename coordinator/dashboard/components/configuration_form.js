@@ -1,6 +1,10 @@
 /** The form of a configuration: facets as rows, and the settings of the text. */
 
+import { rankingSection, ruleSection, synonymSection } from "./configuration_sections.js";
 import { button, h, icon, uniqueId } from "./dom.js";
+
+/** The parts of the form, each a tab. */
+export const PARTS = ["Facets", "Search", "Synonyms", "Rules", "Ranking"];
 
 const ORDERS = [
   ["", "most items first"],
@@ -36,9 +40,12 @@ export function createConfigurationForm(original, fields) {
   const stopWords = text("stop_words", "none");
   const language = text("language", "none");
 
-  const element = h(
-    "div",
-    { class: "form" },
+  const sections = [
+    synonymSection(original.synonyms),
+    ruleSection(original.rules),
+    rankingSection(original, fields),
+  ];
+  const parts = [
     h(
       "fieldset",
       {},
@@ -62,7 +69,7 @@ export function createConfigurationForm(original, fields) {
     h(
       "fieldset",
       {},
-      h("legend", {}, "Text"),
+      h("legend", {}, "Search"),
       h(
         "label",
         { class: "field" },
@@ -93,8 +100,17 @@ export function createConfigurationForm(original, fields) {
         ),
       ),
     ),
-    h("p", { class: "small muted" }, "Everything else, such as synonyms, is under JSON."),
-  );
+    ...sections.map((section) => section.element),
+  ];
+  const element = h("div", { class: "form" }, parts);
+
+  /** Shows one part; the others keep what was typed. */
+  function show(part) {
+    parts.forEach((one, place) => (one.hidden = PARTS[place] !== part));
+  }
+
+  /** The part that a control is in. */
+  const partOf = (control) => PARTS[parts.findIndex((one) => one.contains(control))];
 
   /** The document with what the form says. */
   function read() {
@@ -107,6 +123,7 @@ export function createConfigurationForm(original, fields) {
     putChanged(result, searchable, splitList);
     putChanged(result, stopWords, splitList);
     putChanged(result, language, (text) => text.trim());
+    for (const section of sections) section.write(result);
     return result;
   }
 
@@ -119,7 +136,7 @@ export function createConfigurationForm(original, fields) {
     else delete result[key];
   }
 
-  return { element, read };
+  return { element, read, show, partOf };
 }
 
 function splitList(text) {

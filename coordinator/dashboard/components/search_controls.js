@@ -2,6 +2,7 @@
 
 import { asCurl } from "../api.js";
 import { fieldTitle } from "../format.js";
+import { comparePath } from "../paths.js";
 import * as states from "../state.js";
 import { configureDialog } from "./configuration.js";
 import { openDialog } from "./dialog.js";
@@ -96,9 +97,15 @@ export function createSearchControls({ index, schema, apply, filtersToggle, getS
     perPage.value = String(state.perPage);
     for (const { view, control } of views)
       control.setAttribute("aria-pressed", String(state.view === view));
+    compare.href = comparePath(index, "", state.query);
     explain.setAttribute("aria-pressed", String(state.explains));
   }
 
+  const compare = h(
+    "a",
+    { class: "button", href: comparePath(index, ""), title: "Ask another index the same" },
+    "Compare",
+  );
   const moreId = uniqueId("more");
   const more = h(
     "div",
@@ -106,6 +113,7 @@ export function createSearchControls({ index, schema, apply, filtersToggle, getS
     perPage,
     views.map(({ control }) => control),
     explain,
+    compare,
     curl,
   );
   const moreToggle = button("More controls", {
