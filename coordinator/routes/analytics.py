@@ -30,13 +30,11 @@ def _check_on(services: Services) -> None:
         )
 
 
-def _number(raw: dict[str, Any], name: str, default: int, most: int) -> int:
+def _number(raw: dict[str, Any], name: str, default: int, most: int, *, code: str) -> int:
     """Read a whole number of the query string."""
     text = str(raw.get(name, default))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise InvalidRequest(
-            f"{name} must be an integer from 1 to {most}", code=f"invalid_{name}", param=name
-        )
+        raise InvalidRequest(f"{name} must be an integer from 1 to {most}", code=code, param=name)
     return int(text)
 
 
@@ -45,8 +43,8 @@ async def report(services: Services, request: Request) -> Response:
     _check_on(services)
     raw = query_parameters(request.query_string)
     refuse_unknown(raw, ("index", "days", "size"))
-    days = _number(raw, "days", DAYS_DEFAULT, 10_000)
-    size = _number(raw, "size", SIZE_DEFAULT, SIZE_MAX)
+    days = _number(raw, "days", DAYS_DEFAULT, 10_000, code="invalid_days")
+    size = _number(raw, "size", SIZE_DEFAULT, SIZE_MAX, code="invalid_size")
     index = raw.get("index")
     return json_answer(
         await services.analytics.report(None if index is None else str(index), days, size)

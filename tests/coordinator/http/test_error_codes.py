@@ -61,7 +61,7 @@ def test_code_that_crosses_the_rpc_keeps_its_status() -> None:
     of_http = {"uri_too_long", "headers_too_large", "request_timeout", "expectation_failed"}
     made_here = {
         *("host_not_allowed", "origin_not_allowed"),
-        *("alias_not_found", "key_not_found", "snapshot_not_found"),
+        *("alias_not_found", "analytics_off", "key_not_found", "snapshot_not_found"),
         *("index_exists", "shards_differ", "snapshot_in_use"),
     }
     for row in ERROR_CODES.values():
