@@ -300,10 +300,10 @@ class FieldNames:
         return ItemError(
             position,
             None,
-            "too_many_index_fields",
-            f"{where}an index may have {self._limits.shown('index_fields_max')} fields, nested "
-            "ones included; if their names are data, store them as values: "
+            code="too_many_index_fields",
+            message=f"{where}an index may have {self._limits.shown('index_fields_max')} fields, "
+            "nested ones included; if their names are data, store them as values: "
             '[{"name": "color", "value": "red"}]; names that no item has any more go when the '
             "configuration is posted again",
-            1,
+            byte=1,
         )
