@@ -79,7 +79,7 @@ def build(
         # Before anything imports the decorator, which would load what is being built.
         os.environ["FACETD_KERNELS"] = "record-checked" if is_checked else "record"
         gc.disable()  # the tools make millions of objects that live as long as the build
-        from common.kernels.build.front_end import CannotEnter
+        from common.kernels.build.front_end import CannotCompile, CannotEnter
         from common.kernels.build.link import CannotLink, link
         from common.kernels.build.machine_code import chosen_levels, object_path
         from common.kernels.build.plan import CannotPlan, make_plan
@@ -96,7 +96,7 @@ def build(
                 for level in levels
             ]
             link(plan, folder, objects, levels, extension, is_checked=is_checked)
-        except (CannotPlan, CannotEnter, CannotLink) as error:
+        except (CannotPlan, CannotEnter, CannotCompile, CannotLink) as error:
             raise CannotBuild(str(error)) from error
         _remove_old(folder)
 

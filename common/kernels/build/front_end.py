@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import llvmlite.binding as llvm
+import numba
+import numpy as np
 from llvmlite import ir
 from numba import _dynfunc
 from numba.core import cgutils, codegen, serialize
@@ -44,6 +46,8 @@ from common.kernels.build.plan import Plan
 from common.kernels.signatures import signatures_of
 
 types: Final[Any] = _numba_types  # its stubs lack most of what its types have
+_REASON_CHARS_MAX: Final = 400
+"""Of numba's error that are shown."""
 _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _SLOTS: Final = _I64.as_pointer()
@@ -65,6 +69,10 @@ _ARRAY_CODES: Final = {
 
 class CannotEnter(Exception):
     """A kernel has arguments or results that an entry has no way to pass."""
+
+
+class CannotCompile(Exception):
+    """numba does not compile a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,14 @@ class FrontEnd:
             self._load(callee)
         dispatcher = decorator.recorded[name]
         for signature in signatures_of(dispatcher.py_func):
-            dispatcher.compile(signature)
+            try:
+                dispatcher.compile(signature)
+            except Exception as error:  # what numba raises changes from release to release
+                reason = " ".join(str(error).split())[:_REASON_CHARS_MAX]
+                raise CannotCompile(
+                    f"numba {numba.__version__} with numpy {np.__version__} does not compile "
+                    f"{name}: {type(error).__name__}: {reason}"
+                ) from error
         dispatcher.disable_compile()
         self._present.add(name)
         results = list(dispatcher.overloads.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -381,6 +382,38 @@ def test_a_build_compiles_what_has_changed(tmp_path: Path, monkeypatch: pytest.M
     said, again = workshop.build("again")
     assert "compiling" not in said
     assert again.load()["workshop_kernels.caller"](5) == 16
+
+
+def test_a_kernel_that_does_not_compile_is_named_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "broken_kernels.py").write_text(
+        KERNELS.format(factor=3, comment="number = number.upper()")
+    )
+    program = """
+import sys
+from pathlib import Path
+from common.kernels.build.builder import CannotBuild, build
+
+try:
+    build(Path(sys.argv[1]), is_checked=False, modules=["broken_kernels"])
+except CannotBuild as error:
+    sys.exit(str(error))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "_broken.abi3.so")],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "FACETD_KERNEL_BUILD": str(tmp_path / "results"),
+            "PYTHONPATH": f"{tmp_path}:{ROOT}",
+        },
+    )
+    assert ended.returncode == 1
+    last = ended.stderr.splitlines()[-1]
+    assert "does not compile broken_kernels.leaf" in last
+    assert "upper" in last
+    assert "Traceback" not in ended.stderr
 
 
 def test_an_extension_knows_the_sources_that_it_was_built_from(image_path: Path) -> None:
