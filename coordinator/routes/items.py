@@ -112,6 +112,7 @@ def _deadline(services: Services) -> Deadline:
 
 async def get_item(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/items/{id}` with the stored bytes."""
+    refuse_query(request)
     canonical = item_id(request)
     cluster = services.cluster
     index = request.index

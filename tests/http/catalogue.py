@@ -225,6 +225,7 @@ def parameters() -> Iterator[Case]:
             f"unknown {name} ({near})", post("/films/search", {name: 1}), BAD, "unknown_parameter"
         )
     yield case("unknown in GET", get("/films/search", nope="1"), BAD, "unknown_parameter")
+    yield case("unknown of an item", get("/films/items/1", nope="1"), BAD, "unknown_parameter")
     yield case("empty name", request("GET", "/films/search?=1"), BAD, "unknown_parameter")
     yield case(
         "unknown with quotes", post("/films/search", {'<script>"': 1}), BAD, "unknown_parameter"
