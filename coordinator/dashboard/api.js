@@ -185,6 +185,8 @@ export const copyIndex = (index, to) => json("POST", indexPath(index, "copy"), {
 export const removeIndex = (index) => json("DELETE", indexPath(index));
 export const facetValues = (index, request, signal) =>
   json("POST", indexPath(index, "facet"), request, signal);
+export const analytics = (days, signal) =>
+  json("GET", `/_analytics?days=${days}`, undefined, signal);
 export const listKeys = (signal) =>
   json("GET", "/_keys", undefined, signal).then((answer) => answer.keys);
 /** The answer is the only place where the key itself can be read. */

@@ -1,16 +1,17 @@
-/** Is everything well: load and latency as they are now, shards, segments, slow queries. */
+/** Is everything well: load and latency as they are now, searches, shards, segments, slow queries. */
 
 import { STALE, Latest, serviceStats } from "../api.js";
+import { createAnalytics } from "../components/analytics.js";
 import { lineChart } from "../components/chart.js";
 import { fill, h } from "../components/dom.js";
-import { isGoodState, stateBadge, tile } from "../components/figures.js";
+import { createTable, isGoodState, number, stateBadge, tile } from "../components/figures.js";
 import { errorNotice } from "../components/notice.js";
 import { bytes, compact, count, duration, milliseconds, plural, timeOfDay } from "../format.js";
 import { stateFromRequest, writeState } from "../state.js";
 
 const REFRESH_MS = 2000;
-const POINTS_MAX = 90; // three minutes
-const POINTS_MIN = 15; // what fills a chart at first
+const POINTS_MAX = 91; // three minutes
+const POINTS_MIN = 16; // half a minute, which fills a chart at first
 
 export function healthView() {
   const latest = new Latest();
@@ -37,6 +38,7 @@ export function healthView() {
     "Merging",
   ]);
   const slow = createTable("Slow queries", ["At", "Index", "Took", "Request"]);
+  const analytics = createAnalytics();
   let timer = 0;
 
   const element = h(
@@ -50,6 +52,7 @@ export function healthView() {
       { class: "charts" },
       charts.map(({ chart }) => chart.element),
     ),
+    analytics.element,
     h("div", { class: "tables" }, shards.element, segments.element, slow.element),
   );
 
@@ -86,7 +89,11 @@ export function healthView() {
       entry.read(stats).forEach((value, place) => {
         entry.series[place] = [...(entry.series[place] ?? []), value ?? null].slice(-POINTS_MAX);
       });
-      entry.chart.update(entry.series, Math.max(POINTS_MIN, entry.series[0].length));
+      const capacity = Math.max(POINTS_MIN, entry.series[0].length);
+      const seconds = ((capacity - 1) * REFRESH_MS) / 1000;
+      entry.chart.update(entry.series, capacity, (share) =>
+        share === 1 ? "now" : `${duration((1 - share) * seconds)} ago`,
+      );
     }
     shards.draw(stats.shards.map(shardRow));
     segments.draw(
@@ -103,6 +110,7 @@ export function healthView() {
     title: "Health",
     close() {
       latest.cancel();
+      analytics.close();
       clearTimeout(timer);
     },
   };
@@ -113,8 +121,6 @@ function totalMemory(stats) {
     stats.memory_bytes + stats.shards.reduce((sum, shard) => sum + (shard.memory_bytes ?? 0), 0)
   );
 }
-
-const number = (text) => ({ text, isNumber: true });
 
 function shardRow(shard) {
   const items = (shard.indexes ?? []).reduce((sum, entry) => sum + entry.items, 0);
@@ -157,49 +163,4 @@ function slowRow(entry) {
       h("a", { href, class: "code-line" }, JSON.stringify(request)),
     ],
   };
-}
-
-/** A table that is drawn anew only where its rows differ, so that a selection or focus survives. */
-function createTable(title, columns) {
-  const body = h("tbody");
-  const nothing = h("p", { class: "muted", hidden: true });
-  const scroll = h(
-    "div",
-    { class: "table-scroll", tabindex: "0", role: "region", "aria-label": title },
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          columns.map((column) => h("th", { scope: "col" }, column)),
-        ),
-      ),
-      body,
-    ),
-  );
-  const element = h("section", { class: "panel" }, h("h2", {}, title), scroll, nothing);
-
-  function draw(rows, nothingText = "Nothing here yet.") {
-    scroll.hidden = rows.length === 0;
-    nothing.hidden = rows.length > 0;
-    nothing.textContent = nothingText;
-    rows.forEach((row, place) => {
-      const line = body.children[place] ?? body.appendChild(h("tr"));
-      const cells = row.cells.map((cell) =>
-        cell.isNumber ? h("td", { class: "number" }, cell.text) : h("td", {}, cell),
-      );
-      if (
-        cells.map((cell) => cell.textContent).join("\0") !==
-        [...line.cells].map((cell) => cell.textContent).join("\0")
-      )
-        fill(line, cells);
-    });
-    while (body.children.length > rows.length) body.lastElementChild.remove();
-  }
-
-  return { element, draw };
 }
