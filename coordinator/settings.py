@@ -146,6 +146,11 @@ class Settings:
     slow_query_ms: int = setting(
         0, "ms", "searches that take longer are logged; 0: none", at_least=0
     )
+    traces: bool = setting(
+        False,
+        "yes/no",
+        "send OpenTelemetry traces to OTEL_EXPORTER_OTLP_ENDPOINT; needs facetd[otel]",
+    )
 
     limits: Limits = dataclasses.field(default_factory=Limits)
 

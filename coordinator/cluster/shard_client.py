@@ -24,7 +24,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from common import data_directory
 from common.data_directory import Endpoint
@@ -94,6 +94,7 @@ class ShardClient:
         state: of the connection.
         epoch: number of connections made so far.
         pid: of the shard process, 0 before the first connection.
+        on_call: called with the method's name and the future of every call; None: nobody looks.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class ShardClient:
         self.state = ShardState.AWAY
         self.epoch = 0
         self.pid = 0
+        self.on_call: Callable[[str, asyncio.Future[Any]], None] | None = None
         self._hello = Hello(PROTOCOL_VERSION, secret, shard, num_shards)
         self._locate = locate
         self._on_welcome = on_welcome
@@ -151,7 +153,10 @@ class ShardClient:
         client = self._client
         if client is None or self.state is not ShardState.SERVING:
             raise self._not_serving()
-        return client.call(method, params, timeout_ms, is_write=is_write, attachment=attachment)
+        call = client.call(method, params, timeout_ms, is_write=is_write, attachment=attachment)
+        if self.on_call is not None:
+            self.on_call(method.name, call)
+        return call
 
     def call_opening(self, method: Method[P, R], params: P, timeout_ms: int) -> asyncio.Future[R]:
         """Call a method (such as `catalog`) that a shard serves before it is SERVING."""

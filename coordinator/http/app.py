@@ -29,6 +29,7 @@ from multidict import istr
 from common.errors import InvalidRequest, ServiceError
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
+from common.settings import SettingError
 from coordinator.http.middleware import UNROUTED, Middleware
 from coordinator.http.request import Request
 from coordinator.http.responses import Response, error_answer, error_body, internal_error
@@ -333,11 +334,12 @@ class HttpApp:
 
     Args:
         services: used by the routes.
+        middleware: answers the requests; None: without traces.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, middleware: Middleware | None = None) -> None:
         self.services = services
-        self.middleware = Middleware(services)
+        self.middleware = middleware or Middleware(services)
         self._server: Server | None = None
         self._listeners: list[asyncio.Server] = []
 
@@ -393,8 +395,23 @@ class HttpApp:
                     await server.shutdown(grace_seconds)
             end_loads.cancel()
         self._listeners.clear()
+        await asyncio.to_thread(self.middleware.stop)
 
 
 def create_app(services: Services) -> HttpApp:
-    """Create the HTTP side."""
-    return HttpApp(services)
+    """Create the HTTP side.
+
+    Raises:
+        SettingError: traces are wanted, and their library is not installed.
+    """
+    if not services.settings.traces:
+        return HttpApp(services)
+    try:
+        from coordinator.http import tracing
+
+        provider = tracing.exporting_provider()
+    except ImportError as error:
+        raise SettingError(
+            "traces need libraries that are not installed: pip install 'facetd[otel]'"
+        ) from error
+    return HttpApp(services, tracing.TracedMiddleware(services, provider))

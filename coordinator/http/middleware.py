@@ -88,6 +88,9 @@ class Middleware:
         )
         self._logs_requests = services.settings.log_level == "debug"
 
+    def stop(self) -> None:
+        """Finish what goes on beside the requests: here nothing."""
+
     async def __call__(self, request: Request) -> Response:
         """Answer one request; raises nothing but cancellation."""
         route: Route | None = None
