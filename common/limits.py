@@ -131,6 +131,9 @@ class Limits:
         "of all texts of a page that highlight and snippet look at, the same for each of per_page",
     )
     distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
+    merged_hits_max: int = _limit(
+        10_000, "hits", "up to the end of a page of merged searches; each search delivers as many"
+    )
     searches_max: int = _limit(64, "searches", "of one POST /_search")
     searches_words_max: int = _limit(
         4_096,

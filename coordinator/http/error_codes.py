@@ -36,6 +36,7 @@ _ROWS: Final = (
     ("missing_name", 400, "the facet page needs a `name`"),
     ("cursor_expired", 400, "the state that the cursor belongs to is gone; begin anew"),
     ("invalid_searches", 400, "the list of searches is wrong"),
+    ("invalid_merge", 400, "searches cannot be merged, or not like this"),
     ("searches_too_costly", 400, "all searches of a request together have too much to do"),
     ("invalid_configuration", 400, "`param` is the path of the first mistake"),
     ("invalid_index_name", 400, "that cannot be the name of an index, or is an alias"),

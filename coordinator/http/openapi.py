@@ -285,14 +285,44 @@ SCHEMAS: Final[dict[str, Any]] = {
             "minItems": 1,
             "maxItems": DEFAULT_LIMITS.searches_max,
             "items": {
-                **parameters_schema(SEARCH_PARAMETERS, index=_INDEX),
+                **parameters_schema(SEARCH_PARAMETERS, index=_INDEX, weight=_WEIGHT),
                 "required": ["index"],
             },
         },
+        merge={
+            "anyOf": [
+                {"enum": [True]},
+                {
+                    "type": "object",
+                    "properties": {
+                        "page": {"type": "integer", "minimum": 1},
+                        "per_page": {
+                            "type": "integer",
+                            "minimum": 0,
+                            "maximum": DEFAULT_LIMITS.per_page_max,
+                        },
+                    },
+                    "additionalProperties": False,
+                },
+            ]
+        },
     ),
-    "SearchesAnswer": _object(
-        "results", results=_list({"anyOf": [_ref("SearchAnswer"), _ref("Error")]})
-    ),
+    "SearchesAnswer": {
+        "anyOf": [
+            _object("results", results=_list({"anyOf": [_ref("SearchAnswer"), _ref("Error")]})),
+            _object(
+                "pagination data meta",
+                pagination=_PAGINATION,
+                data=_object(
+                    "items aggregations",
+                    items=_list({"type": "object"}),
+                    aggregations={"type": "object", "additionalProperties": _FACET},
+                    ranges={"type": "object"},
+                ),
+                meta={"type": "object"},
+            ),
+        ]
+    },
     "Item": {
         "type": "object",
         "properties": {"id": _ID},

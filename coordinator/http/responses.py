@@ -346,6 +346,45 @@ def search_body(
     )
 
 
+def merged_body(
+    merged: SearchResult,
+    results: Iterable[tuple[str, SearchResult]],
+    request_id: str,
+    total_us: int,
+) -> bytes:
+    """Return the JSON of searches that were merged.
+
+    Args:
+        merged: hits and facets of all.
+        results: name of the index and result of each search.
+        request_id: of this request.
+        total_us: microseconds since the request was read.
+    """
+    counted = {"ranges": ranges(merged.ranges)} if merged.ranges else {}
+    meta = {
+        "request_id": request_id,
+        "took_us": total_us,
+        "searches": [
+            {
+                "index": name,
+                "total": one.total,
+                "seq": one.seq,
+                "ignored_words": one.ignored_words,
+                "shards": shards_meta(one.shards),
+            }
+            for name, one in results
+        ],
+    }
+    pagination = {"per_page": merged.per_page, "page": merged.page, "total": merged.total}
+    return b'{"pagination":%b,"data":{"items":[%b],"aggregations":%b%b},"meta":%b}' % (
+        orjson.dumps(pagination),
+        b",".join(merged.items),
+        _encode(aggregations(merged.facets)),
+        b"," + orjson.dumps(counted)[1:-1] if counted else b"",
+        orjson.dumps(meta),
+    )
+
+
 def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
     """Return the JSON of the facet route: pagination, and one page of the facet's buckets."""
     facet = aggregation(page.facet)

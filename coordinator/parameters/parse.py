@@ -16,22 +16,29 @@ Integers are one to nine ASCII digits.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Final
 
 from msgspec import structs
 
 from common.configuration import IndexConfiguration
 from common.errors import InvalidRequest, NotFound
 from common.limits import Limits
+from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
 from coordinator.parameters.raw import RawParameters
 from coordinator.parameters.reader import ParameterReader
 from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
 from coordinator.parameters.typed import (
+    PER_PAGE_DEFAULT,
     FacetParameters,
     FacetWish,
+    MergedPage,
     NamedSearch,
     SearchParameters,
     facet_wish,
 )
+
+WEIGHT_MAX: Final = 1_000
+"""Greatest weight of a search that is merged with others."""
 
 __all__ = [
     "FacetParameters",
@@ -105,19 +112,25 @@ def parse_facet(
     )
 
 
-def parse_searches(raw: RawParameters, limits: Limits) -> list[NamedSearch]:
+def parse_searches(
+    raw: RawParameters, limits: Limits
+) -> tuple[list[NamedSearch], MergedPage | None]:
     """Read the list of searches of `POST /_search`; each is parsed once its index is known.
 
+    Returns:
+        (the searches, the page that they are merged into, if they are).
+
     Raises:
-        InvalidRequest: code invalid_searches.
+        InvalidRequest: code invalid_searches, invalid_merge.
     """
     for name in raw:
-        if name != "searches":
+        if name not in ("searches", "merge"):
             raise InvalidRequest(
-                f"unknown parameter {name[:100]!r}; known is searches",
+                f"unknown parameter {name[:100]!r}; known are searches and merge",
                 code="unknown_parameter",
                 param=name[:100],
             )
+    merge = None if raw.get("merge") is None else _merged_page(raw["merge"], limits)
     searches = raw.get("searches")
     if not isinstance(searches, list) or not 1 <= len(searches) <= limits.searches_max:
         raise InvalidRequest(
@@ -134,5 +147,50 @@ def parse_searches(raw: RawParameters, limits: Limits) -> list[NamedSearch]:
                 code="invalid_searches",
                 param=f"searches[{i}]",
             )
-        named.append(NamedSearch(one["index"], {key: one[key] for key in one if key != "index"}))
-    return named
+        parameters = {key: one[key] for key in one if key != "index"}
+        weight = 1.0
+        if merge is not None:
+            weight = _weight(parameters.pop("weight", None), f"searches[{i}].weight")
+            for key in ("page", "per_page"):
+                if key in parameters:
+                    raise InvalidRequest(
+                        f"searches[{i}].{key} has no meaning here: merge has the {key} of all",
+                        code="invalid_merge",
+                        param=f"searches[{i}].{key}",
+                    )
+        named.append(NamedSearch(one["index"], parameters, weight))
+    return named, merge
+
+
+def _merged_page(value: Any, limits: Limits) -> MergedPage:
+    """Read `merge`: true, or a page and its size."""
+    try:
+        options = {} if value is True else object_of(value, 'such as {"page": 1, "per_page": 20}')
+        check_members(options, ("page", "per_page"))
+        page = MergedPage(
+            integer(options.get("page", 1), 1, "page_max", limits, ".page"),
+            integer(
+                options.get("per_page", PER_PAGE_DEFAULT), 0, "per_page_max", limits, ".per_page"
+            ),
+        )
+        if page.num_hits > limits.merged_hits_max:
+            raise Mistake(f"reaches beyond {limits.shown('merged_hits_max')}", path=".page")
+    except Mistake as mistake:
+        param = f"merge{mistake.path or ''}"
+        raise InvalidRequest(
+            f"{param} {mistake.message}", code="invalid_merge", param=param
+        ) from None
+    return page
+
+
+def _weight(value: Any, param: str) -> float:
+    """Read the weight of a search among others."""
+    if value is None:
+        return 1.0
+    if type(value) not in (int, float) or not 0 < value <= WEIGHT_MAX:
+        raise InvalidRequest(
+            f"{param} must be a number above 0, up to {WEIGHT_MAX}",
+            code="invalid_merge",
+            param=param,
+        )
+    return float(value)

@@ -201,6 +201,9 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     allows_partial: bool = False
     """Whether to respond without the shards that are down, rather than with an error."""
     timeout_ms: int = 10_000
+    keeps_order: bool = False
+    """Whether the result tells what its hits are ordered by, to be merged. Clients cannot set it.
+    """
     only_ids: tuple[bytes, ...] = ()
     """If not empty, only items with these (canonical) ids exist for the search. Clients cannot set
     it."""
@@ -255,3 +258,17 @@ class NamedSearch(Struct, frozen=True):
 
     index: str
     raw: RawParameters
+    weight: float = 1.0
+    """Of its scores, where searches are merged."""
+
+
+class MergedPage(Struct, frozen=True):
+    """Which page of merged searches is wanted."""
+
+    page: int = 1
+    per_page: int = PER_PAGE_DEFAULT
+
+    @property
+    def num_hits(self) -> int:
+        """Hits up to its end."""
+        return self.page * self.per_page

@@ -343,7 +343,7 @@ def _order_of_few(
     for key, column in reversed(keys):
         kinds = set(map(type, column))
         if not (kinds <= _NUMBERS or kinds <= _TEXTS):
-            column = [_sort_value(value, key) for value in column]
+            column = [comparable(value, key) for value in column]
         order.sort(key=column.__getitem__, reverse=key.is_descending)
     return order
 
@@ -384,7 +384,7 @@ def _is_of_doubles(column: list[Any]) -> bool:
     )
 
 
-def _sort_value(value: Any, key: SortKey) -> tuple[int, int, Any]:
+def comparable(value: Any, key: SortKey) -> tuple[int, int, Any]:
     """Return a value that compares with any other: (missing rank, type rank, value)."""
     comes_first = key.is_missing_first != key.is_descending
     if value is None:

@@ -85,6 +85,8 @@ class SearchResult(Struct, frozen=True):
     """Cursor of the next page, if one was requested and there may be more hits."""
     rules: list[str] = []
     """Names of the curation rules that applied."""
+    order: list[tuple[float | None, tuple[Any, ...]]] = []
+    """Score and sort values of each hit, if the search is to be merged with others."""
     match: str | None = None
     """The match mode used, if the request left it open."""
     num_words_cut: int = 0

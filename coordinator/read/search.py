@@ -251,6 +251,7 @@ class Search:
             rules=rules,
             match=parameters.match if asked.match == "auto" and asked.query else None,
             num_words_cut=outcome.scored.num_words_cut,
+            order=[(hit.score, hit.sort_values) for hit in hits] if parameters.keeps_order else [],
         )
 
     async def select(

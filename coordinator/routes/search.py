@@ -18,6 +18,7 @@ from coordinator.http.responses import (
     error_body,
     facet_body,
     facet_member,
+    merged_body,
     search_body,
     server_timing,
 )
@@ -32,13 +33,16 @@ from coordinator.parameters.parse import (
 )
 from coordinator.parameters.raw import decode_object, query_parameters
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
-from coordinator.parameters.typed import without_zeros
+from coordinator.parameters.typed import MergedPage, NamedSearch, without_zeros
+from coordinator.read.federated import Member, check_orders, merged_result, whole
 from coordinator.read.many import CostSum, in_turn
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
 from coordinator.read.search import now
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from common.limits import Limits
     from coordinator.cluster.catalog import Index
     from coordinator.http.request import Request
@@ -172,12 +176,13 @@ async def facet(services: Services, request: Request) -> Response:
 
 
 async def searches(services: Services, request: Request) -> Response:
-    """Answer `POST /_search`: for each search its result or its error.
+    """Answer `POST /_search`: for each search its result or its error, or all merged into one list.
 
-    If none succeeds, the whole request fails with the error of the first search.
+    If none succeeds, the whole request fails with the error of the first search; searches that are
+    merged must all succeed.
     """
     limits = services.settings.limits
-    named = parse_searches(decode_object(request.body, limits), limits)
+    named, merge = parse_searches(decode_object(request.body, limits), limits)
     costs = CostSum(limits)
     prepared: list[tuple[Index, SearchParameters] | ServiceError] = []
     for i, one in enumerate(named):
@@ -192,6 +197,8 @@ async def searches(services: Services, request: Request) -> Response:
             costs.add(parameters)
         except ServiceError as error:
             raise _placed(error, i) from None
+    if merge is not None:
+        return await _merged(services, request, named, prepared, merge)
     timeouts = [one[1].timeout_ms for one in prepared if isinstance(one, tuple)]
     results = await in_turn(
         [partial(_one_of_several, services, request, one) for one in prepared],
@@ -210,6 +217,72 @@ async def searches(services: Services, request: Request) -> Response:
     return Response(b'{"results":[%b]}' % b",".join(bodies))
 
 
+async def _merged(
+    services: Services,
+    request: Request,
+    named: Sequence[NamedSearch],
+    prepared: Sequence[tuple[Index, SearchParameters] | ServiceError],
+    merge: MergedPage,
+) -> Response:
+    """Answer several searches as one.
+
+    Raises:
+        ServiceError: of the first search that fails: a list without its hits would be wrong.
+    """
+    members: list[Member] = []
+    calls_of: list[tuple[Index, SearchParameters]] = []
+    for i, (one, ready) in enumerate(zip(named, prepared, strict=True)):
+        if isinstance(ready, ServiceError):
+            raise _placed(ready, i)
+        index, parameters = ready
+        try:
+            asked = whole(parameters, merge.num_hits)
+        except ServiceError as error:
+            raise _placed(error, i) from None
+        members.append(Member(one.index, one.weight, parameters))
+        calls_of.append((index, asked))
+    check_orders(members)
+    deadline = Deadline.after_ms(max([one.parameters.timeout_ms for one in members]))
+    found = await in_turn(
+        [partial(_result_or_error, services, *call) for call in calls_of], deadline
+    )
+    results: list[SearchResult] = []
+    for i, result in enumerate(found):
+        if isinstance(result, ServiceError):
+            raise _placed(result, i)
+        took_us = result.timings.total_us
+        services.metrics.observe_search(result, took_us)
+        if merge.page == 1:
+            index, _ = calls_of[i]
+            note_search(services, request, index.name, members[i].parameters, result.total, took_us)
+        results.append(result)
+    merged = await asyncio.to_thread(merged_result, members, results, merge.page, merge.per_page)
+    return Response(
+        merged_body(
+            merged,
+            [(one.index, result) for one, result in zip(members, results, strict=True)],
+            request.request_id,
+            request.micros,
+        )
+    )
+
+
+async def _result_or_error(
+    services: Services, index: Index, parameters: SearchParameters
+) -> SearchResult | ServiceError:
+    """Return a search's result, or its own error.
+
+    Raises:
+        Switched: all searches have to run again.
+    """
+    try:
+        return await services.search.search(index, parameters)
+    except Switched:
+        raise
+    except ServiceError as error:
+        return error
+
+
 async def _one_of_several(
     services: Services, request: Request, prepared: tuple[Index, SearchParameters] | ServiceError
 ) -> bytes | ServiceError:
@@ -221,12 +294,9 @@ async def _one_of_several(
     if isinstance(prepared, ServiceError):
         return prepared
     index, parameters = prepared
-    try:
-        result = await services.search.search(index, parameters)
-    except Switched:
-        raise
-    except ServiceError as error:
-        return error
+    result = await _result_or_error(services, index, parameters)
+    if isinstance(result, ServiceError):
+        return result
     note_search(services, request, index.name, parameters, result.total, result.timings.total_us)
     return await _result_body(services, request, result, parameters)
 
@@ -299,7 +369,7 @@ ROUTES: Final = (
         "POST",
         "/_search",
         searches,
-        "Many searches at once, on one or several indexes.",
+        "Many searches at once, on one or several indexes; merge: one list and one set of facets.",
         Action.SEARCH,
         body=Body.JSON,
         bytes_limit="search_body_bytes_max",

@@ -237,6 +237,13 @@ EDGES = {
     "searches_max": Edge(
         2, lambda n: post("/_search", {"searches": [{"index": "films"}] * n}), "invalid_searches"
     ),
+    "merged_hits_max": Edge(
+        20,
+        lambda n: post(
+            "/_search", {"searches": [{"index": "films"}], "merge": {"page": n, "per_page": 1}}
+        ),
+        "invalid_merge",
+    ),
     "cursor_chars_max": Edge(9, lambda n: search(cursor="A" * n), "invalid_cursor"),
     "request_timeout_ms_max": Edge(
         9_000, lambda n: search(timeout_ms=n), "invalid_timeout_ms"

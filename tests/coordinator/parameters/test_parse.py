@@ -312,7 +312,7 @@ class TestMistakes:
         assert len(caught.value.details["errors"]) == DEFAULT_LIMITS.errors_reported_max
 
     def test_searches_need_an_index_each(self) -> None:
-        named = parse_searches({"searches": [{"index": "a", "page": 2}]}, DEFAULT_LIMITS)
+        named, _ = parse_searches({"searches": [{"index": "a", "page": 2}]}, DEFAULT_LIMITS)
 
         assert (named[0].index, named[0].raw) == ("a", {"page": 2})
         wrong: dict[str, Any]

@@ -1,0 +1,238 @@
+"""Several searches merged into one list of hits with one set of facets (pure).
+
+    hits      by the sort keys, which all searches share; otherwise by score times weight; equal
+              ones by their rank in their own search, then in the order of the searches
+    facets    counts of all values of a name are added up, then the buckets are chosen
+
+Every search delivers the first hits up to the end of the page, and counts all values of its facets,
+so that sums are exact before any are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import fsum
+from typing import Any, Final
+
+from msgspec import Struct, structs
+
+from common.errors import InvalidRequest
+from coordinator.parameters.typed import FacetWish, SearchParameters
+from coordinator.read.facet_values import Bucket
+from coordinator.read.merge import comparable
+from coordinator.read.ranges import finite
+from coordinator.read.rendering import add_members
+from coordinator.read.results import FacetResult, FacetStats, RangeResult, SearchResult
+
+_EVERY: Final = 1 << 31
+"""As a facet's size: all of its values."""
+
+
+class Member(Struct, frozen=True):
+    """One search of those that are merged."""
+
+    index: str
+    """Name of the index, as the request says it."""
+    weight: float
+    """What its scores are multiplied by."""
+    parameters: SearchParameters
+    """As requested."""
+
+
+def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
+    """Return a search whose result can be merged: its first hits, and all buckets.
+
+    Args:
+        parameters: of the search, as requested.
+        num_hits: on the merged page and those before it.
+
+    Raises:
+        InvalidRequest: `invalid_merge`; it asks for what is of one index only.
+    """
+    wishes = (*parameters.facets, *parameters.field_facets)
+    for is_asked, name, reason in (
+        (parameters.cursor is not None, "cursor", "a cursor is of one search"),
+        (bool(parameters.trees), "trees", "trees are of one index"),
+        (
+            any(one.summary.is_of_values or one.summary.fields for one in wishes),
+            "facets",
+            "cardinality, percentiles and stats by value are of one index",
+        ),
+        (
+            any(key.seed is not None or key.num_buckets for key in parameters.sort),
+            "sort",
+            "score buckets and random orders are of one index",
+        ),
+    ):
+        if is_asked:
+            raise InvalidRequest(
+                f"{name} cannot be merged: {reason}", code="invalid_merge", param=name
+            )
+    return structs.replace(
+        parameters,
+        page=1,
+        per_page=num_hits,
+        facets=tuple(map(_with_all_buckets, parameters.facets)),
+        field_facets=tuple(map(_with_all_buckets, parameters.field_facets)),
+        keeps_order=True,
+    )
+
+
+def _with_all_buckets(wish: FacetWish) -> FacetWish:
+    configuration = dataclasses.replace(wish.configuration, size=_EVERY)
+    return structs.replace(wish, configuration=configuration, offset=0)
+
+
+def check_orders(members: Sequence[Member]) -> None:
+    """Check that all searches sort alike.
+
+    Raises:
+        InvalidRequest: `invalid_merge`.
+    """
+    directions = [
+        [(key.is_score, key.is_descending, key.is_missing_first) for key in one.parameters.sort]
+        for one in members
+    ]
+    for position, one in enumerate(directions):
+        if one != directions[0]:
+            raise InvalidRequest(
+                f"searches[{position}].sort must have the same directions, one for one, as that of "
+                "the first search: hits are merged in this order",
+                code="invalid_merge",
+                param=f"searches[{position}].sort",
+            )
+
+
+def merged_result(
+    members: Sequence[Member], results: Sequence[SearchResult], page: int, per_page: int
+) -> SearchResult:
+    """Merge the results of searches.
+
+    Args:
+        members: the searches.
+        results: of each, as `whole` asks for it.
+        page: which page of all hits, from 1.
+        per_page: hits on a page.
+    """
+    rows = [(member, rank) for member, one in enumerate(results) for rank in range(len(one.items))]
+    rows.sort(key=lambda row: (row[1], row[0]))
+    scores = [
+        [(score or 0.0) * one.weight for score, _ in result.order]
+        for one, result in zip(members, results, strict=True)
+    ]
+    rows.sort(key=lambda row: scores[row[0]][row[1]], reverse=True)
+    for i, key in reversed(list(enumerate(members[0].parameters.sort))):
+        column = {
+            (member, rank): scores[member][rank]
+            if key.is_score
+            else results[member].order[rank][1][i]
+            for member, rank in rows
+        }
+        rows.sort(
+            key=lambda row, column=column, key=key: comparable(column[row], key),  # type: ignore[misc]
+            reverse=key.is_descending,
+        )
+    rows = rows[(page - 1) * per_page : page * per_page]
+    first = results[0]
+    return SearchResult(
+        page=page,
+        per_page=per_page,
+        total=sum([one.total for one in results]),
+        items=[
+            add_members(results[member].items[rank], {"_index": members[member].index})
+            for member, rank in rows
+        ],
+        facets=_merged_facets(members, results),
+        ranges=_merged_ranges(results),
+        seq=first.seq,
+        ignored_words=[],
+        shards=first.shards,
+        timings=first.timings,
+    )
+
+
+def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -> list[FacetResult]:
+    """Add up the counts of facets of the same name.
+
+    The first search that has one says how to order its buckets, and how many to show.
+    """
+    wishes: dict[str, FacetWish] = {}
+    parts: dict[str, list[FacetResult]] = {}
+    for member, result in zip(members, results, strict=True):
+        for wish in (*member.parameters.facets, *member.parameters.field_facets):
+            wishes.setdefault(wish.configuration.field, wish)
+        for facet in result.facets:
+            parts.setdefault(facet.field, []).append(facet)
+    found = []
+    for name in sorted(parts):
+        wish, facets = wishes[name], parts[name]
+        counts: Counter[str] = Counter()
+        selected: set[str] = set()
+        for facet in facets:
+            for bucket in facet.buckets:
+                counts[bucket.key] += bucket.doc_count
+                if bucket.is_selected:
+                    selected.add(bucket.key)
+        buckets = [Bucket(key, count, key in selected) for key, count in counts.items()]
+        buckets.sort(key=lambda one: one.key)
+        columns: dict[str, Any] = {
+            "key": lambda one: one.key,
+            "count": lambda one: one.doc_count,
+            "selected": lambda one: one.is_selected,
+        }
+        for key, is_descending in reversed(wish.order.keys):
+            buckets.sort(key=columns[key], reverse=is_descending)
+        missing = [facet.missing for facet in facets if facet.missing is not None]
+        found.append(
+            FacetResult(
+                name,
+                facets[0].title,
+                facets[0].position,
+                buckets[wish.offset : wish.offset + wish.configuration.size],
+                _merged_stats([one.stats for one in facets if one.stats is not None]),
+                missing=sum(missing) if missing else None,
+            )
+        )
+    return found
+
+
+def _merged_stats(parts: Sequence[FacetStats]) -> FacetStats | None:
+    """Add up statistics."""
+    if not parts:
+        return None
+    total = fsum([one.sum for one in parts])
+    count = sum([one.count for one in parts])
+    return FacetStats(
+        min=min([one.min for one in parts if one.min is not None], default=None),
+        max=max([one.max for one in parts if one.max is not None], default=None),
+        avg=finite(total / count) if count else None,
+        sum=finite(total),
+        count=count,
+    )
+
+
+def _merged_ranges(results: Sequence[SearchResult]) -> list[RangeResult]:
+    """Add up the counts of ranges of the same field."""
+    merged: dict[str, dict[str, tuple[dict[str, Any], int]]] = {}
+    for result in results:
+        for part in result.ranges:
+            found = merged.setdefault(part.field, {})
+            for bucket, count in part.buckets:
+                name = str(bucket["key"])
+                found[name] = (bucket, found.get(name, (bucket, 0))[1] + count)
+    return [RangeResult(field, _ordered(found.values())) for field, found in merged.items()]
+
+
+def _ordered(
+    buckets: Iterable[tuple[dict[str, Any], int]],
+) -> list[tuple[dict[str, Any], int]]:
+    """Return buckets in order: histograms and calendars ascend, given ranges stay as they are."""
+    listed = list(buckets)
+    keys = [bucket["key"] for bucket, _ in listed]
+    if all(isinstance(key, int | float) for key in keys):
+        return sorted(listed, key=lambda one: one[0]["key"])
+    if all("from" not in bucket and "to" not in bucket for bucket, _ in listed):
+        return sorted(listed, key=lambda one: ("missing" in one[0], str(one[0]["key"])))
+    return listed
