@@ -980,7 +980,7 @@ def operations() -> Iterator[Case]:
     for document in (
         {}, [], {"searches": 1}, {"searches": []}, {"searches": [1]}, {"searches": [{}]},
         {"searches": [{"index": 1}]}, {"searches": [{"index": "films", "page": 0}]},
-        {"searches": [{"index": "films"}], "merge": 1}, {"searches": [{"index": "films"}], "merge": []},
+        {"searches": [{"index": "films"}], "merge": 1}, {"searches": [{"index": "films"}], "merge": [1]},
         {"searches": [{"index": "films"}], "merge": {"page": 0}},
         {"searches": [{"index": "films", "weight": "2"}], "merge": True},
         {"searches": [{"index": "films"}] * 65}, {"searches": [{"index": "films", "nope": 1}]},

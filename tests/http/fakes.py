@@ -106,6 +106,7 @@ class FakeSearch:
             ignored_words=[],
             shards=ShardSummary(2, 2),
             timings=Timings(412, 101, 57, 3),
+            order=[(None, tuple([None for _ in parameters.sort])) for _ in self.items],
         )
 
     async def facet(self, index: Any, parameters: FacetParameters) -> FacetPage:
