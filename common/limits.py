@@ -169,7 +169,7 @@ class Limits:
     synonym_alternatives_max: int = _limit(64, "alternatives", "of one word or phrase")
 
     # --- what is kept of things that clients make
-    indexes_max: int = _limit(4_096, "indexes", "each costs every shard an LMDB environment")
+    indexes_max: int = _limit(20_000, "indexes", "each takes some kilobytes in every process")
     aliases_max: int = _limit(1_000, "aliases", "in one change of aliases, and altogether")
     positions_max: int = _limit(
         16,

@@ -74,6 +74,12 @@ class ShardSettings:
         "for which a thread may hold the interpreter while another one waits",
         at_least=1,
     )
+    open_indexes_max: int = setting(
+        256,
+        "indexes",
+        "open at a time per shard; those used longest ago close, and open again when needed",
+        at_least=1,
+    )
     slow_call_ms: int = setting(
         0, "ms", "calls of the coordinator that take longer are logged; 0: none", at_least=0
     )

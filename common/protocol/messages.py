@@ -82,10 +82,17 @@ class Welcome(Message, frozen=True, array_like=True):
 
 
 class CatalogUpdate(Message, frozen=True, array_like=True):
-    """All indexes that exist; a shard creates, drops and re-configures until it agrees."""
+    """All indexes that exist; a shard creates, drops and re-configures until it agrees.
+
+    Or what has changed since a revision that the shard has; at another one it refuses.
+    """
 
     revision: int
     indexes: tuple[IndexEntry, ...]
+    """All, or those that are new or configured anew since `base`."""
+    base: int | None = None
+    gone: tuple[int, ...] = ()
+    """Numbers of the indexes that were dropped since `base`."""
 
 
 class PrepareConfiguration(Message, frozen=True, array_like=True):

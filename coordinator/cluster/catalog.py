@@ -323,10 +323,20 @@ class Catalog:
         """Return the content of the file for the durable state."""
         return _encode(self.state)
 
-    def message(self) -> CatalogUpdate:
-        """Return the catalog as sent to the shards."""
-        entries = tuple(index.entry for index in self.state.indexes)
-        return CatalogUpdate(self.state.revision, entries)
+    def message(self, since: CatalogState | None = None) -> CatalogUpdate:
+        """Return the catalog as sent to the shards.
+
+        Args:
+            since: the state that they have; None: all of it is sent.
+        """
+        state = self.state
+        if since is None:
+            return CatalogUpdate(state.revision, tuple(index.entry for index in state.indexes))
+        known = {index.number: index for index in since.indexes}
+        changed = [one for one in state.indexes if known.pop(one.number, None) is not one]
+        return CatalogUpdate(
+            state.revision, tuple(one.entry for one in changed), since.revision, tuple(known)
+        )
 
 
 @functools.cache  # the lookup searches files

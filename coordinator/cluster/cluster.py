@@ -30,10 +30,10 @@ from types import TracebackType
 from common import data_directory
 from common.errors import ServiceError, Unavailable
 from common.process.logs import Log
-from common.protocol.messages import CatalogUpdate, Welcome
+from common.protocol.messages import Welcome
 from common.protocol.methods import CATALOG
 from common.settings import SettingError
-from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.catalog import Catalog, CatalogState
 from coordinator.cluster.shard_client import Locate, ShardClient, ShardState, locate_at, locate_in
 from coordinator.cluster.starting import Starting
 from coordinator.settings import Settings
@@ -125,6 +125,8 @@ class Cluster:
         self._doubts: dict[tuple[int, int], int] = {}  # index, shard → newest group in doubt
         self._ready = asyncio.Event()
         self._push_lock = asyncio.Lock()
+        self._taken: dict[int, CatalogState] = {}
+        """By shard: the catalog that it has."""
         self._listeners: list[Callable[[ShardClient], None]] = []
 
     @classmethod
@@ -299,14 +301,16 @@ class Cluster:
         meanwhile, gets it with its next handshake, before any other call.
         """
         async with self._push_lock:
-            message = self.catalog.message()
             serving = [shard for shard in self.shards if shard.state is ShardState.SERVING]
-            await asyncio.gather(*(self._push_to(shard, message) for shard in serving))
+            await asyncio.gather(*(self._push_to(shard) for shard in serving))
 
-    async def _push_to(self, shard: ShardClient, message: CatalogUpdate) -> None:
-        """Send the catalog to one shard; if it refuses, reconnect, starting with the handshake."""
+    async def _push_to(self, shard: ShardClient) -> None:
+        """Send to one shard what has changed; if it refuses, start again with the handshake."""
+        message = self.catalog.message(self._taken.pop(shard.shard, None))
+        state = self.catalog.state
         try:
             await shard.call(CATALOG, message, self.configure_timeout_ms)
+            self._taken[shard.shard] = state
         except ServiceError as error:
             _log.warning("catalog not taken", shard=shard.shard, reason=error.message)
             shard.disconnect("it did not take the catalog")
@@ -316,9 +320,10 @@ class Cluster:
         self.seq = max(self.seq, welcome.seq_max)
         self._resolve_doubts(shard.shard, welcome.seq_max)
         while True:
-            revision = self.catalog.state.revision
+            state = self.catalog.state
             await shard.call_opening(CATALOG, self.catalog.message(), self.configure_timeout_ms)
-            if self.catalog.state.revision == revision:
+            if self.catalog.state.revision == state.revision:
+                self._taken[shard.shard] = state
                 # From here on `push_catalog` reaches the shard: no await may come in between.
                 shard.begin_serving()
                 return

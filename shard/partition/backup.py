@@ -33,6 +33,7 @@ from shard.storage.environment import (
     Environment,
     SubDatabase,
     Transaction,
+    read_meta_page,
 )
 from shard.storage.group_log import read_groups, read_state, write_state
 from shard.storage.positions import roll_back_positions
@@ -66,6 +67,24 @@ def copy_truth(partition: Partition, target: Path, horizon: int | None) -> None:
             copied.close()
         (target / "lock.mdb").unlink(missing_ok=True)
     sync_file(target / "data.mdb")
+    sync_folder(target)
+
+
+def copy_file(folder: Path, target: Path) -> None:
+    """Copy the truth of an index that is not open into a new folder.
+
+    Raises:
+        OSError: no room, or the target exists.
+    """
+    target.mkdir(parents=True)
+    fault("backup.copy")
+    meta = read_meta_page(folder / DATA_FILE)
+    remaining = (meta.last_page + 1) * meta.page_size
+    with (folder / DATA_FILE).open("rb") as read, (target / DATA_FILE).open("xb") as written:
+        while remaining and (piece := read.read(min(COPY_BYTES, remaining))):
+            written.write(piece)
+            remaining -= len(piece)
+    sync_file(target / DATA_FILE)
     sync_folder(target)
 
 

@@ -9,8 +9,9 @@ are kept for diagnosis) and rebuilt from the documents.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,12 +22,14 @@ from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from shard.segment.facet_dictionary import FacetDictionary
 from shard.segment.segment import DamagedSegment, Segment
+from shard.storage.group_log import State
 from shard.storage.manifest import (
     FORMAT,
     MANIFEST_FILE,
     DictionaryEntry,
     IndexManifest,
     SegmentEntry,
+    Settled,
     UnreadableManifest,
     read_manifest,
     write_manifest,
@@ -77,6 +80,7 @@ class DerivedFiles:
         self._lock = threading.Lock()
         self._pieces: dict[str, DictionaryEntry] = {}
         self._epochs: dict[str, int] = {}
+        self._committed: IndexManifest | None = None
 
     def read_manifest(self) -> IndexManifest | None:
         """Return the manifest; None if it is missing or unreadable (then all is built again).
@@ -103,6 +107,7 @@ class DerivedFiles:
         """
         self._next_file = self._first_free_number(manifest)
         loaded = Loaded()
+        self._committed = manifest
         if manifest is None:
             return loaded
         loaded.fields = manifest.fields
@@ -122,17 +127,22 @@ class DerivedFiles:
 
     def remove_leftovers(self) -> None:
         """Remove half-written files of a crash, and old damaged files; call it before any write."""
-        for path in self.folder.glob("*.tmp"):
-            path.unlink(missing_ok=True)
-        damaged = sorted(self.folder.glob("*.damaged"), key=lambda path: path.stat().st_mtime)
+        paths = list(self.folder.iterdir())
+        for path in paths:
+            if path.suffix == ".tmp":
+                path.unlink(missing_ok=True)
+        damaged = sorted(
+            (path for path in paths if path.suffix == ".damaged"),
+            key=lambda path: path.stat().st_mtime,
+        )
         for path in damaged[:-DAMAGED_MAX]:
             with contextlib.suppress(OSError):  # a folder, say: it does no harm
                 path.unlink(missing_ok=True)
 
     def _first_free_number(self, manifest: IndexManifest | None) -> int:
         numbers = [manifest.next_file if manifest is not None else 0]
-        for path in self.folder.glob("*-*"):
-            number = path.name.partition("-")[2].partition(".")[0]
+        for name in os.listdir(self.folder):
+            number = name.partition("-")[2].partition(".")[0]
             if number.isdigit():
                 numbers.append(int(number) + 1)
         return max(numbers)
@@ -174,6 +184,7 @@ class DerivedFiles:
         segments: Sequence[Segment],
         dictionaries: Mapping[str, FacetDictionary],
         damaged: Iterable[int] = (),
+        state: Callable[[], tuple[int, State] | None] = lambda: None,
     ) -> None:
         """Write new dictionary values, then the manifest; remove files that it does not name.
 
@@ -185,33 +196,48 @@ class DerivedFiles:
             segments: all of them are files.
             dictionaries: by path; at least as long as the segments need.
             damaged: live records that the segments leave out.
+            state: returns the newest transaction that is on disk, and the counters that it left;
+                None while one is being written.
 
         Raises:
             OSError: no room, or the device failed; the former manifest stands.
         """
         pieces = {path: self._write_tail(path, one) for path, one in dictionaries.items()}
         fault("manifest.write")
-        write_manifest(
-            self.folder / MANIFEST_FILE,
-            IndexManifest(
-                format=FORMAT,
-                number=entry.number,
-                name=entry.name,
-                revision=entry.revision,
-                configuration=entry.configuration,
-                next_record=next_record,
-                next_file=self._next_file,
-                txn_id=txn_id,
-                fields=tuple(fields),
-                segments=tuple(_entry(segment) for segment in segments),
-                dictionaries=pieces,
-                damaged=tuple(sorted(damaged)),
-            ),
+        settled = state()
+        manifest = IndexManifest(
+            format=FORMAT,
+            number=entry.number,
+            name=entry.name,
+            revision=entry.revision,
+            configuration=entry.configuration,
+            next_record=next_record,
+            next_file=self._next_file,
+            txn_id=txn_id,
+            fields=tuple(fields),
+            segments=tuple(_entry(segment) for segment in segments),
+            dictionaries=pieces,
+            damaged=tuple(sorted(damaged)),
+            settled=None if settled is None else _settled(*settled, self.bytes_on_disk()),
         )
+        write_manifest(self.folder / MANIFEST_FILE, manifest)
         fault("manifest.written")
+        self._committed = manifest
         self._pieces = pieces
         self._epochs = {path: one.epoch for path, one in dictionaries.items()}
         self._remove_unnamed(segments)
+
+    def covers(self, segments: Sequence[Segment], revision: int, txn_id: int) -> bool:
+        """Whether the manifest names just these segments, of the state that a transaction left."""
+        manifest = self._committed
+        return (
+            manifest is not None
+            and manifest.settled is not None
+            and manifest.settled.txn_id == txn_id
+            and manifest.revision == revision
+            and [one.file for one in manifest.segments]
+            == [None if one.path is None else one.path.name for one in segments]
+        )
 
     def discard(self, segments: Iterable[Segment]) -> None:
         """Remove files that no manifest named; their mappings stay valid until released."""
@@ -254,6 +280,10 @@ class DerivedFiles:
                 continue  # removed meanwhile
             sizes.append(min(stat.st_size, stat.st_blocks * 512))
         return int(np.sum(sizes, dtype=np.int64))
+
+
+def _settled(txn_id: int, state: State, num_bytes: int) -> Settled:
+    return Settled(txn_id, state.seq_max, state.num_docs, num_bytes)
 
 
 def _entry(segment: Segment) -> SegmentEntry:

@@ -1,4 +1,4 @@
-"""All indexes of this shard: opened at start, made to agree with the catalog, closed at stop.
+"""All indexes of this shard: opened when needed, made to agree with the catalog, closed at stop.
 
     <shard folder>/shard.json        the numbers of the indexes that this shard has made
     <shard folder>/index-<number>/   one partition each
@@ -7,22 +7,41 @@ To create an index: make the folder, then enter its number in shard.json. To dro
 number from shard.json, then the folder. So a folder without a number is a leftover of a crash and
 is removed. A number without a folder is a loss: the shard refuses to start rather than serve an
 empty index.
+
+A tenant a small index makes thousands of them, of which few are in use at a time. An open one takes
+an LMDB environment, mappings, descriptors and some hundred kilobytes. So an index is
+
+    resting   its manifest has been read and the length of data.mdb checked: 0.1 ms, 300 bytes
+    open      it serves: 3 to 10 ms for a small one
+
+A start opens the indexes that something was written to since their last manifest, whose counters
+only LMDB has; the large ones, which take long to open; and all if they are few. The others rest
+until a request names them. When more than `open_indexes_max` are open, those that were used
+longest ago rest again: what they have in memory becomes files, then they close. An index that a
+call, a merge or a write is at work on stays open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import shutil
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+import xxhash
+
 from common import data_directory
 from common.data_directory import DataDirectoryError
-from common.errors import InternalError, NotFound, StorageFull, Unavailable
+from common.errors import Conflict, InternalError, NotFound, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
 from common.process.priority import run_behind_searches
 from common.process.request_ids import carried
@@ -31,29 +50,35 @@ from common.protocol.messages import (
     ApplyResponse,
     CatalogUpdate,
     IndexEntry,
+    IndexStatisticsResponse,
     OutcomesRequest,
     OutcomesResponse,
 )
 from common.shard_settings import ShardSettings
 from shard.caches.recent_items import RECENT_ITEMS
-from shard.partition.backup import put_back
+from shard.partition.backup import copy_file, copy_truth, put_back
 from shard.partition.merger import Job, Merger, flush
 from shard.partition.opening import Opening
-from shard.partition.partition import Partition
+from shard.partition.partition import Partition, manifest_entry
 from shard.partition.rebuild import Rebuild
 from shard.partition.writer import Writer
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import (
+    DATA_FILE,
     DamagedEnvironment,
     Environment,
     StorageFailure,
+    cause_of,
     is_disk_full,
+    read_meta_page,
     refusal_told,
 )
 from shard.storage.group_log import read_state
 from shard.storage.manifest import (
     FORMAT,
+    MANIFEST_FILE,
     SHARD_FILE,
+    IndexManifest,
     ShardManifest,
     UnreadableManifest,
     read_manifest,
@@ -62,6 +87,14 @@ from shard.storage.manifest import (
 from shard.storage.residency import RESIDENT_BYTES_MIN, PageBudget
 
 _log = Log("shard")
+
+LARGE_BYTES = 4 << 20
+"""Of data.mdb: such an index takes longer to open than a first search should."""
+FEW_INDEXES = 64
+"""Up to so many are opened at start, whatever their size."""
+RELEASE_SECONDS = 0.001
+GARBAGE_ATTEMPTS = 20
+"""How often, and after how many attempts by other means, a closed environment is looked for."""
 
 T = TypeVar("T")
 
@@ -75,16 +108,104 @@ class OpenIndex:
         writer: applies groups, on `thread`.
         thread: one thread; also for maintenance that must not run beside a group.
         prepared: a configuration that was built and waits for the catalog.
+        used: when it was used last, by a counter.
+        num_users: calls in progress that need it open after this turn of the event loop.
     """
 
     partition: Partition
     writer: Writer
     thread: ThreadPoolExecutor
     prepared: Rebuild | None = field(default=None)
+    used: int = 0
+    num_users: int = 0
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
         """Run a function on the writer's thread."""
         return self.thread.submit(carried(function))
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """An index that is not open, as its manifest has it.
+
+    Attributes:
+        digest: of its configuration.
+        num_docs: live items.
+        seq_max: its newest write group.
+        num_segments: its files.
+        num_damaged: items that cannot be read.
+        num_bytes: on disk.
+        is_large: whether it takes long to open.
+    """
+
+    digest: int
+    num_docs: int
+    seq_max: int
+    num_segments: int
+    num_damaged: int
+    num_bytes: int
+    is_large: bool
+
+    @classmethod
+    def of(cls, folder: Path) -> Resting | None:
+        """Read an index's manifest; None if only opening the index can tell what it has.
+
+        Raises:
+            DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
+            OSError: the system refused it.
+        """
+        meta = read_meta_page(folder / DATA_FILE)
+        try:
+            manifest = read_manifest(folder / MANIFEST_FILE, IndexManifest)
+        except (UnreadableManifest, PermissionError, IsADirectoryError):
+            return None
+        if (
+            manifest is None
+            or manifest.settled is None
+            or manifest.settled.txn_id != meta.txn_id
+            or manifest.txn_id > meta.txn_id
+        ):
+            return None
+        settled = manifest.settled
+        return cls(
+            _digest(manifest_entry(manifest)),
+            settled.num_docs,
+            settled.seq_max,
+            len(manifest.segments),
+            len(manifest.damaged),
+            settled.num_bytes,
+            (meta.last_page + 1) * meta.page_size >= LARGE_BYTES,
+        )
+
+    @classmethod
+    def after(cls, partition: Partition) -> Resting:
+        """Return what is known of an index that is being closed."""
+        return cls(
+            _digest(partition.generation.entry),
+            partition.state.num_docs,
+            partition.state.seq_max,
+            len(partition.history.newest.views),
+            len(partition.damaged),
+            partition.derived.bytes_on_disk(),
+            False,
+        )
+
+    def statistics(self) -> IndexStatisticsResponse:
+        """Return its sizes, as of an index that is open and idle."""
+        return IndexStatisticsResponse(
+            num_docs=self.num_docs,
+            num_records=self.num_docs,
+            bytes_on_disk=self.num_bytes,
+            segments=({},) * self.num_segments,
+            fields=(),
+            is_merging=False,
+            map_bytes_used=0,
+            map_bytes_max=0,
+        )
+
+
+def _digest(entry: IndexEntry) -> int:
+    return xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(entry.without_source()))
 
 
 class Indexes:
@@ -119,12 +240,18 @@ class Indexes:
         self._on_failure = on_failure
         self._open: dict[int, OpenIndex] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
+        self._resting: dict[int, Resting] = {}
+        self._closing: dict[int, asyncio.Task[None]] = {}
+        self._environments: dict[int, weakref.ref[Environment]] = {}
+        self._uses = itertools.count(1)
         self._known: set[int] = set()
         self._changes = asyncio.Lock()
         self._catalog_revision = -1
+        self._named: set[int] = set()
         self._has_catalog = False
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
+        self._closer = ThreadPoolExecutor(1, "closer", run_behind_searches)
         self.opening = Opening()
         self.merger = Merger()
         RECENT_ITEMS.begin(settings.recent_items_bytes_max)
@@ -151,12 +278,27 @@ class Indexes:
             if int(path.name.removeprefix("index-")) not in self._known:
                 _log.warning("leftover of an unfinished change removed", folder=path.name)
                 shutil.rmtree(path)
+        touched = []
         for number in sorted(self._known):
-            self._seq_on_disk = max(self._seq_on_disk, self._peek_seq(number))
+            resting = Resting.of(self._path(number))
+            if resting is None:
+                touched.append(number)
+                self._seq_on_disk = max(self._seq_on_disk, self._peek_seq(number))
+            else:
+                self._resting[number] = resting
+                self._seq_on_disk = max(self._seq_on_disk, resting.seq_max)
         self.merger.start()
-        self.opening.num_indexes = len(self._known)
-        for number in sorted(self._known):
-            self._opening[number] = asyncio.ensure_future(self._open_one(number))
+        begun = [*touched, *self._worth_opening(self._settings.open_indexes_max - len(touched))]
+        self.opening.num_indexes = len(begun)
+        for number in begun:
+            self._begin_opening(number, self.opening)
+
+    def _worth_opening(self, num_max: int) -> list[int]:
+        """Return the resting indexes that a start opens: large ones, or all if they are few."""
+        if len(self._known) <= FEW_INDEXES:
+            return list(self._resting)
+        large = [number for number, resting in self._resting.items() if resting.is_large]
+        return large[: max(0, num_max)]
 
     def _read_shard_manifest(self) -> ShardManifest:
         path = self._folder / SHARD_FILE
@@ -206,25 +348,39 @@ class Indexes:
         finally:
             environment.close()
 
-    async def _open_one(self, number: int) -> None:
+    def _begin_opening(self, number: int, opening: Opening) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self._open_one(number, opening))
+        self._opening[number] = task
+        return task
+
+    async def _open_one(self, number: int, opening: Opening) -> None:
         try:
+            await self._released(number)
             partition = await self._in_thread(
-                lambda: Partition.open(
-                    self._path(number), number, self._settings, opening=self.opening
-                )
+                lambda: Partition.open(self._path(number), number, self._settings, opening=opening)
             )
-        except OSError as error:
-            # Where there is no room, a later start may find some.
-            is_temporary = is_disk_full(error)
-            self._on_failure(
-                error if is_temporary else data_directory.refusal_explained(self._folder, error)
-            )
-            raise
         except Exception as error:
+            if opening is not self.opening and not isinstance(error, StorageFailure):
+                self._opening.pop(number, None)
+                raise _told(number, error) from error
+            if isinstance(error, OSError) and not is_disk_full(error):
+                error = data_directory.refusal_explained(self._folder, error)
+            # (Where there is no room, a later start may find some.)
             self._on_failure(error)
             raise
+        self._resting.pop(number, None)
         self._take_up(partition)
-        self.opening.add_open()
+        opening.add_open()
+
+    async def _released(self, number: int) -> None:
+        """Wait until the environment of an index has closed: a process may open it only once."""
+        for attempt in itertools.count():
+            reference = self._environments.get(number)
+            if reference is None or reference() is None:
+                return
+            if attempt == GARBAGE_ATTEMPTS:  # it may be part of a cycle
+                gc.collect()
+            await asyncio.sleep(RELEASE_SECONDS)
 
     def _take_up(self, partition: Partition) -> None:
         number = partition.number
@@ -233,9 +389,114 @@ class Indexes:
             Writer(partition, self._on_failure),
             ThreadPoolExecutor(1, f"writer-{number}", run_behind_searches),
         )
+        index.used = next(self._uses)
         self._open[number] = index
         self._opening.pop(number, None)
-        self.merger.add(Job(partition, index.writer, index.submit))
+        self.merger.add(
+            Job(partition, index.writer, index.submit, is_pending=not partition.is_at_rest)
+        )
+        self._make_room()
+
+    # --- rest
+
+    async def wait_closed(self) -> None:
+        """Return once no index is being closed."""
+        while self._closing:
+            await asyncio.wait(list(self._closing.values()))
+
+    def _make_room(self) -> None:
+        """Close the indexes that were used longest ago, if more are open than should be."""
+        num_over = len(self._open) - self._settings.open_indexes_max
+        if num_over <= 0:
+            return
+        idle = [
+            number
+            for number, index in self._open.items()
+            if index.num_users == 0 and index.prepared is None and self.merger.is_idle(number)
+        ]
+        idle.sort(key=lambda number: self._open[number].used)
+        newest = max(self._open, key=lambda number: self._open[number].used)
+        for number in idle[:num_over]:
+            if number != newest:  # it was opened for someone who has not had his turn yet
+                index = self._open.pop(number)
+                self._seq_on_disk = max(self._seq_on_disk, index.partition.state.seq_max)
+                self._environments[number] = weakref.ref(index.partition.environment)
+                self._closing[number] = asyncio.ensure_future(self._rest(number, index))
+                del index
+
+    async def _rest(self, number: int, index: OpenIndex) -> None:
+        """Close an index that nobody uses; what is in memory becomes files."""
+        loop = asyncio.get_running_loop()
+        closing = loop.run_in_executor(self._closer, partial(self._put_away, number, index))
+        del index  # or its environment would not close
+        try:
+            self._resting[number] = await closing
+        except Exception as error:  # the next open finds what is on disk
+            _log.error("closing failed", index=number, cause=error)
+        finally:
+            del self._closing[number]
+
+    def _put_away(self, number: int, index: OpenIndex) -> Resting:
+        self.merger.remove(number)
+        _close(index)
+        return Resting.after(index.partition)
+
+    @contextmanager
+    def using(self, index: OpenIndex) -> Iterator[OpenIndex]:
+        """Keep an index open for the body of a `with` statement; on the event loop."""
+        index.num_users += 1
+        try:
+            yield index
+        finally:
+            index.num_users -= 1
+            if len(self._open) > self._settings.open_indexes_max:
+                self._make_room()
+
+    async def opened(self, number: int) -> OpenIndex:
+        """Return an index that exists; open it first if it rests.
+
+        Raises:
+            Unavailable: `starting`, what exists is not known yet.
+            NotFound: there is none of that number.
+            InternalError: it is damaged.
+        """
+        return self.find(number) or await self._serving(number)
+
+    async def _serving(self, number: int) -> OpenIndex:
+        """Return an index of this shard; open it first if it rests."""
+        while number in self._known:
+            index = self._open.get(number)
+            if index is not None:
+                return index
+            if number in self._closing:
+                await asyncio.wait([self._closing[number]])
+            else:
+                opening = self._opening.get(number) or self._begin_opening(number, Opening())
+                await asyncio.shield(opening)
+        raise NotFound("there is no such index", code="index_not_found")
+
+    async def copy(self, number: int, target: Path, horizon: int | None) -> None:
+        """Copy the truth of an index, as of a horizon, into a new folder.
+
+        Raises:
+            OSError: no room, or the target exists.
+            InvalidRequest: the horizon is too old.
+        """
+        while number in self._closing:
+            await asyncio.wait([self._closing[number]])
+        resting = self._resting.get(number)
+        if resting is None or (horizon is not None and resting.seq_max > horizon):
+            with self.using(await self._serving(number)) as index:
+                await asyncio.to_thread(copy_truth, index.partition, target, horizon)
+            return
+        copying = asyncio.ensure_future(asyncio.to_thread(copy_file, self._path(number), target))
+        # Whoever needs it open waits, as for one that is being closed.
+        self._closing[number] = asyncio.ensure_future(_ended(copying))
+        try:
+            await asyncio.shield(copying)
+        finally:
+            await asyncio.wait([copying])
+            del self._closing[number]
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
@@ -245,18 +506,21 @@ class Indexes:
         """Finish running work, write what is in memory, release everything."""
         for task in self._opening.values():
             task.cancel()
+        await self.wait_closed()
         await self._in_thread(self.merger.stop)
-        for index in self._open.values():
-            await self._in_thread(lambda index=index: _close(index))  # type: ignore[misc]
+        await asyncio.gather(
+            *(self._in_thread(partial(_close, index)) for index in self._open.values())
+        )
         self._open.clear()
         self._opener.shutdown()
+        self._closer.shutdown()
 
     # --- the catalog
 
     @property
     def is_ready(self) -> bool:
-        """Whether the catalog is known and every index of it serves."""
-        return self._has_catalog and not self._opening
+        """Whether the catalog is known, and every index of it serves or rests."""
+        return self._has_catalog
 
     @property
     def seq_max(self) -> int:
@@ -270,21 +534,36 @@ class Indexes:
         async with self._changes:
             if catalog.revision < self._catalog_revision:
                 return
+            if catalog.base not in (None, self._catalog_revision):
+                raise Conflict(
+                    f"the catalog is at revision {self._catalog_revision} here, not {catalog.base}"
+                )
             wanted = {entry.number: entry for entry in catalog.indexes}
-            for number in self._known - wanted.keys():
+            former = set() if catalog.base is None else self._named - {*catalog.gone}
+            self._named = former | wanted.keys()
+            for number in self._known - self._named:
                 try:
                     await self._drop(number)
                 except OSError as error:  # no request can name it; the next catalog retries
                     _log.warning("not dropped yet", index=number, reason=str(error))
-            while self._opening:
+            while self._opening and not self._has_catalog:
                 await asyncio.gather(*self._opening.values())
             for entry in wanted.values():
                 if entry.number not in self._known:
                     await self._create(entry)
-                else:
-                    await self._configure(self._open[entry.number], entry)
+                elif not self._is_configured(entry):
+                    with self.using(await self._serving(entry.number)) as index:
+                        await self._configure(index, entry)
+            for number, index in list(self._open.items()):
+                if index.prepared is not None and number not in wanted:  # it was given up
+                    await self._configure(index, index.partition.generation.entry)
             self._catalog_revision = catalog.revision
             self._has_catalog = True
+
+    def _is_configured(self, entry: IndexEntry) -> bool:
+        """Whether an index that rests has a configuration, as far as that is known."""
+        resting = self._resting.get(entry.number)
+        return resting is not None and resting.digest == _digest(entry)
 
     async def _create(self, entry: IndexEntry) -> None:
         """Make an index, empty or from a snapshot; on failure leave nothing.
@@ -335,11 +614,14 @@ class Indexes:
             raise
 
     async def _drop(self, number: int) -> None:
-        if number in self._opening:
-            await asyncio.gather(self._opening[number], return_exceptions=True)
+        for tasks in (self._closing, self._opening):
+            if number in tasks:
+                await asyncio.gather(tasks[number], return_exceptions=True)
         self._seq_on_disk = self.seq_max
         await self._in_thread(lambda: self._write_known(self._known - {number}))
         index = self._open.pop(number, None)
+        self._resting.pop(number, None)
+        self._environments.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
 
     def _remove(self, number: int, index: OpenIndex | None) -> None:
@@ -390,11 +672,11 @@ class Indexes:
                 if self._has_catalog:  # else it may be on disk in an unknown state
                     await self._create(entry)
                 return
-            index = self.index(entry.number)
-            if index.prepared is not None:
-                await self._in_thread(index.prepared.discard)
-                index.prepared = None
-            index.prepared = await self._prepare(index, entry.without_source(), horizon)
+            with self.using(await self.opened(entry.number)) as index:
+                if index.prepared is not None:
+                    await self._in_thread(index.prepared.discard)
+                    index.prepared = None
+                index.prepared = await self._prepare(index, entry.without_source(), horizon)
 
     async def _prepare(self, index: OpenIndex, entry: IndexEntry, horizon: int = 0) -> Rebuild:
         def make() -> Rebuild:
@@ -414,27 +696,42 @@ class Indexes:
 
     # --- use
 
-    def index(self, number: int) -> OpenIndex:
-        """Return an index that serves.
+    def find(self, number: int) -> OpenIndex | None:
+        """Return an index that is open; None if it has to be opened.
 
         Raises:
-            Unavailable: `starting`, it is being opened.
+            Unavailable: `starting`, what exists is not known yet.
             NotFound: there is none of that number.
         """
         index = self._open.get(number)
         if index is not None:
+            index.used = next(self._uses)
             return index
-        if number in self._known or not self._has_catalog:
+        if not self._has_catalog:
             raise Unavailable("the shard is opening the index; try again soon", code="starting")
-        raise NotFound("there is no such index", code="index_not_found")
+        if number not in self._known:
+            raise NotFound("there is no such index", code="index_not_found")
+        return None
 
-    def all_open(self) -> list[OpenIndex]:
-        """Return all indexes that serve."""
-        return list(self._open.values())
+    def index(self, number: int) -> OpenIndex:
+        """Return an index that is open; `find` says whether it is."""
+        return self._open[number]
 
     def snapshot(self, number: int, horizon: int, revision: int | None = None) -> Snapshot:
-        """Return a state of an index."""
-        return self.index(number).partition.snapshot_at(horizon, revision)
+        """Return a state of an index that is open."""
+        return self._open[number].partition.snapshot_at(horizon, revision)
+
+    def all_open(self) -> list[OpenIndex]:
+        """Return all indexes that are open."""
+        return list(self._open.values())
+
+    def all_resting(self) -> list[tuple[int, Resting]]:
+        """Return all indexes that are not open, by number."""
+        return list(self._resting.items())
+
+    def all_numbers(self) -> list[int]:
+        """Return the numbers of all indexes."""
+        return sorted(self._known)
 
     def _resident_bytes_max(self) -> int:
         sizes = [index.partition.file_bytes for index in self.all_open()]
@@ -452,17 +749,34 @@ class Indexes:
 
     async def apply(self, request: ApplyRequest) -> ApplyResponse:
         """Apply a write group; cancelling the caller does not stop it."""
-        index = self.index(request.index)
-        done = index.submit(partial(index.writer.apply, request))
-        response = await asyncio.shield(asyncio.wrap_future(done))
-        self.merger.notify(request.index)
-        return response
+        with self.using(await self.opened(request.index)) as index:
+            done = index.submit(partial(index.writer.apply, request))
+            response = await asyncio.shield(asyncio.wrap_future(done))
+            self.merger.notify(request.index)
+            return response
 
     async def outcomes(self, request: OutcomesRequest) -> OutcomesResponse:
         """Return what became of a write group, once the earlier ones are finished."""
-        index = self.index(request.index)
-        asked = index.submit(partial(index.writer.outcomes_of, request.seq))
-        return await asyncio.wrap_future(asked)
+        with self.using(await self.opened(request.index)) as index:
+            asked = index.submit(partial(index.writer.outcomes_of, request.seq))
+            return await asyncio.wrap_future(asked)
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    """Return when a task has ended, however."""
+    await asyncio.wait([task])
+
+
+def _told(number: int, error: Exception) -> ServiceError:
+    """Log why an index cannot be opened; return what the client is told."""
+    _log.error("an index cannot be opened", index=number, reason=str(error))
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, OSError):
+        return Unavailable(f"the index cannot be opened now: {cause_of(error)}")
+    return InternalError(
+        "the index is damaged: restore it from a backup, or remove it", code="item_corrupt"
+    )
 
 
 def _close(index: OpenIndex) -> None:
@@ -472,6 +786,8 @@ def _close(index: OpenIndex) -> None:
     """
     index.thread.shutdown()
     index.writer.close()
+    if index.partition.is_settled:
+        return
     try:
         index.writer.fold()
         flush(index.partition)

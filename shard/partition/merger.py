@@ -135,6 +135,11 @@ class Merger:
             self._jobs.pop(number, None)
             self._wakes.wait_for(lambda: self._busy != number)
 
+    def is_idle(self, number: int) -> bool:
+        """Whether an index has no work to do, and none in progress."""
+        job = self._jobs.get(number)
+        return job is None or (not job.is_pending and self._busy != number)
+
     def notify(self, number: int) -> None:
         """Tell that an index was written to."""
         with self._wakes:

@@ -37,7 +37,7 @@ from pyroaring import BitMap64
 
 from common.configuration import IndexConfiguration, parse_configuration
 from common.data_directory import sync_folder
-from common.errors import InternalError, InvalidRequest
+from common.errors import InternalError, InvalidRequest, ServiceError
 from common.process.logs import Log
 from common.protocol.messages import IndexEntry
 from common.shard_settings import ShardSettings
@@ -232,7 +232,12 @@ class Partition:
         derived = DerivedFiles(folder)
         derived.remove_leftovers()
         manifest = derived.read_manifest()
-        environment = Environment.open(folder, settings.map_bytes_max)
+        settled = None if manifest is None else manifest.settled
+        environment = Environment.open(
+            folder,
+            settings.map_bytes_max,
+            synced_txn_id=-1 if settled is None else settled.txn_id,
+        )
         try:
             _check_truth(environment, manifest)
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
@@ -575,7 +580,36 @@ class Partition:
                 segments=[segment for segment in segments if segment.path is not None],
                 dictionaries=generation.dictionaries,
                 damaged=damaged,
+                state=self._state_on_disk,
             )
+
+    def _state_on_disk(self) -> tuple[int, State] | None:
+        """Return the newest transaction and its counters; None while one is being written."""
+        try:
+            with self.environment.read() as txn:
+                txn_id, state = txn.id, read_state(txn)
+        except ServiceError:
+            return None  # whoever needs it will hear of it
+        return (txn_id, state) if txn_id == self.environment.last_txn_id() else None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is nothing to merge, to write to a file or to remove for good."""
+        views = self.history.newest.views
+        return (
+            len(views) <= 1
+            and not self.purgeable
+            and all(view.segment.path is not None for view in views)
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all of it is in files that the manifest names, so that closing is nothing."""
+        return self.derived.covers(
+            [view.segment for view in self.history.newest.views],
+            self.generation.entry.revision,
+            self.environment.last_txn_id(),
+        )
 
     def switch_generation(
         self,

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from common.errors import Switched
 from common.process.faults import fault
@@ -72,7 +72,6 @@ from common.protocol.methods import (
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
 from shard.caches.recent_items import RECENT_ITEMS
-from shard.partition.backup import copy_truth
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
 from shard.process.readers import Readers
@@ -81,7 +80,17 @@ from shard.segment.snapshot import Snapshot
 from shard.storage.environment import refusal_told
 from shard.storage.positions import read_positions
 
+
+class OfIndex(Protocol):
+    """A request that names an index."""
+
+    @property
+    def index(self) -> int:
+        """Its number."""
+
+
 T = TypeVar("T")
+R = TypeVar("R", bound=OfIndex)
 
 
 class Handlers:
@@ -106,19 +115,36 @@ class Handlers:
             Handler(OPENING, self.opening),
             Handler(CATALOG, self.catalog),
             Handler(PREPARE, self.prepare),
-            Handler(STATISTICS, self.statistics),
-            Handler(SEARCH, self.search),
-            Handler(FETCH, self.fetch),
-            Handler(GET, self.get),
+            Handler(STATISTICS, self._once_open(self.statistics)),
+            Handler(SEARCH, self._once_open(self.search)),
+            Handler(FETCH, self._once_open(self.fetch)),
+            Handler(GET, self._once_open(self.get)),
             Handler(APPLY, self.apply, ApplyRequest.with_payload),
             Handler(OUTCOMES, self.outcomes),
-            Handler(POSITIONS, self.positions),
-            Handler(FACET_VALUES, self.facet_values),
-            Handler(FIELD_NAMES, self.field_names),
-            Handler(INDEX_STATISTICS, self.index_statistics),
+            Handler(POSITIONS, self._once_open(self.positions)),
+            Handler(FACET_VALUES, self._once_open(self.facet_values)),
+            Handler(FIELD_NAMES, self._once_open(self.field_names)),
+            Handler(INDEX_STATISTICS, self._once_open(self.index_statistics)),
             Handler(PROCESS_STATISTICS, self.process_statistics),
             Handler(BACKUP, self.backup),
         )
+
+    def _once_open(self, handler: Callable[[R], T | Awaitable[T]]) -> Callable[[R], Any]:
+        """Return a handler that runs at once if its index is open, else when it has been opened."""
+
+        def handle(request: R) -> Any:
+            if self._indexes.find(request.index) is not None:
+                return handler(request)
+            return self._open_and(handler, request)
+
+        return handle
+
+    async def _open_and(self, handler: Callable[[R], T | Awaitable[T]], request: R) -> T:
+        with self._indexes.using(await self._indexes.opened(request.index)):
+            response = handler(request)
+            if isinstance(response, Awaitable):
+                return await response
+            return response
 
     def ping(self, _: None) -> None:
         """Show that the event loop runs."""
@@ -167,7 +193,8 @@ class Handlers:
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a reader thread, so that other requests need not wait."""
-        response = await self._readers.run(index, read)
+        with self._indexes.using(self._indexes.index(index)):
+            response = await self._readers.run(index, read)
         self._grant_wishes()
         return response
 
@@ -239,23 +266,26 @@ class Handlers:
         return index_statistics(index.partition, self._indexes.merger.statistics(request.index))
 
     def process_statistics(self, _: None) -> ProcessStatistics:
-        """Return the statistics of this process."""
+        """Return the statistics of this process; opens no index."""
         merger = self._indexes.merger
         in_use = allocated()
+        resting = self._indexes.all_resting()
         return ProcessStatistics(
             pid=os.getpid(),
             resident_bytes=resident_bytes(),
             queue_length=self._queue_length(),
-            num_corrupt=sum(
-                one.partition.documents.num_corrupt for one in self._indexes.all_open()
-            ),
+            num_corrupt=sum(one.partition.documents.num_corrupt for one in self._indexes.all_open())
+            + sum(one.num_damaged for _, one in resting),
             is_ready=self._indexes.is_ready,
-            indexes=tuple(
-                (
-                    one.partition.number,
-                    index_statistics(one.partition, merger.statistics(one.partition.number)),
-                )
-                for one in self._indexes.all_open()
+            indexes=(
+                *(
+                    (
+                        one.partition.number,
+                        index_statistics(one.partition, merger.statistics(one.partition.number)),
+                    )
+                    for one in self._indexes.all_open()
+                ),
+                *((number, one.statistics()) for number, one in resting),
             ),
             cache_bytes={
                 "filters": FILTER_MEMO.size,
@@ -271,14 +301,8 @@ class Handlers:
         folder = Path(request.directory)
         with refusal_told("to write the copy"):
             await asyncio.to_thread(folder.mkdir, parents=True)
-            for index in self._indexes.all_open():
-                number = index.partition.number
-                if request.only not in (None, number):
-                    continue
-                await asyncio.to_thread(
-                    copy_truth,
-                    index.partition,
-                    folder / f"index-{number}",
-                    request.horizons.get(number),
-                )
+            for number in self._indexes.all_numbers():
+                if request.only in (None, number):
+                    horizon = request.horizons.get(number)
+                    await self._indexes.copy(number, folder / f"index-{number}", horizon)
             await asyncio.to_thread(self._indexes.write_manifest, folder)

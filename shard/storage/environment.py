@@ -36,6 +36,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,14 +49,17 @@ import lmdb
 from common.data_directory import sync_file
 from common.errors import InternalError, ServiceError, StorageFull, Unavailable
 from common.shard_settings import MAP_BYTES_DEFAULT
-from shard.storage.residency import find_mappings, release_pages
+from shard.storage.residency import Mapping, find_mappings, release_pages
 
 DATA_FILE = "data.mdb"
 READERS_MAX = 126
 
 ROOM_BYTES = 1 << 20
-"""Written ahead, after the last page, by `reserve`."""
-ROOM_BYTES_MIN = 128 << 10
+"""Written ahead at most, after the last page, by `reserve`; as much as there is, if that is
+less."""
+ROOM_BYTES_MIN = 64 << 10
+ROOM_SHARE = 8
+"""More is written when less than this part of it is left."""
 
 _META = struct.Struct("<II Q Q 48s 48s Q Q")
 _META_MAGIC = 0xBEEFC0DE
@@ -212,6 +216,11 @@ class Transaction:
         self._txn = txn
         self._databases = databases
 
+    @property
+    def id(self) -> int:
+        """Number of the newest transaction that this one sees; of its own, if it writes."""
+        return int(self._txn.id())
+
     def get(self, database: SubDatabase, key: bytes) -> bytes | None:
         """Return the value of a key, or None."""
         return cast(bytes | None, self._txn.get(key, db=self._databases[database]))
@@ -277,7 +286,10 @@ class Environment:
         self._databases = {one: env.open_db(one.value) for one in SubDatabase}
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
-        self._mappings = find_mappings(self.data_path)  # LMDB maps its file once and for all
+        self._mappings: list[Mapping] | None = None
+        # It closes with its last reader: a process may open a file only once.
+        self._close = weakref.finalize(self, env.close)
+        self._close.atexit = False
 
     @classmethod
     def create(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
@@ -295,21 +307,30 @@ class Environment:
             raise StorageFailure(str(error), is_full=_has_no_block(folder)) from error
 
     @classmethod
-    def open(cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT) -> Environment:
+    def open(
+        cls, folder: Path, map_bytes_max: int = MAP_BYTES_DEFAULT, *, synced_txn_id: int = -1
+    ) -> Environment:
         """Check and open the environment of a folder; clear what dead readers left behind.
 
         What a killed process wrote may still be in the page cache alone. It is synced before
         anything reads it: a result that was shown must survive a power loss, and a group that is
         sent again is acknowledged as done.
 
+        Args:
+            folder: of the environment.
+            map_bytes_max: size that data.mdb cannot outgrow.
+            synced_txn_id: a transaction that is known to have been synced: if it is the last one,
+                there is nothing to sync.
+
         Raises:
             DamagedEnvironment: data.mdb is missing, empty, cut, or not an LMDB file.
             StorageFailure: the device refused the sync.
             OSError: the system refused to open it.
         """
-        read_meta_page(folder / DATA_FILE)
+        meta = read_meta_page(folder / DATA_FILE)
         try:
-            sync_file(folder / DATA_FILE)
+            if meta.txn_id != synced_txn_id:
+                sync_file(folder / DATA_FILE)
         except OSError as error:
             if error.errno in _CAUSES:
                 raise
@@ -354,7 +375,7 @@ class Environment:
     def close(self) -> None:
         """Unmap the file; no transaction may be open."""
         self._mappings = []
-        self._env.close()
+        self._close()
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -438,7 +459,7 @@ class Environment:
 
         The sync of a commit that extends the file waits for the file system's journal, and so for
         whatever else is being written to the disk: 1 to 10 ms instead of 0.2. So the file grows by
-        250 pages of zeros at a time, if the disk has room.
+        16 to 250 pages of zeros at a time, if the disk has room.
 
         Raises:
             OSError: the device failed.
@@ -446,10 +467,11 @@ class Environment:
         end = self.file_bytes()
         with self.data_path.open("r+b", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            if size - end >= ROOM_BYTES_MIN:
+            room = min(ROOM_BYTES, max(ROOM_BYTES_MIN, end))
+            if size - end >= room // ROOM_SHARE:
                 return
             try:
-                os.pwrite(file.fileno(), bytes(end + ROOM_BYTES - size), size)
+                os.pwrite(file.fileno(), bytes(end + room - size), size)
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                     raise
@@ -469,6 +491,8 @@ class Environment:
 
     def release_pages(self) -> None:
         """Unmap the file's pages until they are read again."""
+        if self._mappings is None:  # LMDB maps its file once and for all
+            self._mappings = find_mappings(self.data_path)
         for mapping in self._mappings:
             release_pages(mapping)
 

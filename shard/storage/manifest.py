@@ -56,6 +56,17 @@ class DictionaryEntry(Struct, frozen=True):
     num_values: int
 
 
+class Settled(Struct, frozen=True):
+    """What the truth had when a manifest was written; so an untouched index need not be opened."""
+
+    txn_id: int
+    """While data.mdb ends with this transaction, the others hold."""
+    seq_max: int
+    num_docs: int
+    num_bytes: int
+    """Of the folder."""
+
+
 class IndexManifest(Struct, frozen=True):
     """The derived files of one index on one shard."""
 
@@ -78,6 +89,8 @@ class IndexManifest(Struct, frozen=True):
     dictionaries: dict[str, DictionaryEntry]
     damaged: tuple[int, ...] = ()
     """Live records that the segments leave out, because their items cannot be read."""
+    settled: Settled | None = None
+    """None if a transaction was being written."""
 
 
 class ShardManifest(Struct, frozen=True):

@@ -70,7 +70,7 @@ async def test_fields_of_an_index_at_their_limit(tmp_path: Path) -> None:
 
 
 async def test_dead_fields_go_when_the_configuration_is_posted_again(tmp_path: Path) -> None:
-    configuration = {"facets": ["tag"]}
+    configuration: dict[str, Any] = {"aggregations": {"tag": {}}}
     items = [{"id": i, "title": f"word{i % 7} film", "tag": f"t{i % 3}"} for i in range(60)]
 
     def load(service: LocalService) -> Any:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from common import data_directory
-from common.errors import InternalError
+from common.errors import Conflict, InternalError, NotFound
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
+from shard.partition import indexes as module
 from shard.partition.indexes import Indexes
+from shard.storage.environment import DamagedEnvironment
 
 CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
 EMPTY = CatalogUpdate(2, ())
+_SETTINGS = ShardSettings()
 
 
 def _indexes(folder: Path) -> Indexes:
     def fail(error: BaseException) -> None:
         raise AssertionError(error)
 
-    return Indexes(folder, shard=0, num_shards=1, settings=ShardSettings(), on_failure=fail)
+    return Indexes(folder, shard=0, num_shards=1, settings=_SETTINGS, on_failure=fail)
 
 
 @pytest.mark.parametrize("fails_behind_the_rename", [False, True])
@@ -55,3 +60,97 @@ async def test_the_next_start_finds_what_a_failed_making_left(
     await again.take_catalog(EMPTY)
     assert not (tmp_path / "index-1").exists()
     await again.close()
+
+
+async def _restarted(folder: Path, num_indexes: int) -> Indexes:
+    """Return the indexes of a shard that was stopped in order, all at rest."""
+    entries = tuple(IndexEntry(n, f"index{n}", n, {}) for n in range(1, num_indexes + 1))
+    indexes = _indexes(folder)
+    indexes.start()
+    await indexes.take_catalog(CatalogUpdate(num_indexes, entries))
+    opened = indexes.all_open()
+    await indexes.close()
+    for index in opened:
+        index.partition.close()
+    again = _indexes(folder)
+    again.start()
+    await again.take_catalog(CatalogUpdate(num_indexes, entries))
+    return again
+
+
+async def test_differences_of_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    indexes = await _restarted(tmp_path, 4)
+    assert (len(indexes.all_open()), len(indexes.all_resting())) == (0, 4)
+
+    with pytest.raises(Conflict, match="revision 4 here, not 3"):
+        await indexes.take_catalog(CatalogUpdate(5, (), base=3, gone=(1,)))
+    assert indexes.all_numbers() == [1, 2, 3, 4]
+
+    # One that was only prepared, as the catalog never named it, goes with the next difference.
+    await indexes.prepare(IndexEntry(9, "nine", 5, {}))
+    changed = IndexEntry(2, "index2", 5, {"stop_words": ["the"]})
+    await indexes.prepare(changed)
+    await indexes.prepare(IndexEntry(3, "index3", 5, {"stop_words": ["a"]}))
+    await indexes.take_catalog(CatalogUpdate(5, (changed,), base=4, gone=(1,)))
+
+    assert indexes.all_numbers() == [2, 3, 4]
+    names = [name for name in os.listdir(tmp_path) if name.startswith("index-")]
+    assert sorted(names) == ["index-2", "index-3", "index-4"]
+    assert (await indexes.opened(2)).partition.generation.entry == changed
+    assert (await indexes.opened(3)).prepared is None
+    assert (await indexes.opened(3)).partition.generation.entry.revision == 3
+    with pytest.raises(NotFound):
+        await indexes.opened(1)
+    await indexes.close()
+
+
+async def test_damage_found_on_opening_concerns_that_index_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    indexes = await _restarted(tmp_path, 3)
+    path = tmp_path / "index-2" / "data.mdb"
+    content = path.read_bytes()
+    at = content.rindex(b"configuration")
+    assert at > 8192  # behind the meta pages
+    path.write_bytes(content[:8192] + bytes(len(content) - 8192))
+    (tmp_path / "index-2" / "MANIFEST.json").write_bytes(b"damaged")
+
+    for _ in range(2):
+        with pytest.raises(InternalError):
+            await indexes.opened(2)
+
+    assert (await indexes.opened(1)).partition.number == 1
+    await indexes.close()
+
+
+async def test_data_file_that_was_cut_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    await (await _restarted(tmp_path, 2)).close()
+    (tmp_path / "index-2" / "data.mdb").write_bytes(b"")
+    with pytest.raises(DamagedEnvironment, match=r"index-2/data\.mdb is empty or damaged"):
+        _indexes(tmp_path).start()
+
+
+async def test_those_used_longest_ago_close_and_open_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    settings = ShardSettings(open_indexes_max=2)
+    monkeypatch.setattr(f"{__name__}._SETTINGS", settings)
+    indexes = await _restarted(tmp_path, 5)
+    for number in (1, 2, 1, 3, 1, 4, 5):
+        assert (await indexes.opened(number)).partition.number == number
+    async with asyncio.timeout(10):
+        await indexes.wait_closed()
+    assert sorted(index.partition.number for index in indexes.all_open()) == [4, 5]
+    assert sorted(number for number, _ in indexes.all_resting()) == [1, 2, 3]
+    # One in use stays.
+    with indexes.using(await indexes.opened(4)):
+        for number in (1, 2, 3):
+            await indexes.opened(number)
+        assert indexes.find(4) is not None
+    await indexes.close()
