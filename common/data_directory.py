@@ -6,6 +6,7 @@
       secret            proves to a shard that the coordinator may read DATA; mode 0600
       catalog.json      indexes, configurations, aliases, keys: the coordinator's truth
       coordinator.json  where the coordinator listens, for the command line
+      replica.json      how far this copy has followed the log of several hosts, if it follows one
       spool/            bulk bodies that are being read; emptied at start
       snapshots/        copies of everything else here, unless a setting names another folder
       shard-0/
@@ -94,6 +95,11 @@ def catalog_path(data: Path) -> Path:
 def coordinator_endpoint_path(data: Path) -> Path:
     """Return the file in which the coordinator says where it listens."""
     return data / "coordinator.json"
+
+
+def replica_path(data: Path) -> Path:
+    """Return the file that says how far the data have followed a shared log."""
+    return data / "replica.json"
 
 
 def spool_folder(data: Path) -> Path:

@@ -127,6 +127,34 @@ class Settings:
         10_000, "requests", "that wait to be written to one index; more are overload", at_least=1
     )
 
+    # --- several hosts
+    log_url: str = setting(
+        "",
+        "nats://host:port,…",
+        "of the log that several hosts share (NATS JetStream); empty: this host alone",
+    )
+    log_stream: str = setting("facetd", "name", "of the log's stream")
+    log_create: bool = setting(
+        False,
+        "yes/no",
+        "make the log where there is none yet, from what this directory has; only for the first "
+        "start of the first host",
+    )
+    log_replicas: int = setting(
+        3, "servers", "that store the log when it is made", at_least=1, at_most=5
+    )
+    log_monitors: tuple[str, ...] = setting(
+        (),
+        "http://host:port",
+        "where the log's servers show their configuration; empty: port 8222 of each",
+    )
+    log_credentials: str = setting(
+        "", "file", "of NATS credentials; empty: those in log_url, if any"
+    )
+    log_unsafe: bool = setting(
+        False, "yes/no", "use the log even if it may lose writes that it has confirmed"
+    )
+
     # --- searching
     result_cache_bytes: int = setting(
         0, "bytes", "of answers kept until the next write to their index; 0: none", at_least=0

@@ -576,6 +576,8 @@ class ApplyRequest(Message, frozen=True, array_like=True):
     positions: dict[str, str] = {}
     """By source of changes: how far it has come with this group; empty: forget it. Every shard gets
     them, even without operations."""
+    is_repeat: bool = False
+    """Whether the group may have been applied long ago: then the answer has no outcomes."""
 
     def with_payload(self, payload: memoryview) -> ApplyRequest:
         """Return the request with a payload that came as an attachment (writable memory)."""

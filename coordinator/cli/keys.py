@@ -207,6 +207,11 @@ def _create_offline(settings: Settings, document: dict[str, Any]) -> dict[str, A
         lock = acquire_lock(settings.data_dir)
         try:
             manifest = data_directory.read_manifest(settings.data_dir)
+            if data_directory.replica_path(settings.data_dir).exists():
+                raise click.ClickException(
+                    f"{settings.data_dir} follows the log of several hosts: start the service, and "
+                    "the keys are made on all of them"
+                )
             num_shards = settings.shards if manifest is None else manifest.shards
             catalog = Catalog.open(settings.data_dir, num_shards)
             if not document["actions"]:

@@ -27,6 +27,10 @@ from coordinator.settings import Settings
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_FLAGS: Final = {"shard_addresses": "shard", "log_url": "log"}
+"""Options that are not called like their settings."""
+
+
 def with_settings(*names: str) -> Callable[[F], F]:
     """Give a command one option per named setting."""
 
@@ -36,7 +40,7 @@ def with_settings(*names: str) -> Callable[[F], F]:
         }
         for name in reversed(names):
             default, unit, doc = described[name]
-            flag = "--" + ("shard" if name == "shard_addresses" else name.replace("_", "-"))
+            flag = "--" + _FLAGS.get(name, name.replace("_", "-"))
             known = f"{environment_name(name)}; default: {_shown(default)}"
             text = f"{doc[0].upper()}{doc[1:]}.  [{known}]"
             if isinstance(default, bool):

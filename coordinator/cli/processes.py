@@ -27,6 +27,9 @@ SERVICE_SETTINGS: Final = (
     "log_style",
     "result_cache_bytes",
     "slow_query_ms",
+    "log_url",
+    "log_create",
+    "log_unsafe",
 )
 
 
@@ -43,6 +46,12 @@ def serve(ctx: click.Context, /, config_file: Path | None, **flags: Any) -> None
 
     settings = load_settings(config_file, flags)
     logs.configure("supervisor", level=settings.log_level, style=settings.log_style)
+    if settings.log_url:
+        from coordinator.process.joining import join
+
+        status = join(settings)
+        if status:
+            ctx.exit(status)
     ctx.exit(Supervisor(settings).run())
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -151,6 +151,9 @@ class CatalogState(Struct, frozen=True):
         )
 
 
+Propose = Callable[[Callable[[CatalogState], CatalogState]], Awaitable[CatalogState]]
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """One index as requests see it.
@@ -178,6 +181,7 @@ class Catalog:
         indexes: as requests see them, by name, with parsed configurations.
         aliases: as requests see them, alias to name.
         num_shards: number of shards that the data is spread over.
+        propose: carries out the changes of `change` where several hosts share one catalog.
     """
 
     def __init__(self, data: Path, num_shards: int, state: CatalogState) -> None:
@@ -189,6 +193,7 @@ class Catalog:
         self.aliases: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
         self._waiting: set[asyncio.Future[None]] = set()
+        self.propose: Propose | None = None
         self.activate()
 
     @classmethod
@@ -257,6 +262,14 @@ class Catalog:
         Returns:
             The new state.
         """
+        if self.propose is not None:
+            return await self.propose(function)
+        return await self.change_here(function, is_active=is_active)
+
+    async def change_here(
+        self, function: Callable[[CatalogState], CatalogState], *, is_active: bool = True
+    ) -> CatalogState:
+        """Apply a change to this host's catalog; see `change`."""
         async with self._lock:
             state = function(self.state)
             # Shielded: no cancellation between the rename on disk and the assignment here.

@@ -89,6 +89,8 @@ class Cluster:
         shards: by ordinal.
         seq: the newest write sequence number assigned.
         starting: progress of the start.
+        withheld: why requests for data are refused for now, though all shards may serve.
+        floor: all groups up to it are settled, of every index; 0 without a shared log.
     """
 
     def __init__(
@@ -119,6 +121,8 @@ class Cluster:
         self.starting = Starting(self.shards)
         self._watching: asyncio.Task[None] | None = None
         self.seq = 0
+        self.floor = 0
+        self.withheld: Unavailable | None = None
         self._base_seq = 0
         self._has_started = False
         self._horizons: dict[int, _Horizon] = {}
@@ -204,8 +208,18 @@ class Cluster:
         self.seq += 1
         return self.seq
 
+    def check_serving(self) -> None:
+        """Raise while requests for data are refused.
+
+        Raises:
+            Unavailable: `starting`, or why they are withheld.
+        """
+        self._check_started()
+
     def _check_started(self) -> None:
-        """Raise until all shards have reported what they have on disk."""
+        """Raise until all shards have reported what they have on disk, and while withheld."""
+        if self.withheld is not None:
+            raise Unavailable(self.withheld.message, code=self.withheld.code)
         if not self._has_started:
             raise Unavailable(
                 self.starting.message(),
@@ -221,7 +235,7 @@ class Cluster:
         """
         self._check_started()
         horizon = self._horizons.get(index)
-        return self._base_seq if horizon is None else horizon.seq
+        return max(self._base_seq if horizon is None else horizon.seq, self.floor)
 
     def advance(self, index: int, seq: int) -> None:
         """Make all groups of an index up to `seq` visible to searches."""
@@ -252,6 +266,8 @@ class Cluster:
         self._check_started()
         horizon = self._horizon(index)
         seq = horizon.seq
+        if seq < self.floor:
+            seq = horizon.seq = self.floor
         horizon.readers[seq] = horizon.readers.get(seq, 0) + 1
         return seq
 

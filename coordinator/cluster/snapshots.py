@@ -453,6 +453,11 @@ def verify(folder: Path, snapshot: ServiceSnapshot) -> None:
             raise SnapshotError(f"{folder / file.path} is damaged: its checksum or size differs")
 
 
+def is_file_of_snapshot(path: str) -> bool:
+    """Return whether a snapshot may have a file of this path."""
+    return path == SNAPSHOT_FILE or _FILE.fullmatch(path) is not None
+
+
 def describe_file(folder: Path, path: str) -> SnapshotFile:
     """Read a file for its size and checksum."""
     checksum = xxhash.xxh3_64()

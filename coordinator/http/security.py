@@ -574,7 +574,7 @@ async def add_key(
             raise InvalidRequest(
                 f"there may be {limits.shown('keys_max')} keys; delete some", code="invalid_key"
             )
-        made.append(create_key(document, is_first=not keys))
+        made[:] = [create_key(document, is_first=not keys)]  # a change may be made again
         id_, _, stored = made[0]
         if not caller.covers(stored):
             raise Forbidden(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coordinator.read.analytics import Analytics
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
+    from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
     from coordinator.write.ingest import Ingest
 
@@ -37,4 +38,6 @@ class Services:
     slow_queries: SlowQueries
     results: ResultCache
     analytics: Analytics
+    shared_log: SharedLog | None = None
+    """The log of several hosts, if this is one of them."""
     parsed: ParsedRequests = field(default_factory=ParsedRequests)

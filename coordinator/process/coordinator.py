@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -39,6 +39,10 @@ from coordinator.read.search import Search
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from coordinator.write.ingest import Ingest
+
+if TYPE_CHECKING:
+    from coordinator.replication.replica import Replica
+    from coordinator.replication.shared_log import SharedLog
 
 PORT_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a port that a previous process is about to release."""
@@ -95,7 +99,8 @@ async def _run(
     with data_directory.start_explained(data):
         catalog = Catalog.open(data, num_shards)
         cluster = Cluster.from_settings(settings, catalog)
-    services = make_services(settings, catalog, cluster)
+        shared = make_shared_log(settings, catalog, cluster)
+    services = make_services(settings, catalog, cluster, None if shared is None else shared.log)
     app = create_app(services)
 
     stop = asyncio.Event()
@@ -106,6 +111,8 @@ async def _run(
         loop.add_signal_handler(number, stop.set)
 
     cluster.start()
+    if shared is not None:
+        shared.start(services.ingest)
     try:
         if bell is not None:
             ring(bell)
@@ -127,11 +134,33 @@ async def _run(
         await app.stop(max(settings.stop_grace_seconds - 1.5, 0.0))
         await services.analytics.save()
     finally:
+        if shared is not None:
+            await shared.stop()
         await cluster.stop()
     return 0
 
 
-def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Services:
+def make_shared_log(settings: Settings, catalog: Catalog, cluster: Cluster) -> Replica | None:
+    """Create what follows the log of several hosts; None for a host of its own.
+
+    Raises:
+        DataDirectoryError: the directory belongs to such a log, and the settings name none.
+    """
+    if settings.log_url:
+        from coordinator.replication.replica import Replica
+
+        return Replica(settings, catalog, cluster)
+    if data_directory.replica_path(settings.data_dir).exists():
+        raise DataDirectoryError(
+            f"{settings.data_dir} follows the log of several hosts: start with --log, or, to go on "
+            "with this host alone, remove replica.json from it"
+        )
+    return None
+
+
+def make_services(
+    settings: Settings, catalog: Catalog, cluster: Cluster, log: SharedLog | None = None
+) -> Services:
     """Create everything that a request may need."""
     return Services(
         settings=settings,
@@ -139,7 +168,8 @@ def make_services(settings: Settings, catalog: Catalog, cluster: Cluster) -> Ser
         interface=InterfaceDocument(ROUTES, settings.limits),
         catalog=catalog,
         cluster=cluster,
-        ingest=Ingest(cluster, catalog, settings),
+        ingest=Ingest(cluster, catalog, settings, log),
+        shared_log=log,
         search=Search(cluster, catalog, settings.limits),
         guard=Guard(settings, catalog),
         metrics=Metrics(),

@@ -151,6 +151,11 @@ def reshard(data: Path, num_shards: int, output: Path | None = None) -> int:
         DataDirectoryError: it is in use, damaged, or cannot be replaced; it is unchanged.
     """
     with owned(data) as ours:
+        if data_directory.replica_path(ours.folder).exists():
+            raise DataDirectoryError(
+                f"{ours.folder} follows the log of several hosts: empty it and start with --shards "
+                f"{num_shards}; it takes its data from another host"
+            )
         target = ours.folder if output is None else output.absolute()
         work = target.with_name(f"{target.name}.resharding")
         if output is not None:

@@ -15,7 +15,9 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import orjson
+import xxhash
 
 from common.deadline import Deadline
 from common.errors import Forbidden, InvalidRequest, ServiceError
@@ -66,6 +68,15 @@ _REASONS: Final = {
     ),
 }
 _NO_ID: Final = ("invalid_id", "an item without id cannot be addressed; load it again with one")
+
+
+class _WithId(msgspec.Struct):
+    """What is read of a stored item."""
+
+    id: msgspec.Raw = msgspec.Raw(b"")
+
+
+_decode_id = msgspec.json.Decoder(_WithId).decode
 
 
 class _Change(NamedTuple):
@@ -195,8 +206,9 @@ class _Changes:
             self._request,
             self._raw,
             only_ids=only_ids,
-            wants_ids=True,
+            wants_ids=not self._services.ingest.selects_by_version,
             is_first=not self._has_written,
+            is_projected=False,
         )
 
     async def _decide_anew(self, ids: Sequence[bytes]) -> None:
@@ -226,17 +238,26 @@ class _Changes:
         ids: list[int | str | None] = []
         conflicts: list[bytes] = []
         num_bytes = 0
-        for hit, stored in part:
+        selects_by_version = self._services.ingest.selects_by_version
+        for hit, found_here in part:
+            stored, version = found_here, None
+            if selects_by_version and found_here is not None:
+                version = xxhash.xxh64_digest(found_here)
+                stored = _id_of(found_here)
             id: int | str | None = orjson.loads(stored) if stored else None
             canonical = b"" if id is None else canonical_id(id) or b""
             if stored == b"":
                 self._reject(None, *_NO_ID)
                 continue
-            if stored is None and self._change.operation is not Operation.DELETE:
+            if stored is None and (
+                selects_by_version or self._change.operation is not Operation.DELETE
+            ):
                 self._reject(None, *_REASONS[Outcome.CORRUPT])
                 continue
             payload = self._change.make(canonical)
-            changes.append(Selected(self._change.operation, payload, hit.shard, hit.record))
+            changes.append(
+                Selected(self._change.operation, payload, hit.shard, hit.record, canonical, version)
+            )
             ids.append(id)
             found.add(canonical)
             num_bytes += len(payload)
@@ -273,6 +294,11 @@ class _Changes:
         result.rejected += 1
         if len(result.errors) < self._limits.errors_reported_max:
             result.errors.append({"id": id, "code": code, "message": message})
+
+
+def _id_of(item: bytes) -> bytes:
+    """Return the id of a stored item as JSON; empty if it has none."""
+    return bytes(_decode_id(item).id)
 
 
 def _named_ids(services: Services, request: Request, raw: dict[str, Any]) -> list[bytes] | None:

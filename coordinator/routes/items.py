@@ -339,6 +339,7 @@ async def matching_hits(
     only_ids: Sequence[bytes] = (),
     wants_ids: bool = False,
     is_first: bool = True,
+    is_projected: bool = True,
 ) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
     """Yield the items that match, a few megabytes at a time, all from one state of the index.
 
@@ -351,6 +352,7 @@ async def matching_hits(
         only_ids: consider only items with these canonical ids; empty: all.
         wants_ids: yield ids instead of items.
         is_first: whether the request has not changed or sent anything yet.
+        is_projected: whether to apply the search's projection to the items.
 
     Yields:
         Hits with their (projected) items, or with their ids as JSON, empty where an item has none.
@@ -375,7 +377,7 @@ async def matching_hits(
             )
             async with aclosing(parts):
                 async for part in parts:
-                    yield part if wants_ids else _dressed(search, part)
+                    yield _dressed(search, part) if is_projected and not wants_ids else part
             if cursor is None:
                 return
             search = msgspec.structs.replace(search, cursor=cursor)

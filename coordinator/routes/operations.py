@@ -45,19 +45,22 @@ async def status(services: Services, request: Request) -> Response:
 
 async def health(services: Services, request: Request) -> Response:
     """Answer `GET /_health`: this process is alive, whatever the state of the shards."""
-    return json_answer(
-        {
-            "status": "ok",
-            "version": program_version(),
-            "uptime_s": int(time.time() - services.metrics.started),
-        }
-    )
+    shown: dict[str, Any] = {
+        "status": "ok",
+        "version": program_version(),
+        "uptime_s": int(time.time() - services.metrics.started),
+    }
+    if services.shared_log is not None:
+        shown["replica"] = services.shared_log.state._asdict()
+    return json_answer(shown)
 
 
 async def ready(services: Services, request: Request) -> Response:
     """Answer `GET /_ready`: 200 once every shard is serving."""
     cluster = services.cluster
-    if not cluster.is_ready:
+    if cluster.is_ready:
+        cluster.check_serving()
+    else:
         failed = cluster.failed_shards()
         if not cluster.has_started:
             raise Unavailable(

@@ -373,6 +373,11 @@ class Ingest:
         result.rejected, result.errors = errors.num, errors.listed
         return result
 
+    @property
+    def selects_by_version(self) -> bool:
+        """Whether changes to selected items must name the version that was selected."""
+        return self._log.is_shared
+
     def end_loads(self) -> None:
         """Stop loads before their next group (at shutdown); they report what they stored."""
         self._ending.set()
@@ -636,6 +641,7 @@ class Ingest:
             As `restore`.
             NotFound: there is no such index.
         """
+        self._log.check_can_restore()
 
         async def run() -> None:
             async with self._configuring:
@@ -681,6 +687,7 @@ class Ingest:
             StorageFull: no room.
             InternalError: `snapshot_damaged`. In any case, nothing was changed.
         """
+        self._log.check_can_restore()
         await self._wait_for(self._restore(wanted), deadline)
 
     async def _restore(self, wanted: Sequence[Restored]) -> None:

@@ -97,6 +97,9 @@ class WriteLog(ABC):
     async def prepare(self, entry: IndexEntry) -> None:
         """Have all shards build a new revision while the old one keeps serving."""
 
+    def check_can_restore(self) -> None:  # noqa: B027 - most logs can
+        """Raise if indexes cannot be made from a snapshot over HTTP."""
+
     @abstractmethod
     def unchanging(self) -> AbstractAsyncContextManager[None]:
         """Keep the catalog's indexes as they are for the body of an `async with` statement."""

@@ -224,12 +224,16 @@ class Selected(NamedTuple):
         payload: an item; for a DELETE the canonical id, empty if the item is damaged.
         shard: that holds the item.
         record: of the item on its shard.
+        id: canonical.
+        version: of the item; for a log that is shared, as records are numbered by each host.
     """
 
     operation: Operation
     payload: bytes
     shard: int
     record: int
+    id: bytes = b""
+    version: bytes | None = None
 
 
 def divide_selected(changes: Sequence[Selected]) -> Parts:

@@ -637,6 +637,13 @@ def _partly_stored(is_stored: NDArray[np.bool_], unknown: NDArray[np.int64]) -> 
     )
 
 
+def unconfirmed(batch: WriteBatch, message: str) -> ServiceError:
+    """Return the error of a batch that may have been stored, or may still be, as a whole."""
+    if batch.is_anonymous is None:
+        return Unavailable(message, code="log_unavailable")
+    return _partly_stored(np.zeros(batch.num_operations, np.bool_), np.arange(batch.num_operations))
+
+
 def partly_stored(num_stored: int, not_stored: Ranges, unknown: Ranges) -> PartlyStored:
     """Return the error that says which items of a request were stored."""
     return PartlyStored(

@@ -163,7 +163,7 @@ class Writer:
         if self._has_failed:
             raise Unavailable("the shard is restarting after a disk error; try again")
         if request.seq <= partition.state.seq_max:
-            return self._answer_again(request.seq)
+            return self._answer_again(request.seq, is_repeat=request.is_repeat)
         with partition.lock:
             partition.history.advance(request.horizon)
         self._check_room(request)
@@ -197,10 +197,12 @@ class Writer:
             raise InternalError("the items of a group could not be indexed") from error
         return commit.result(), built
 
-    def _answer_again(self, seq: int) -> ApplyResponse:
+    def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
         for group in self._partition.unfolded:
             if group.seq == seq:
                 return ApplyResponse(outcomes=group.outcomes)
+        if is_repeat:
+            return ApplyResponse(outcomes=b"")
         raise InternalError(f"write group {seq} is older than what this shard has settled")
 
     def outcomes_of(self, seq: int) -> OutcomesResponse:

@@ -1,0 +1,1 @@
+"""Several hosts that hold the same data, in the order of one log: NATS JetStream."""

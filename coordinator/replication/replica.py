@@ -1,0 +1,57 @@
+"""Everything that makes a coordinator one of several: the log's stream, what follows it, the donor.
+
+Replica ─┬─ LogStream    the connection to JetStream
+         ├─ SharedLog    publishes and applies
+         └─ Donor        gives new hosts their data
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from coordinator.cluster.catalog import Catalog
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.snapshots import make_snapshot
+from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.stream import LogStream
+from coordinator.replication.transfer import Donor, maker
+from coordinator.settings import Settings
+from coordinator.write.ingest import Ingest
+
+
+class Replica:
+    """This host as one of several.
+
+    Args:
+        settings: name the log.
+        catalog: this host's copy.
+        cluster: the shards of this host.
+
+    Attributes:
+        log: decides the order of all changes.
+    """
+
+    def __init__(self, settings: Settings, catalog: Catalog, cluster: Cluster) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._cluster = cluster
+        self._stream = LogStream(settings.log_url, settings.log_stream, settings.log_credentials)
+        self.log = SharedLog(cluster, catalog, settings, self._stream)
+        self._giving: asyncio.Task[None] | None = None
+
+    def start(self, ingest: Ingest) -> None:
+        """Begin to follow the log, and to answer other hosts."""
+        self.log.start()
+        make = partial(
+            make_snapshot, cluster=self._cluster, catalog=self._catalog, settings=self._settings
+        )
+        donor = Donor(self.log, self._stream, self._settings, maker(ingest.while_unchanged, make))
+        self._giving = asyncio.create_task(donor.run(), name="give data to other hosts")
+
+    async def stop(self) -> None:
+        """Stop both."""
+        if self._giving is not None:
+            self._giving.cancel()
+            await asyncio.gather(self._giving, return_exceptions=True)
+        await self.log.stop()

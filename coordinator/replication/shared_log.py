@@ -1,0 +1,963 @@
+"""The log that several hosts share: publish changes, apply everybody's in the log's order.
+
+    requests ─▶ SharedQueue ─▶ publish ─▶ JetStream ─▶ follow ─▶ divide ─▶ shards ─▶ horizon
+                one group of an index                  every entry, at its turn      │
+                is published at a time                 requests of our own ◀─────────┘
+
+Every host applies every entry in order; ours are answered when they are applied here. By then the
+log has stored them on a majority of its servers, and this host has synced them.
+
+Outcomes follow from the entries alone: conditions (If-Match, "exists", partial updates) are decided
+by each host at the entry's turn. What depends on a host never decides one. A full disk or a dead
+shard makes this host wait, and try again; what can never be applied here makes it stop serving
+(`replica_stopped`), because from then on it would differ from the others.
+
+Groups of one index are applied one after the other, those of different indexes side by side. A
+change of the catalog waits for all groups before it, and all groups after it wait for the change.
+
+Publishing again is safe while the log remembers the entry's id; we give up long before it forgets.
+A change that was given up may still be carried out: its outcome is unknown, and the response says
+so. The next group of an index is published only when the one before is confirmed or given up, so
+the log has them in the order in which they were accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from common.deadline import Deadline
+from common.errors import (
+    Conflict,
+    DeadlineExceeded,
+    InternalError,
+    InvalidRequest,
+    ServiceError,
+    StorageFull,
+    Unavailable,
+)
+from common.process.logs import Log
+from common.protocol.framing import JOIN_MAX_BYTES
+from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
+from common.protocol.methods import APPLY
+from common.protocol.operations import Operation, Outcome
+from coordinator.cluster.catalog import Catalog, CatalogState, Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.shard_client import ShardState
+from coordinator.replication.entries import (
+    CONTENT_BYTES_MAX,
+    CatalogChange,
+    Content,
+    EntryError,
+    Kind,
+    LogEntry,
+    WriteGroup,
+    checksum_of,
+    decode_entry,
+    encode_entry,
+    operations_of,
+    pack,
+    unpack,
+)
+from coordinator.replication.position import (
+    REPLICA_FORMAT,
+    ReplicaFile,
+    new_host,
+    read_replica,
+    write_replica,
+)
+from coordinator.replication.safety import metadata_of
+from coordinator.replication.stream import (
+    LogAway,
+    LogBroken,
+    LogStream,
+    Position,
+    StreamInfo,
+    StreamMessage,
+)
+from coordinator.settings import Settings
+from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards
+from coordinator.write.partitioning import Part, Parts, Selected
+from coordinator.write.write_queue import (
+    Applied,
+    BatchQueue,
+    Items,
+    WriteBatch,
+    fail,
+    unconfirmed,
+)
+
+GIVE_UP_SECONDS: Final = 30.0
+"""How long a change is published again and again; far less than the log remembers its id."""
+GIVE_UP_AWAY_SECONDS: Final = 5.0
+"""The same while the log's leader does not answer either."""
+PAUSE_SECONDS: Final = 0.1
+"""Before something that failed is tried again."""
+DYING_SECONDS: Final = 2.0
+"""A shard whose disk refused a write ends within this time."""
+THREAD_BYTES: Final = 64 * 1024
+"""Content from which on packing and dividing are left to a thread."""
+UNDER_WAY_BYTES_MAX: Final = 64 << 20
+UNDER_WAY_MAX: Final = 256
+"""Entries that are being applied; then we stop to read."""
+PIECES_BYTES_MAX: Final = 256 << 20
+"""Pieces kept until their entry comes; others are asked for once more."""
+ASK_SECONDS: Final = 0.5
+"""Between two questions to the log's leader; the lag is known as exactly as this."""
+SAVE_SECONDS: Final = 1.0
+JOIN_TRIES: Final = 30
+"""Pauses that a start waits for the log, before it serves what is here."""
+
+_log = Log("replica")
+
+
+class ReplicaStopped(Exception):
+    """This host cannot apply an entry as the others do."""
+
+
+class SharedQueue(BatchQueue):
+    """Batches of one index that wait to be published.
+
+    Args:
+        log: publishes them.
+        index: number of the index.
+        settings: sizes.
+    """
+
+    def __init__(self, log: SharedLog, index: int, settings: Settings) -> None:
+        super().__init__(
+            group_bytes=settings.group_bytes,
+            group_operations=settings.group_operations,
+            waiting_max=settings.writes_waiting_max,
+        )
+        self._log = log
+        self._index = index
+        self._publishing: asyncio.Task[None] | None = None
+
+    async def write(self, batch: WriteBatch, deadline: Deadline) -> Applied:
+        """Write a batch; see `BatchQueue.write`.
+
+        Raises:
+            Unavailable: `log_unavailable`: nothing was written, unless the message says otherwise.
+            StorageFull: this host has no room; nothing was written.
+        """
+        self._log.check_writable()
+        return await super().write(batch, deadline)
+
+    def _pump(self) -> None:
+        """Publish the next group unless one is being published."""
+        if self._publishing is not None or not self._waiting:
+            return
+        try:
+            self._log.check_writable()
+        except ServiceError as error:
+            self.fail_waiting(error)
+            return
+        batches = self._take_batches()
+        self._publishing = self._loop.create_task(self._log.publish_group(self._index, batches))
+        self._publishing.add_done_callback(self._published)
+
+    def _published(self, task: asyncio.Task[None]) -> None:
+        self._publishing = None
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("publishing failed", cause=task.exception())
+        self._schedule_pump()
+
+
+@dataclass(slots=True)
+class _Own:
+    """A change of ours that has been published, or is about to be.
+
+    Attributes:
+        batches: of a write.
+        applied: done when the entry has been applied here; for a change of the catalog the result
+            is whether it is in force.
+    """
+
+    batches: list[WriteBatch]
+    applied: asyncio.Future[bool]
+
+
+@dataclass(slots=True)
+class _Step:
+    """An entry that is being applied."""
+
+    seq: int
+    stored_at: int
+    num_bytes: int = 0
+    is_done: bool = field(default=False)
+
+
+class LogState(NamedTuple):
+    """What operators want to know about this host as a replica."""
+
+    cluster: str
+    host: str
+    seq: int
+    """Applied here."""
+    last_seq: int | None
+    """Of the log; None while it is away."""
+    lag_ms: int
+    """For how long at most this host has not had everything."""
+    is_log_up: bool
+    num_current: int
+    """Servers that have the whole log."""
+    num_replicas: int
+    leader: str
+    trouble: str
+    """What keeps this host from applying; empty if nothing does."""
+
+
+class SharedLog(WriteLog):
+    """The log that several hosts share.
+
+    Args:
+        cluster: the shards of this host.
+        catalog: this host's copy of the catalog.
+        settings: names the log.
+        stream: the log itself.
+    """
+
+    is_shared: ClassVar[bool] = True
+
+    def __init__(
+        self, cluster: Cluster, catalog: Catalog, settings: Settings, stream: LogStream
+    ) -> None:
+        self._cluster = cluster
+        self._catalog = catalog
+        self._settings = settings
+        self._stream = stream
+        self._replica = read_replica(settings.data_dir)
+        replica = self._replica
+        self._position = (
+            Position(0, 0) if replica is None else Position(replica.seq, replica.stored_at)
+        )
+        self._saved = self._position
+        self._queues: dict[int, SharedQueue] = {}
+        self._own: dict[str, _Own] = {}
+        self._num_published = 0
+        self._prefix = new_host()
+        self._steps: deque[_Step] = deque()
+        self._num_bytes = 0
+        self._pieces: OrderedDict[int, bytes] = OrderedDict()
+        self._piece_bytes = 0
+        self._chains: dict[int, asyncio.Task[None]] = {}
+        self._progress = asyncio.Event()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._adopting = asyncio.Lock()
+        self._proposing = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._blocked: StorageFull | None = None
+        self._stopped = ""
+        self._info: StreamInfo | None = None
+        self._is_up = False
+        self._heard_at = 0.0
+        self._caught_up_at = 0.0
+        self._target = 0
+        catalog.propose = self.change
+        cluster.withheld = Unavailable("this host catches up with the log", code="starting")
+
+    # --- life
+
+    def start(self) -> None:
+        """Begin to follow, once the shards serve."""
+        self._stream.start()
+        self._tasks = [
+            asyncio.create_task(self._run(), name="follow the log"),
+            asyncio.create_task(self._watch_log(), name="watch the log"),
+            asyncio.create_task(self._save_again_and_again(), name="save the position"),
+        ]
+
+    async def stop(self) -> None:
+        """Stop to follow; what has been applied is remembered."""
+        tasks = [*self._tasks, *self._chains.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stream.close()
+        await self._save()
+
+    async def _run(self) -> None:
+        """Follow the log for as long as this host can."""
+        try:
+            await self._cluster.wait_ready()
+            await self._join()
+            async for message in self._stream.follow(self._position):
+                while self._num_bytes > UNDER_WAY_BYTES_MAX or len(self._steps) > UNDER_WAY_MAX:
+                    await self._next_progress()
+                await self._take(message)
+        except (LogBroken, ReplicaStopped, EntryError) as error:
+            self._stop_serving(str(error))
+        except Exception as error:
+            _log.error("following failed", cause=error)
+            self._stop_serving("an internal error; the log of this process has details")
+
+    async def _join(self) -> None:
+        """Make the log if this host is the first; find out from when on this host may serve."""
+        seq_max = self._cluster.seq
+        if self._replica is None:
+            await self._create(seq_max)
+        for _ in range(JOIN_TRIES):
+            if self._is_up:
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
+        self._target = seq_max
+        if self._is_up and self._info is not None:
+            self._target = max(seq_max, self._info.last_seq)
+        elif self._position.seq <= self._stream_origin():
+            self._target = seq_max + 1  # an empty host has nothing to say before it has followed
+        self._advance_to(self._position)
+
+    def _stream_origin(self) -> int:
+        return 0 if self._info is None else self._info.origin - 1
+
+    async def _create(self, seq_max: int) -> None:
+        """Make the stream; its first entry gets the number after all that this host has."""
+        while True:
+            try:
+                info = await self._stream.info()
+                if info is None:
+                    metadata = metadata_of(self._settings.limits, seq_max + 1)
+                    replicas = self._settings.log_replicas
+                    await self._stream.create(replicas, seq_max + 1, metadata)
+                    info = await self._stream.info()
+                    _log.info("log made", stream=self._stream.name, replicas=replicas)
+                if info is not None:
+                    break
+            except LogAway as error:
+                _log.warning("the log cannot be made", reason=str(error))
+            await asyncio.sleep(PAUSE_SECONDS * 5)
+        if info.origin != seq_max + 1:
+            raise ReplicaStopped(
+                "another host has made the log from other data: empty this directory and start "
+                "again without log_create"
+            )
+        self._info = info
+        self._replica = ReplicaFile(REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0)
+        self._position = Position(seq_max, 0)
+        await asyncio.to_thread(write_replica, self._settings.data_dir, self._replica)
+
+    def _stop_serving(self, reason: str) -> None:
+        """Answer nothing any more: this host would differ from the others."""
+        if self._stopped:
+            return
+        self._stopped = reason
+        _log.error("this host stops serving", reason=reason, seq=self._position.seq)
+        error = Unavailable(
+            f"this host is not as the others and has stopped: {reason}; ask another one",
+            code="replica_stopped",
+        )
+        self._cluster.withheld = error
+        for queue in self._queues.values():
+            queue.fail_waiting(error)
+        for own in self._own.values():
+            for batch in own.batches:
+                fail(batch, unconfirmed(batch, error.message))
+            if not own.applied.done():
+                own.applied.cancel()
+        self._own.clear()
+
+    # --- what others may ask
+
+    @property
+    def position(self) -> Position:
+        """How far this host has applied the log."""
+        return self._position
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether this host answers requests for data."""
+        return self._cluster.withheld is None and self._cluster.is_ready
+
+    @property
+    def state(self) -> LogState:
+        """How this host and the log are."""
+        info, replica = self._info, self._replica
+        trouble = self._stopped or (self._blocked.message if self._blocked is not None else "")
+        lag = time.monotonic() - self._caught_up_at if self._caught_up_at else None
+        return LogState(
+            cluster="" if replica is None else replica.cluster,
+            host="" if replica is None else replica.host,
+            seq=self._position.seq,
+            last_seq=info.last_seq if info is not None and self._is_up else None,
+            lag_ms=-1 if lag is None else int(lag * 1000),
+            is_log_up=self._is_up,
+            num_current=0 if info is None or not self._is_up else info.num_current,
+            num_replicas=0 if info is None else info.num_replicas,
+            leader="" if info is None else info.leader,
+            trouble=trouble,
+        )
+
+    def check_writable(self) -> None:
+        """Refuse a change that could not be carried out now.
+
+        Raises:
+            Unavailable: nothing was changed.
+            StorageFull: this host has no room.
+        """
+        self._cluster.horizon(0)  # raises while this host does not serve
+        if self._blocked is not None:
+            raise StorageFull(f"this host cannot apply what is written: {self._blocked.message}")
+        if not self._is_up or not self._stream.is_connected:
+            raise Unavailable(
+                "the log is away, or has no majority: nothing was written, reads go on; try again "
+                "shortly",
+                code="log_unavailable",
+            )
+        failed = self._cluster.failed_shards()
+        if failed:
+            raise Unavailable(f"shard {failed[0]} is away; nothing was written; try again shortly")
+
+    async def wait_for(self, seq: int, deadline: Deadline) -> None:
+        """Return once everything up to an entry is applied here.
+
+        Raises:
+            DeadlineExceeded: it was not in time.
+        """
+        if self._position.seq >= seq:
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((seq, waiting))
+        try:
+            async with asyncio.timeout(deadline.remaining_seconds):
+                await waiting
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"this host has applied the log up to {self._position.seq}, not to {seq}"
+            ) from None
+        finally:
+            self._waiters = [one for one in self._waiters if one[1] is not waiting]
+
+    # --- publish
+
+    def _next_id(self) -> str:
+        self._num_published += 1
+        return f"{self._prefix}-{self._num_published}"
+
+    async def publish_group(self, index: int, batches: list[WriteBatch]) -> None:
+        """Publish batches as one group; return when it is in the log, applied, or given up."""
+        id = self._next_id()
+        own = self._own[id] = _Own(batches, asyncio.get_running_loop().create_future())
+        num_bytes = sum(batch.num_bytes for batch in batches)
+        try:
+            if num_bytes > THREAD_BYTES:
+                packed = await asyncio.to_thread(lambda: pack(WriteGroup.of(index, batches)))
+            else:
+                packed = pack(WriteGroup.of(index, batches))
+            for batch in batches:
+                batch.items = None
+            await self._append(Kind.WRITE, id, packed, own.applied)
+        except LogAway as error:
+            self._own.pop(id, None)
+            for batch in batches:
+                fail(batch, unconfirmed(batch, _not_confirmed(error)))
+        except BaseException:
+            self._own.pop(id, None)
+            for batch in batches:
+                fail(batch, InternalError("internal error"))
+            raise
+
+    async def _append(
+        self, kind: Kind, id: str, packed: bytes, applied: asyncio.Future[bool]
+    ) -> None:
+        """Publish an entry, in pieces if it is long.
+
+        Raises:
+            LogAway: it was given up.
+        """
+        parts = [
+            packed[first : first + CONTENT_BYTES_MAX]
+            for first in range(0, len(packed), CONTENT_BYTES_MAX)
+        ] or [b""]
+        pieces = await asyncio.gather(
+            *(
+                self._publish(
+                    f"{id}.{number}",
+                    encode_entry(LogEntry(Kind.PIECE, f"{id}.{number}", content)),
+                    applied,
+                )
+                for number, content in enumerate(parts[:-1])
+            )
+        )
+        entry = LogEntry(kind, id, parts[-1], checksum_of(packed), tuple(pieces))
+        await self._publish(id, encode_entry(entry), applied)
+
+    async def _publish(self, id: str, message: bytes, applied: asyncio.Future[bool]) -> int:
+        """Publish a message until the log has it; return its number (0: it is applied already).
+
+        Raises:
+            LogAway: it was given up.
+        """
+        begun_at = time.monotonic()
+        while True:
+            publishing = asyncio.ensure_future(self._stream.publish(id, message))
+            try:
+                await asyncio.wait((publishing, applied), return_when=asyncio.FIRST_COMPLETED)
+            except BaseException:
+                publishing.cancel()
+                raise
+            if not publishing.done():  # applied here, so the log has it
+                publishing.add_done_callback(lambda one: one.cancelled() or one.exception())
+                return 0
+            try:
+                return publishing.result()
+            except LogAway:
+                self._is_up = False
+                if applied.done():
+                    return 0
+                now = time.monotonic()
+                is_silent = now - max(begun_at, self._heard_at) >= GIVE_UP_AWAY_SECONDS
+                if is_silent or now - begun_at >= GIVE_UP_SECONDS:
+                    raise
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    # --- follow
+
+    async def _take(self, message: StreamMessage) -> None:
+        """Begin to apply the next entry; a change of the catalog is applied before this returns."""
+        entry = decode_entry(message.content)
+        step = _Step(message.seq, message.stored_at, len(message.content))
+        self._steps.append(step)
+        self._num_bytes += step.num_bytes
+        if entry.kind == Kind.PIECE:
+            self._keep_piece(message.seq, entry.content)
+            self._finish(step)
+            return
+        parts = [*[await self._piece(seq) for seq in entry.pieces], entry.content]
+        num_bytes = sum(map(len, parts))
+        content: Content
+        if num_bytes > THREAD_BYTES:
+            content = await asyncio.to_thread(unpack, entry.kind, entry.checksum, parts)
+        else:
+            content = unpack(entry.kind, entry.checksum, parts)
+        self._num_bytes += num_bytes - step.num_bytes
+        step.num_bytes = num_bytes
+        if isinstance(content, WriteGroup):
+            before = self._chains.get(content.index)
+            task = asyncio.create_task(self._apply(step, entry.id, content, before))
+            self._chains[content.index] = task
+            task.add_done_callback(lambda done: self._chain_ended(content.index, done))
+        else:
+            await self._all_applied()
+            is_adopted = await self._adopt(content)
+            own = self._own.pop(entry.id, None)
+            if own is not None and not own.applied.done():
+                own.applied.set_result(is_adopted)
+            self._finish(step)
+
+    def _keep_piece(self, seq: int, content: bytes) -> None:
+        self._pieces[seq] = content
+        self._piece_bytes += len(content)
+        while self._piece_bytes > PIECES_BYTES_MAX:
+            self._piece_bytes -= len(self._pieces.popitem(last=False)[1])
+
+    async def _piece(self, seq: int) -> bytes:
+        """Return the content of a piece, from memory or from the log."""
+        content = self._pieces.pop(seq, None)
+        if content is not None:
+            self._piece_bytes -= len(content)
+            return content
+        while True:
+            try:
+                return decode_entry(await self._stream.get(seq)).content
+            except LogAway:
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _apply(
+        self, step: _Step, id: str, group: WriteGroup, before: asyncio.Task[None] | None
+    ) -> None:
+        """Apply a group on all shards concerned, however often that fails."""
+        num_shards = self._cluster.num_shards
+        if len(group.payload) > THREAD_BYTES:
+            parts = await asyncio.to_thread(group.divide, num_shards, step.seq)
+        else:
+            parts = group.divide(num_shards, step.seq)
+        if before is not None:
+            await before
+        own = self._own.get(id)
+        if not any(index.number == group.index for index in self._catalog.state.indexes):
+            if own is not None:
+                for batch in own.batches:
+                    fail(batch, no_index(str(group.index)))
+        else:
+            answers = await asyncio.gather(
+                *(self._apply_part(step.seq, group, shard, parts[shard]) for shard in parts)
+            )
+            outcomes, text_ids = _joined(group.num_operations, parts, answers)
+            if (outcomes == Outcome.CORRUPT).any():
+                raise ReplicaStopped(
+                    "a stored item that is changed is damaged on this host: empty its directory, "
+                    "and it takes its data from another host"
+                )
+            self._cluster.advance(group.index, step.seq)
+            if own is not None:
+                _settle(own.batches, step.seq, outcomes, text_ids)
+        self._own.pop(id, None)
+        if own is not None and not own.applied.done():
+            own.applied.set_result(True)
+        self._finish(step)
+
+    async def _apply_part(
+        self, seq: int, group: WriteGroup, shard: int, part: Part
+    ) -> ApplyResponse:
+        """Have a shard apply its part of a group; try again until it has.
+
+        Raises:
+            ReplicaStopped: it never will.
+        """
+        is_large = len(part.payload) > JOIN_MAX_BYTES
+        request = ApplyRequest(
+            index=group.index,
+            seq=seq,
+            horizon=self._cluster.oldest_horizon(group.index),
+            payload=b"" if is_large else bytes(part.payload),
+            lengths=part.lengths.tobytes(),
+            operations=part.operations.tobytes(),
+            places=(part.positions.astype(np.uint64) + np.uint64(seq << 32)).tobytes(),
+            versions=part.versions,
+            positions=group.sources,
+            is_repeat=True,
+        )
+        client = self._cluster.shards[shard]
+        last_reason = ""
+        while True:
+            epoch = client.epoch
+            try:
+                answer = await client.call(
+                    APPLY,
+                    request,
+                    self._settings.write_timeout_ms,
+                    is_write=True,
+                    attachment=[part.payload] if is_large else (),
+                )
+            except StorageFull as error:
+                self._blocked = error
+                reason = error.message
+            except InternalError as error:
+                # A shard whose disk refused a write is about to end, and may succeed after that.
+                await asyncio.sleep(DYING_SECONDS)
+                if client.epoch == epoch and client.state is ShardState.SERVING:
+                    raise ReplicaStopped(
+                        f"group {seq} cannot be applied: {error.message}"
+                    ) from error
+                reason = error.message
+            except ServiceError as error:
+                reason = error.message
+            else:
+                self._blocked = None
+                return answer
+            if reason != last_reason:
+                last_reason = reason
+                _log.warning("not applied yet", seq=seq, shard=shard, reason=reason)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def _chain_ended(self, index: int, task: asyncio.Task[None]) -> None:
+        if self._chains.get(index) is task:
+            del self._chains[index]
+        self._progress.set()
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if not isinstance(error, ReplicaStopped):
+            _log.error("applying failed", cause=error)
+        self._stop_serving(str(error) or type(error).__name__)
+        self._tasks[0].cancel()
+
+    def _finish(self, step: _Step) -> None:
+        """Note that an entry is applied; move the position past all that are, in order."""
+        step.is_done = True
+        self._num_bytes -= step.num_bytes
+        position = self._position
+        while self._steps and self._steps[0].is_done:
+            first = self._steps.popleft()
+            position = Position(first.seq, first.stored_at)
+        if position is not self._position:
+            self._advance_to(position)
+        self._progress.set()
+
+    def _advance_to(self, position: Position) -> None:
+        """Let searches see everything up to a position; serve once that is enough."""
+        self._position = position
+        seq = position.seq
+        self._cluster.floor = seq
+        withheld = self._cluster.withheld
+        if withheld is not None and seq >= self._target and not self._stopped:
+            self._cluster.withheld = None
+            _log.info("this host serves", seq=seq)
+        for wanted, waiting in self._waiters:
+            if wanted <= seq and not waiting.done():
+                waiting.set_result(None)
+
+    async def _next_progress(self) -> None:
+        self._progress.clear()
+        await self._progress.wait()
+
+    async def _all_applied(self) -> None:
+        """Return when no group is being applied."""
+        while self._chains:
+            await self._next_progress()
+
+    # --- the catalog
+
+    async def _adopt(self, change: CatalogChange) -> bool:
+        """Put a change of the catalog in force, however often that fails.
+
+        Returns:
+            Whether it is in force: only if nothing has changed since it was made.
+        """
+        async with self._adopting:
+            if change.base != self._catalog.state.revision:
+                return False
+            for index in change.put:
+                await self._surely(partial(self.prepare, index.entry))
+            await self._surely(
+                lambda: self._catalog.change_here(change.applied_to, is_active=False)
+            )
+            await self._cluster.push_catalog()
+            self._catalog.activate()
+            for number in change.dropped:
+                queue = self._queues.pop(number, None)
+                if queue is not None:
+                    queue.fail_waiting(no_index(str(number)))
+                self._cluster.forget(number)
+        return True
+
+    async def _surely(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work until it succeeds."""
+        last_reason = ""
+        while True:
+            try:
+                await work()
+            except StorageFull as error:
+                self._blocked = error
+                reason = error.message
+            except (ServiceError, OSError) as error:
+                reason = str(error)
+            else:
+                self._blocked = None
+                return
+            if reason != last_reason:
+                last_reason = reason
+                _log.warning("change of the catalog not applied yet", reason=reason)
+            await asyncio.sleep(PAUSE_SECONDS * 5)
+
+    async def change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
+        """Change the catalog on all hosts.
+
+        Args:
+            function: returns the new state; called again if another host was faster.
+
+        Raises:
+            Unavailable: `log_unavailable`; nothing was changed unless the message says otherwise.
+        """
+        async with self._proposing:
+            while True:
+                self.check_writable()
+                before = self._catalog.state
+                after = function(before)
+                if after == before:
+                    return after
+                if await self._propose(CatalogChange.between(before, after)):
+                    return after
+
+    async def _propose(self, change: CatalogChange) -> bool:
+        """Publish a change of the catalog; return whether it came to be in force."""
+        id = self._next_id()
+        own = self._own[id] = _Own([], asyncio.get_running_loop().create_future())
+        try:
+            await self._append(Kind.CATALOG, id, pack(change), own.applied)
+            return await own.applied
+        except LogAway as error:
+            raise Unavailable(_not_confirmed(error), code="log_unavailable") from error
+        except asyncio.CancelledError:
+            if self._stopped:
+                raise Unavailable(self._stopped, code="replica_stopped") from None
+            raise
+        finally:
+            self._own.pop(id, None)
+
+    async def put_index(self, name: str, document_of: DocumentOf) -> None:
+        """Create an index, or put a new configuration of it in force, on all hosts."""
+
+        def change(state: CatalogState) -> CatalogState:
+            if name in state.aliases:
+                raise InvalidRequest(
+                    f"{name!r} is an alias of {state.aliases[name]!r}; configure that index",
+                    code="invalid_index_name",
+                )
+            current = next((one for one in state.indexes if one.name == name), None)
+            document = document_of({} if current is None else current.configuration)
+            return state.with_index(state.new_entry(name, document))
+
+        await self.change(change)
+
+    async def drop_index(self, index: Index) -> None:
+        """Delete an index and its data, on all hosts."""
+
+        def change(state: CatalogState) -> CatalogState:
+            if all(one.number != index.number for one in state.indexes):
+                raise no_index(index.name)
+            return state.without_index(index.name)
+
+        await self.change(change)
+
+    async def prepare(self, entry: IndexEntry) -> None:
+        """Have all shards of this host build a new revision."""
+        await prepare_on_shards(self._cluster, entry, self._settings.configure_timeout_ms)
+
+    @asynccontextmanager
+    async def unchanging(self) -> AsyncIterator[None]:
+        """Keep the catalog as it is; entries that change it wait, and all after them."""
+        async with self._adopting:
+            yield
+
+    def check_can_restore(self) -> None:
+        """Refuse to restore or copy indexes: the other hosts do not have the snapshot.
+
+        Raises:
+            Conflict: always.
+        """
+        raise Conflict(
+            "several hosts share the log, and the others do not have the snapshot that this is "
+            "made of: load the items instead (facetd export, facetd load)",
+            code="not_with_several_hosts",
+        )
+
+    # --- items
+
+    def queue(self, index: int) -> SharedQueue:
+        """Return the queue of an index."""
+        queue = self._queues.get(index)
+        if queue is None:
+            queue = self._queues[index] = SharedQueue(self, index, self._settings)
+        return queue
+
+    def num_waiting(self) -> int:
+        """Return the number of waiting batches."""
+        return sum(queue.num_waiting for queue in self._queues.values())
+
+    def divide(self, items: Items) -> Parts | None:
+        """Return None: every host divides items over its own shards."""
+        return None
+
+    def batch_of_operations(
+        self,
+        operations: Sequence[tuple[Operation, bytes, bytes]],
+        versions: dict[int, bytes] | None = None,
+        positions: Mapping[str, str] | None = None,
+    ) -> WriteBatch:
+        """Return the batch of single operations."""
+        num_bytes = sum(len(payload) for _, _, payload in operations)
+        items = operations_of(operations, versions)
+        return WriteBatch(len(operations), num_bytes, items=items, positions=positions)
+
+    def batch_of_selected(self, changes: Sequence[Selected]) -> WriteBatch:
+        """Return the batch of changes, each with the version that the item must still have.
+
+        Records are numbered by each host for itself, so they say nothing to the others.
+        """
+        versions = {
+            position: change.version
+            for position, change in enumerate(changes)
+            if change.version is not None
+        }
+        return self.batch_of_operations(
+            [(change.operation, change.id, change.payload) for change in changes], versions
+        )
+
+    # --- in the background
+
+    async def _watch_log(self) -> None:
+        """Ask the leader how far the log is, again and again."""
+        while True:
+            asked_at = time.monotonic()
+            try:
+                info = await self._stream.info()
+            except LogAway:
+                info = None
+            self._is_up = info is not None and (
+                self._replica is None or info.cluster == self._replica.cluster
+            )
+            if info is not None:
+                self._info = info
+                self._heard_at = asked_at
+                if self._position.seq >= info.last_seq:
+                    self._caught_up_at = asked_at
+                else:
+                    self._spawn(self._note_caught_up(info.last_seq, asked_at))
+            await asyncio.sleep(ASK_SECONDS)
+
+    async def _note_caught_up(self, seq: int, asked_at: float) -> None:
+        """Remember that this host has everything that the log had at some time."""
+        try:
+            await self.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
+        except DeadlineExceeded:
+            return
+        self._caught_up_at = max(self._caught_up_at, asked_at)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    async def _save_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            await self._save()
+
+    async def _save(self) -> None:
+        """Write how far this host is, if that has changed."""
+        position, replica = self._position, self._replica
+        if replica is None or position == self._saved:
+            return
+        replica = msgspec.structs.replace(replica, seq=position.seq, stored_at=position.stored_at)
+        try:
+            await asyncio.to_thread(write_replica, self._settings.data_dir, replica)
+        except OSError as error:
+            _log.warning("the position cannot be written", reason=error.strerror)
+        else:
+            self._saved = position
+
+
+def _joined(
+    num_operations: int, parts: Parts, answers: Sequence[ApplyResponse]
+) -> tuple[NDArray[np.uint8], frozenset[int]]:
+    """Return the outcomes of a group by position, and the positions of `text_ids`."""
+    outcomes = np.zeros(num_operations, np.uint8)
+    text_ids: set[int] = set()
+    for part, answer in zip(parts.values(), answers, strict=True):
+        found = np.frombuffer(answer.outcomes, np.uint8)
+        if len(found):  # else it was applied long ago, and nobody waits for it
+            outcomes[part.positions] = found
+            text_ids |= {int(part.positions[ordinal]) for ordinal in answer.text_ids}
+    return outcomes, frozenset(text_ids)
+
+
+def _settle(
+    batches: list[WriteBatch], seq: int, outcomes: NDArray[np.uint8], text_ids: frozenset[int]
+) -> None:
+    """Answer the requests of a group."""
+    first = 0
+    for batch in batches:
+        last = first + batch.num_operations
+        if not batch.future.done():
+            own = frozenset(one - first for one in text_ids if first <= one < last)
+            batch.future.set_result(Applied(outcomes[first:last].copy(), seq, own))
+        first = last
+
+
+def _not_confirmed(error: LogAway) -> str:
+    return (
+        f"{error}: the change was not confirmed, and may still be carried out; sending it again is "
+        "safe where items have ids"
+    )

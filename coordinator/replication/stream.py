@@ -1,0 +1,487 @@
+"""The stream that is the log: publish to it, follow it, ask about it (NATS JetStream).
+
+    publish ──▶ server ──▶ quorum (fsync) ──▶ acknowledgement: the entry's number
+    follow  ◀── consumer ◀── every message after a position, in order, without gaps
+
+A follower starts *at* the last entry that it has, not after it, and compares the time at which the
+log stored it. So a log that has lost or replaced entries (restored from an old copy, or emptied)
+is noticed, and nobody applies other entries under numbers that were given before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from common.process.logs import Log
+from common.settings import SettingError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+REQUEST_SECONDS: Final = 2.0
+CONNECT_SECONDS: Final = 2.0
+HEARTBEAT_SECONDS: Final = 0.5
+SILENT_SECONDS: Final = 2.0
+"""A consumer that has not sent even a heartbeat for so long is made anew."""
+RETRY_SECONDS: Final = 0.1
+FORGOTTEN_SECONDS: Final = 30.0
+"""A log that lacks what it had may be a server that is still starting; past this it has lost it."""
+DUPLICATES_SECONDS: Final = 600
+"""How long the log recognises an entry that is published again."""
+ORIGIN_KEY: Final = "facetd-origin"
+CLUSTER_KEY: Final = "facetd-cluster"
+FORMAT_KEY: Final = "facetd-format"
+LIMITS_KEY: Final = "facetd-limits"
+
+_log = Log("log")
+
+
+class LogAway(Exception):
+    """The log cannot be reached, or has no majority; it may be back later."""
+
+
+class LogBroken(Exception):
+    """The log is not what it was; following it would make this host differ from the others."""
+
+
+class Position(NamedTuple):
+    """How far a host has applied the log."""
+
+    seq: int
+    """Of the last entry."""
+    stored_at: int
+    """When the log stored it, in nanoseconds since 1970; 0: not known, nothing is compared."""
+
+
+class StreamMessage(NamedTuple):
+    """One message of the log."""
+
+    seq: int
+    stored_at: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """What the leader of the stream says about it.
+
+    Attributes:
+        first_seq: the oldest entry that is kept.
+        last_seq: the newest entry.
+        num_replicas: servers that store it.
+        num_current: of these the ones that have all of it.
+        leader: name of the server that leads; empty for a server without a cluster.
+        metadata: what facetd wrote there when it made the stream.
+        config: as JetStream has it.
+    """
+
+    first_seq: int
+    last_seq: int
+    num_replicas: int
+    num_current: int
+    leader: str
+    metadata: dict[str, str]
+    config: dict[str, Any]
+
+    @property
+    def cluster(self) -> str:
+        """Names the log: a stream of the same name that is made again is another one."""
+        return self.metadata.get(CLUSTER_KEY, "")
+
+    @property
+    def origin(self) -> int:
+        """Number that the first entry was given; 1 unless the log began with existing data."""
+        return int(self.metadata.get(ORIGIN_KEY, "1"))
+
+    @classmethod
+    def read(cls, answer: dict[str, Any]) -> StreamInfo:
+        """Read an answer of JetStream."""
+        state, config = answer["state"], answer["config"]
+        cluster = answer.get("cluster") or {}
+        followers = cluster.get("replicas") or []
+        return cls(
+            first_seq=state["first_seq"],
+            last_seq=state["last_seq"],
+            num_replicas=config["num_replicas"],
+            num_current=1 + sum(one["current"] and not one.get("offline") for one in followers),
+            leader=cluster.get("leader", ""),
+            metadata=config.get("metadata") or {},
+            config=config,
+        )
+
+
+def connect_options(urls: str, credentials: str) -> dict[str, Any]:
+    """Return the options of a connection.
+
+    Raises:
+        SettingError: an address is malformed.
+    """
+    servers = [url.strip() for url in urls.split(",") if url.strip()]
+    scheme = servers[0].partition("://")[0] if servers and "://" in servers[0] else "nats"
+    servers = [url if "://" in url else f"{scheme}://{url}" for url in servers]
+    for url in servers:
+        if url.partition("://")[0] not in ("nats", "tls"):
+            raise SettingError(
+                f"--log is nats://HOST:PORT, or several of these with commas between, not {url}"
+            )
+    if credentials and not Path(credentials).is_file():
+        raise SettingError(f"log_credentials names {credentials}, which is no file")
+    return {
+        "servers": servers,
+        "user_credentials": credentials or None,
+        "name": "facetd",
+        "connect_timeout": CONNECT_SECONDS,
+        "max_reconnect_attempts": -1,
+        "reconnect_time_wait": RETRY_SECONDS,
+        "ping_interval": 1,
+        "max_outstanding_pings": 2,
+    }
+
+
+class LogStream:
+    """A connection to the log; it is made again whenever it ends.
+
+    Args:
+        urls: of the servers, with commas between.
+        name: of the stream.
+        credentials: file of NATS credentials, or empty.
+    """
+
+    def __init__(self, urls: str, name: str, credentials: str = "") -> None:
+        self.name = name
+        self.subject = f"{name}.log"
+        self._options = connect_options(urls, credentials)
+        self._client: Client | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    @property
+    def servers(self) -> list[str]:
+        """Addresses of the servers, as configured."""
+        return list(self._options["servers"])
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a server is connected now."""
+        return self._client is not None and self._client.is_connected
+
+    @property
+    def num_known_servers(self) -> int:
+        """Number of servers that the connected one knows of."""
+        return 0 if self._client is None else len(self._client.servers)
+
+    def start(self) -> None:
+        """Begin to connect, again and again until it succeeds."""
+        self._connecting = asyncio.create_task(self._connect_at_last())
+
+    async def connect(self) -> None:
+        """Connect once.
+
+        Raises:
+            LogAway: no server answers.
+            SettingError: nats-py is not installed, or the servers do not let us in.
+        """
+        try:
+            from nats.aio.client import Client as NatsClient
+            from nats.errors import AuthorizationError, Error
+        except ImportError as error:
+            raise SettingError(
+                "--log needs the NATS client: pip install 'facetd[cluster]'"
+            ) from error
+        logging.getLogger("nats").setLevel(logging.CRITICAL)  # we say what matters
+        refused: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            if isinstance(error, AuthorizationError) or "authorization" in str(error).lower():
+                refused.append(error)
+
+        client = NatsClient()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS * len(self.servers) + 1):
+                await client.connect(**self._options, error_cb=note)
+        except (Error, OSError, TimeoutError) as error:
+            with contextlib.suppress(Exception):
+                await client.close()
+            if refused:
+                raise SettingError(f"the log's servers do not let us in: {refused[0]}") from error
+            raise LogAway(f"no server of the log answers: {', '.join(self.servers)}") from error
+        self._client = client
+
+    async def _connect_at_last(self) -> None:
+        last_reason = ""
+        while self._client is None:
+            try:
+                await self.connect()
+            except (LogAway, SettingError) as error:
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    _log.warning("log is away", reason=last_reason)
+                await asyncio.sleep(RETRY_SECONDS * 5)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                await self._client.close()
+            self._client = None
+
+    def client(self) -> Client:
+        """Return the connection.
+
+        Raises:
+            LogAway: there is none now.
+        """
+        if self._client is None or not self._client.is_connected:
+            raise LogAway("no server of the log is connected")
+        return self._client
+
+    async def ask(
+        self, subject: str, content: bytes = b"", seconds: float = REQUEST_SECONDS
+    ) -> Msg:
+        """Send a request and return its answer.
+
+        Raises:
+            LogAway: nobody answers.
+        """
+        from nats.errors import Error
+
+        client = self.client()
+        try:
+            return await client.request(subject, content, timeout=seconds)
+        except (Error, OSError, TimeoutError) as error:
+            raise LogAway(f"the log does not answer ({type(error).__name__})") from error
+
+    async def _api(self, what: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Call JetStream.
+
+        Raises:
+            LogAway: it does not answer, or refuses.
+        """
+        content = b"" if document is None else orjson.dumps(document)
+        answer = orjson.loads((await self.ask(f"$JS.API.{what}", content)).data)
+        if "error" in answer:
+            raise JetStreamError(answer["error"])
+        return answer  # type: ignore[no-any-return]
+
+    # --- the stream
+
+    async def info(self) -> StreamInfo | None:
+        """Return what the leader says about the stream; None if there is no such stream.
+
+        Raises:
+            LogAway: there is no leader.
+        """
+        try:
+            return StreamInfo.read(await self._api(f"STREAM.INFO.{self.name}"))
+        except JetStreamError as error:
+            if error.code == _NO_STREAM:
+                return None
+            raise
+
+    async def create(self, num_replicas: int, first_seq: int, metadata: dict[str, str]) -> None:
+        """Make the stream.
+
+        Raises:
+            LogAway: JetStream refuses or does not answer.
+        """
+        await self._api(
+            f"STREAM.CREATE.{self.name}",
+            {
+                "name": self.name,
+                "subjects": [self.subject],
+                "storage": "file",
+                "retention": "limits",
+                "discard": "new",
+                "num_replicas": num_replicas,
+                "duplicate_window": DUPLICATES_SECONDS * 10**9,
+                "deny_delete": True,
+                "first_seq": first_seq,
+                "metadata": metadata,
+            },
+        )
+
+    async def publish(self, id: str, content: bytes, seconds: float = REQUEST_SECONDS) -> int:
+        """Publish a message; return its number, also if it had been published before.
+
+        Raises:
+            LogAway: it is not known whether the log has it.
+        """
+        from nats.errors import Error
+
+        client = self.client()
+        headers = {"Nats-Msg-Id": id, "Nats-Expected-Stream": self.name}
+        try:
+            answer = await client.request(self.subject, content, timeout=seconds, headers=headers)
+        except (Error, OSError, TimeoutError) as error:
+            raise LogAway(f"the log does not confirm ({type(error).__name__})") from error
+        document = orjson.loads(answer.data)
+        if "error" in document:
+            raise JetStreamError(document["error"])
+        return int(document["seq"])
+
+    async def get(self, seq: int) -> bytes:
+        """Return one message.
+
+        Raises:
+            LogAway: no answer.
+            LogBroken: the log does not have it any more.
+        """
+        import base64
+
+        try:
+            answer = await self._api(f"STREAM.MSG.GET.{self.name}", {"seq": seq})
+        except JetStreamError as error:
+            if error.code == _NO_MESSAGE:
+                raise LogBroken(f"the log no longer has entry {seq}") from error
+            raise
+        return base64.b64decode(answer["message"].get("data", ""))
+
+    async def trim(self, before: int) -> None:
+        """Remove all entries before one."""
+        await self._api(f"STREAM.PURGE.{self.name}", {"seq": before})
+
+    # --- follow
+
+    async def follow(self, position: Position) -> AsyncIterator[StreamMessage]:
+        """Yield every message after a position, in order; wait for those to come.
+
+        Raises:
+            LogBroken: the log lacks what it had, or what comes next.
+        """
+        forgotten_since: float | None = None
+        last_reason = ""
+        while True:
+            try:
+                info = await self.info()
+                if info is None or info.last_seq < position.seq:
+                    now = time.monotonic()
+                    forgotten_since = now if forgotten_since is None else forgotten_since
+                    if now - forgotten_since > FORGOTTEN_SECONDS:
+                        raise LogBroken(_forgotten(info, position))
+                    raise LogAway("the log lacks entries that it had")
+                forgotten_since = None
+                if info.first_seq > position.seq + 1:
+                    raise LogBroken(
+                        f"the log begins at entry {info.first_seq}, this host needs "
+                        f"{position.seq + 1}: it was away for too long"
+                    )
+                async for message in self._consume(position, info.first_seq):
+                    position = Position(message.seq, message.stored_at)
+                    last_reason = ""
+                    yield message
+            except LogAway as error:
+                if str(error) != last_reason:
+                    last_reason = str(error)
+                    _log.warning("log is away", reason=last_reason, seq=position.seq)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _consume(self, position: Position, first_seq: int) -> AsyncIterator[StreamMessage]:
+        """Yield messages of one consumer until it falls silent or misses one."""
+        client = self.client()
+        compares = position.stored_at != 0 and position.seq >= first_seq
+        inbox = client.new_inbox()
+        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+
+        async def take(message: Msg) -> None:
+            arrived.put_nowait(message)
+
+        subscription = await client.subscribe(
+            inbox, cb=take, pending_msgs_limit=0, pending_bytes_limit=0
+        )
+        try:
+            made = await self._api(
+                f"CONSUMER.CREATE.{self.name}",
+                {
+                    "stream_name": self.name,
+                    "config": {
+                        "deliver_subject": inbox,
+                        "deliver_policy": "by_start_sequence",
+                        "opt_start_seq": position.seq if compares else position.seq + 1,
+                        "ack_policy": "none",
+                        "flow_control": True,
+                        "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+                        "max_deliver": 1,
+                        "mem_storage": True,
+                        "num_replicas": 1,
+                        "inactive_threshold": 10 * 10**9,
+                    },
+                },
+            )
+            consumer = made["name"]
+            num_delivered = 0
+            seq = position.seq - 1 if compares else position.seq
+            while True:
+                try:
+                    async with asyncio.timeout(SILENT_SECONDS):
+                        message = await arrived.get()
+                except TimeoutError:
+                    raise LogAway("the log is silent") from None
+                status = (message.headers or {}).get("Status")
+                if status is not None:
+                    # Flow control waits until we have taken what came before.
+                    headers = message.headers or {}
+                    reply = message.reply or headers.get("Nats-Consumer-Stalled")
+                    if reply:
+                        await client.publish(reply)
+                    if int(headers.get("Nats-Last-Consumer", num_delivered)) != num_delivered:
+                        raise LogAway("a message was lost on the way")
+                    if status != "100":
+                        raise LogAway(f"the log has ended our consumer ({status})")
+                    continue
+                # $JS.ACK.[domain.account.]stream.consumer.times.seq.delivered.time.pending[.token]
+                words = message.reply.split(".")
+                words = words[3 if len(words) == 9 else 5 :]
+                if words[0] != consumer:
+                    continue
+                found, delivered, stored_at = map(int, words[2:5])
+                num_delivered += 1
+                if delivered != num_delivered:
+                    raise LogAway("a message was lost on the way")
+                if found != seq + 1:
+                    raise LogBroken(f"the log has no entry {seq + 1}; after {seq} comes {found}")
+                seq = found
+                if compares:
+                    compares = False
+                    if stored_at != position.stored_at:
+                        raise LogBroken(
+                            f"entry {seq} of the log is not the one that this host has applied: "
+                            "the log was replaced, or has lost entries"
+                        )
+                    continue
+                yield StreamMessage(seq, stored_at, message.data)
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+
+
+_NO_STREAM: Final = 10059
+_NO_MESSAGE: Final = 10037
+
+
+class JetStreamError(LogAway):
+    """JetStream refuses a request."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(f"the log refuses: {error.get('description', error)}")
+        self.code = error.get("err_code", 0)
+
+
+def _forgotten(info: StreamInfo | None, position: Position) -> str:
+    if info is None:
+        return "the log has no such stream any more"
+    return (
+        f"the log ends at entry {info.last_seq}, this host has applied {position.seq}: "
+        "the log has lost entries that it had confirmed"
+    )

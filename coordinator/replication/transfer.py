@@ -1,0 +1,250 @@
+"""A new host takes its data from another one, over the connection that both have to the log.
+
+    new host                        a host that serves
+    offer?   ───────────────────▶   the first one that answers
+    copy     ───────────────────▶   makes a snapshot; ◀── position, list of files
+    read     ───────────────────▶   ◀── half a mebibyte of a file, again and again
+    done     ───────────────────▶   removes the snapshot
+
+The position is taken before the moment of the snapshot, so the snapshot may have more than it says:
+entries that are applied again change nothing. The list of files has checksums, which a restore
+compares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from common.deadline import Deadline
+from common.errors import ServiceError
+from common.process.logs import Log
+from coordinator.cluster import snapshots
+from coordinator.cluster.snapshots import SNAPSHOT_FILE
+from coordinator.replication.position import new_host
+from coordinator.replication.stream import LogAway, LogStream, Position
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from coordinator.replication.shared_log import SharedLog
+    from coordinator.settings import Settings
+
+READ_BYTES: Final = 512 * 1024
+READS_UNDER_WAY: Final = 4
+COPY_SECONDS: Final = 3_600.0
+IDLE_SECONDS: Final = 900.0
+"""A snapshot that nobody has read from for so long is removed."""
+OFFER_SECONDS: Final = 1.0
+_PREFIX: Final = "replica-"
+
+_log = Log("replica")
+
+
+class Offer(Struct, frozen=True):
+    """A host's answer to whoever looks for data."""
+
+    host: str
+    seq: int
+
+
+class CopiedFile(Struct, frozen=True):
+    """A file to be read."""
+
+    path: str
+    bytes: int
+
+
+class Copied(Struct, frozen=True):
+    """A snapshot that was made for another host; or why not."""
+
+    name: str = ""
+    seq: int = 0
+    stored_at: int = 0
+    files: tuple[CopiedFile, ...] = ()
+    error: str = ""
+
+
+class ReadRequest(Struct, frozen=True):
+    """Asks for a part of a file."""
+
+    name: str
+    path: str
+    offset: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_offer = msgspec.json.Decoder(Offer).decode
+_decode_copied = msgspec.json.Decoder(Copied).decode
+_decode_read = msgspec.json.Decoder(ReadRequest).decode
+
+
+class Donor:
+    """Gives snapshots of this host to others.
+
+    Args:
+        log: of this host.
+        stream: the connection.
+        settings: of this host.
+        make: makes a snapshot under a name.
+    """
+
+    def __init__(
+        self,
+        log: SharedLog,
+        stream: LogStream,
+        settings: Settings,
+        make: Callable[[str], Awaitable[Any]],
+    ) -> None:
+        self._log = log
+        self._stream = stream
+        self._folder = settings.snapshot_folder
+        self._make = make
+        self._used_at: dict[str, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Answer other hosts for as long as this one runs."""
+        await asyncio.to_thread(self._remove_all)
+        while not self._stream.is_connected or not self._log.state.host:  # noqa: ASYNC110
+            await asyncio.sleep(OFFER_SECONDS / 2)
+        client = self._stream.client()
+        host = self._log.state.host
+        name = self._stream.name
+        # The subscriptions outlive a connection: the client makes them again.
+        await client.subscribe(f"{name}.peers.offer", cb=self._offer)
+        await client.subscribe(f"{name}.peers.{host}.copy", cb=self._begin_copy)
+        await client.subscribe(f"{name}.peers.{host}.read", cb=self._read)
+        await client.subscribe(f"{name}.peers.{host}.done", cb=self._done)
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 10)
+            for old in [
+                k for k, at in self._used_at.items() if time.monotonic() - at > IDLE_SECONDS
+            ]:
+                await self._remove(old)
+
+    async def _offer(self, message: Msg) -> None:
+        if self._log.is_serving:
+            await message.respond(_encode(Offer(self._log.state.host, self._log.state.seq)))
+
+    async def _begin_copy(self, message: Msg) -> None:
+        task = asyncio.create_task(self._copy(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _copy(self, message: Msg) -> None:
+        name = _PREFIX + new_host()
+        try:
+            position = self._log.position
+            snapshot = await self._make(name)
+        except ServiceError as error:
+            await message.respond(_encode(Copied(error=error.message)))
+            return
+        self._used_at[name] = time.monotonic()
+        last = self._folder / name / SNAPSHOT_FILE
+        files = [CopiedFile(one.path, one.bytes) for one in snapshot.files]
+        files.append(CopiedFile(SNAPSHOT_FILE, last.stat().st_size))
+        _log.info("snapshot for another host", name=name, bytes=snapshot.num_bytes)
+        await message.respond(_encode(Copied(name, position.seq, position.stored_at, tuple(files))))
+
+    async def _read(self, message: Msg) -> None:
+        try:
+            wanted = _decode_read(message.data)
+        except msgspec.MsgspecError:
+            return
+        if wanted.name not in self._used_at or not snapshots.is_file_of_snapshot(wanted.path):
+            return
+        self._used_at[wanted.name] = time.monotonic()
+        path = self._folder / wanted.name / wanted.path
+        await message.respond(await asyncio.to_thread(_read_part, path, wanted.offset))
+
+    async def _done(self, message: Msg) -> None:
+        name = message.data.decode("ascii", "replace")
+        if name in self._used_at:
+            await self._remove(name)
+
+    async def _remove(self, name: str) -> None:
+        self._used_at.pop(name, None)
+        await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
+
+    def _remove_all(self) -> None:
+        """Remove what an earlier process has left."""
+        if self._folder.is_dir():
+            for folder in self._folder.glob(_PREFIX + "*"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_part(path: Path, offset: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(READ_BYTES)
+
+
+async def find_offer(stream: LogStream) -> Offer | None:
+    """Return the offer of a host that serves; None if none does.
+
+    Raises:
+        LogAway: the log is.
+    """
+    stream.client()
+    try:
+        answer = await stream.ask(f"{stream.name}.peers.offer", seconds=OFFER_SECONDS)
+    except LogAway:
+        stream.client()
+        return None
+    return _decode_offer(answer.data)
+
+
+async def take_snapshot(stream: LogStream, offer: Offer, folder: Path) -> Position:
+    """Copy a snapshot of another host into a new folder.
+
+    Returns:
+        From where on to follow the log.
+
+    Raises:
+        LogAway: the other host does not answer any more, or could not make a snapshot.
+        OSError: no room.
+    """
+    peer = f"{stream.name}.peers.{offer.host}"
+    copied = _decode_copied((await stream.ask(f"{peer}.copy", seconds=COPY_SECONDS)).data)
+    if copied.error:
+        raise LogAway(f"the other host cannot give its data: {copied.error}")
+    for file in copied.files:
+        path = folder / file.path
+        if not snapshots.is_file_of_snapshot(file.path):
+            raise LogAway(f"the other host offers a file that no snapshot has: {file.path[:100]}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as target:
+            offsets = range(0, file.bytes, READ_BYTES)
+            for first in range(0, len(offsets), READS_UNDER_WAY):
+                asked = [
+                    stream.ask(
+                        f"{peer}.read", _encode(ReadRequest(copied.name, file.path, offset)), 30.0
+                    )
+                    for offset in offsets[first : first + READS_UNDER_WAY]
+                ]
+                for answer in await asyncio.gather(*asked):
+                    await asyncio.to_thread(target.write, answer.data)
+    await stream.client().publish(f"{peer}.done", copied.name.encode())
+    return Position(copied.seq, copied.stored_at)
+
+
+def maker(
+    while_unchanged: Callable[[Callable[[], Any], Deadline], Awaitable[Any]],
+    make_snapshot: Callable[..., Any],
+) -> Callable[[str], Awaitable[Any]]:
+    """Return what makes a snapshot under a name while no index changes."""
+
+    async def make(name: str) -> Any:
+        deadline = Deadline.after_ms(int(COPY_SECONDS * 1000))
+        return await while_unchanged(partial(make_snapshot, name), deadline)
+
+    return make
