@@ -1,0 +1,48 @@
+import {
+  Configure,
+  Highlight,
+  Hits,
+  InstantSearch,
+  Pagination,
+  RefinementList,
+  SearchBox,
+  SortBy,
+  Stats,
+} from "react-instantsearch";
+
+function Product({ hit }) {
+  return (
+    <article>
+      <h3>
+        <Highlight hit={hit} attribute="name" />
+      </h3>
+      <p>
+        {hit.category}, {hit.colour}
+      </p>
+      <strong>€ {hit.price}</strong>
+    </article>
+  );
+}
+
+export function App({ searchClient }) {
+  return (
+    <InstantSearch indexName="products" searchClient={searchClient}>
+      <Configure hitsPerPage={12} />
+      <h1>Shop</h1>
+      <SearchBox placeholder="What are you looking for?" />
+      <Stats />
+      <SortBy
+        items={[
+          { label: "Best first", value: "products" },
+          { label: "Cheapest first", value: "products:price:asc" },
+        ]}
+      />
+      <h2>Category</h2>
+      <RefinementList attribute="category" />
+      <h2>Colour</h2>
+      <RefinementList attribute="colour" />
+      <Hits hitComponent={Product} />
+      <Pagination />
+    </InstantSearch>
+  );
+}

@@ -1,0 +1,179 @@
+"""Everything in examples/ runs: against a real service, in Chromium and Node where these are."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+
+import pytest
+
+from tests.npm.install import packages
+from tests.service import ROOT, Service, free_port
+
+EXAMPLES = ROOT / "examples"
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A folder, and the port where it is served."""
+    folder = tmp_path_factory.mktemp("pages")
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(_Quiet, directory=str(folder))
+    )
+    threading.Thread(target=server.serve_forever).start()
+    yield folder, server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, pages: tuple[Path, int]) -> Iterator[Service]:
+    """The service that examples/README.md starts."""
+    origin = {"FACETD_ALLOWED_ORIGINS": f"http://127.0.0.1:{pages[1]}"}
+    data = tmp_path_factory.mktemp("examples") / "data"
+    with Service(data, 2, environment=origin) as service:
+        loaded = subprocess.run(
+            [
+                *(sys.executable, "-m", "coordinator", "load", "examples/shop/products.ndjson"),
+                *("--config", "examples/shop/configuration.json", "--port", str(service.port)),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
+        assert json.loads(loaded.stdout)["created"] == 24
+        yield service
+
+
+def _rendered(url: str, folder: Path) -> str:
+    """Return a page's document after its scripts have run."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    shown = subprocess.run(
+        [
+            *(chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+            *("--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}"),
+            *("--virtual-time-budget=15000", url),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=True,
+    )
+    return shown.stdout
+
+
+def _check_shop(document: str) -> None:
+    assert "24 results found" in document, document[-3000:]
+    assert "Desk lamp" in document
+    assert "Textiles" in document
+    assert "€ " in document
+
+
+def test_the_page_in_plain_html(service: Service, pages: tuple[Path, int]) -> None:
+    folder, port = pages
+    library = packages() / "node_modules/instantsearch.js/dist/instantsearch.production.min.js"
+    shutil.copy(library, folder / "instantsearch.js")
+    text = (EXAMPLES / "shop" / "index.html").read_text()
+    address = (
+        "https://cdn.jsdelivr.net/npm/instantsearch.js@4.118.1/dist/instantsearch.production.min.js"
+    )
+    assert address in text
+    (folder / "index.html").write_text(text.replace(address, "instantsearch.js"))
+    url = f"http://127.0.0.1:{port}/index.html?service=http://127.0.0.1:{service.port}"
+    _check_shop(_rendered(url, folder))
+
+
+def test_the_page_in_react(service: Service, pages: tuple[Path, int]) -> None:
+    folder, port = pages
+    source = folder / "react"
+    shutil.copytree(EXAMPLES / "react", source)
+    (source / "node_modules").symlink_to(packages() / "node_modules")
+    command = [str(packages() / "node_modules" / ".bin" / "esbuild"), "src/main.jsx", "--bundle"]
+    command += ["--format=esm", "--jsx=automatic", "--outfile=main.js", "--log-level=error"]
+    command += ['--define:process.env.NODE_ENV="production"']
+    subprocess.run(command, cwd=source, timeout=60, check=True)
+    text = (source / "index.html").read_text().replace("/src/main.jsx", "main.js")
+    (source / "index.html").write_text(text)
+    url = f"http://127.0.0.1:{port}/react/index.html?service=http://127.0.0.1:{service.port}"
+    _check_shop(_rendered(url, folder))
+
+
+def _get(url: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return answer.status, json.load(answer)
+    except HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_service_with_fastapi(service: Service) -> None:
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package, reason=f"needs {package}: pip install {package}")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES / "fastapi"), "app:app"),
+            *("--port", str(port), "--log-level", "warning"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "FACETD_URL": f"http://127.0.0.1:{service.port}"},
+    )
+    try:
+        give_up_at = time.monotonic() + 60
+        while True:
+            try:
+                status, found = _get(f"{url}/search?q=lamp&category=Lamps&price_max=100")
+                break
+            except URLError:
+                assert process.poll() is None
+                assert time.monotonic() < give_up_at
+                time.sleep(0.1)
+        assert status == 200
+        prices = {one["name"]: one["price_with_tax"] for one in found["products"]}
+        assert prices == {"Desk lamp": 46.8, "Reading lamp": 70.8, "Paper lantern": 18.0}
+        assert _get(f"{url}/products/1")[1]["name"] == "Desk lamp"
+        assert _get(f"{url}/products/999")[0] == 404
+        assert _get(f"{url}/search?page=0")[0] == 422
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def test_the_notebook(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACETD_URL", f"http://127.0.0.1:{service.port}")
+    notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text())
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    assert names["result"].created == 2_000
+    assert names["page"].total > 0
+    assert sum(bucket["doc_count"] for bucket in names["ranges"]["visitors"]) == 2_000
+
+
+def test_the_packages_of_the_react_example_are_those_that_are_tested() -> None:
+    wanted = json.loads((EXAMPLES / "react" / "package.json").read_text())["dependencies"]
+    tested = json.loads((ROOT / "tests" / "npm" / "package.json").read_text())["dependencies"]
+    assert {name: version.lstrip("^") for name, version in wanted.items()} == {
+        name: tested[name] for name in wanted
+    }
