@@ -5,6 +5,7 @@ import { effectiveConfiguration, indexStats, search } from "./api.js";
 import { fieldTitle } from "./format.js";
 
 const SAMPLE_SIZE = 30;
+const TREE_SIZE = 10;
 const NUMBER_KINDS = new Set(["number", "integer", "float"]);
 const TITLE_FIELDS = ["name", "title", "label", "headline", "subject"];
 const TITLE_LENGTH_MAX = 120;
@@ -13,7 +14,7 @@ const FIRST_DATE = "0000-01-01";
 /** Fewer distinct numbers than this are better read as a list. */
 const HISTOGRAM_BINS_MIN = 3;
 
-/** Reads configuration, fields and a sample of items: {facets, textFields, sortFields, titleField}. */
+/** Reads configuration, fields and a sample of items: {facets, trees, textFields, sortFields, titleField}. */
 export async function loadSchema(index, signal) {
   const [configuration, stats, sample] = await Promise.all([
     effectiveConfiguration(index, signal),
@@ -23,7 +24,10 @@ export async function loadSchema(index, signal) {
   const fields = new Map(stats.fields.map((field) => [field.name, field]));
   const kinds = new Map(stats.fields.map((field) => [field.name, field.kinds]));
   const items = sample.answer.data.items;
+  const trees = Object.entries(configuration.hierarchies ?? {}).map(treeOf);
+  const inTrees = new Set(trees.flatMap((tree) => tree.fields));
   const facets = Object.entries(configuration.aggregations ?? {})
+    .filter(([field]) => !inTrees.has(field))
     .map(([field, options]) =>
       facetOf(field, options ?? {}, fields.get(field) ?? { kinds: [], items: 0 }, items),
     )
@@ -36,11 +40,24 @@ export async function loadSchema(index, signal) {
     match: configuration.match === "all" ? "auto" : configuration.match,
     items: stats.items,
     facets,
+    trees,
     textFields,
     sortFields: [...kinds.keys()].filter((field) =>
       items.every((item) => !Array.isArray(valueAt(item, field))),
     ),
     titleField: display.title ?? titleField(configuration, textFields, kinds, items),
+  };
+}
+
+/** A hierarchy; the facets that it is made of are shown as this tree only. */
+function treeOf([name, { path, levels }]) {
+  return {
+    field: name,
+    title: fieldTitle(name),
+    fields: levels ?? [path],
+    size: TREE_SIZE,
+    opened: new Set(),
+    isOpen: true,
   };
 }
 

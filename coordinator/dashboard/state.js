@@ -237,6 +237,11 @@ export function searchRequest(state, schema, openFacets) {
   if (histograms.length > 0) {
     request.facet_ranges = Object.fromEntries(histograms.map((facet) => [facet.field, facet.bins]));
   }
+  const trees = schema.trees.filter((tree) => tree.isOpen);
+  if (trees.length > 0)
+    request.trees = Object.fromEntries(
+      trees.map((tree) => [tree.field, { size: tree.size, open: [...tree.opened] }]),
+    );
   const [sortField, order] = splitSort(state.sort);
   if (sortField) request.sort_field = sortField;
   if (sortField || (order === "desc" && !state.query)) request.order = order;

@@ -45,7 +45,7 @@ def test_a_new_choice_starts_again_at_first_pages(run: Any) -> None:
 
 def test_request_says_what_differs_from_the_configuration(run: Any) -> None:
     body = """
-        const schema = { textFields: ["name"], match: "auto" };
+        const schema = { textFields: ["name"], match: "auto", trees: [] };
         const facet = { field: "f", isConjunctive: true, size: 10 };
         return m.searchRequest(m.readState(x), schema, [facet]);
     """

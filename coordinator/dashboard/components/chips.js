@@ -19,7 +19,7 @@ export function drawChips(chips, state, schema, apply) {
 }
 
 function descriptions(field, choice, schema) {
-  const facet = schema.facets.find((candidate) => candidate.field === field);
+  const facet = [...schema.trees, ...schema.facets].find((candidate) => candidate.field === field);
   const title = facet?.title ?? fieldTitle(field);
   const found = [...choice.selected, ...choice.excluded].map((key) => {
     const isExcluded = choice.excluded.includes(key);

@@ -8,6 +8,7 @@ import { button, fill, h, icon } from "./dom.js";
 import { createFacet } from "./facet.js";
 import { createItem } from "./item.js";
 import { createTable } from "./table.js";
+import { createTree } from "./tree.js";
 import { loadDialog } from "./loader.js";
 import { emptyState, errorNotice, remark } from "./notice.js";
 import { pager } from "./pager.js";
@@ -47,6 +48,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
   const messages = h("div", { class: "messages" });
   const results = h("div", { class: "results" });
   const pagerPlace = h("div", { class: "pager-place" });
+  const trees = schema.trees.map((tree) => createTree(tree, { apply, refresh }));
   const facets = schema.facets.map((facet) =>
     createFacet(facet, { index, schema, apply, refresh }),
   );
@@ -64,7 +66,8 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
   const aside = h(
     "aside",
     { class: "facets", id: facetsId, "aria-label": "Facets" },
-    facets.length > 0 ? facets.map((facet) => facet.element) : noFacets(),
+    trees.map((tree) => tree.element),
+    facets.length > 0 ? facets.map((facet) => facet.element) : trees.length === 0 && noFacets(),
   );
   const controls = createSearchControls({
     index,
@@ -125,7 +128,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
 
   /** A facet was opened or shown in another way. */
   function refresh() {
-    facets.forEach((facet) => facet.update(getState(), null));
+    [...trees, ...facets].forEach((facet) => facet.update(getState(), null));
     ask();
   }
 
@@ -142,7 +145,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
       input.value = state.query;
     controls.show(state);
     drawChips(chips, state, schema, apply);
-    for (const facet of facets) facet.update(state, null);
+    for (const facet of [...trees, ...facets]) facet.update(state, null);
     const chosen = states.countChoices(state);
     filtersToggle.lastChild.textContent = chosen > 0 ? `Filters (${chosen})` : "Filters";
   }
@@ -158,7 +161,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     total.textContent = plural(answer.pagination.total, "item");
     drawTimings(timing, found);
     fill(messages, remarksOn(answer));
-    for (const facet of facets) facet.update(state, answer);
+    for (const facet of [...trees, ...facets]) facet.update(state, answer);
     drawResults(state, answer);
     fill(
       pagerPlace,
