@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from common.protocol.messages import ProcessStatistics
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.results import SearchResult
+    from coordinator.replication.shared_log import LogState
 
 _ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
 _PYTHON_BLOCKS: Final = "Small Python objects in use."
@@ -192,6 +193,7 @@ class Metrics:
         index_names: Mapping[int, str],
         waiting: Waiting,
         results: ResultCache,
+        replica: LogState | None = None,
     ) -> bytes:
         """Return everything in Prometheus' text format.
 
@@ -200,10 +202,15 @@ class Metrics:
             index_names: index names by number.
             waiting: work in progress.
             results: the result cache.
+            replica: this host as one of several.
         """
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        families = (*self._families(waiting, results), *_shard_families(shards, index_names))
+        families = (
+            *self._families(waiting, results),
+            *_shard_families(shards, index_names),
+            *(_replica_families(replica) if replica is not None else ()),
+        )
         registry.register(_Snapshot(families))
         return generate_latest(registry)
 
@@ -290,6 +297,32 @@ class _Snapshot(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the metrics."""
         return self._families
+
+
+def _replica_families(replica: LogState) -> Iterator[Metric]:
+    """Yield what operators watch of a host that shares a log with others."""
+    rows = (
+        (
+            "facetd_replica_seq",
+            "Entry of the log up to which this host has applied it.",
+            replica.seq,
+        ),
+        (
+            "facetd_replica_lag_seconds",
+            "For how long this host may have lacked something; -1: since its start.",
+            replica.lag_ms / 1000 if replica.lag_ms >= 0 else -1,
+        ),
+        ("facetd_log_up", "Whether the log can be written to.", int(replica.is_log_up)),
+        ("facetd_log_servers", "Servers that store the log.", replica.num_replicas),
+        ("facetd_log_servers_current", "Servers that have the whole log.", replica.num_current),
+        (
+            "facetd_replica_trouble",
+            "Whether something keeps this host from applying the log.",
+            int(bool(replica.trouble)),
+        ),
+    )
+    for name, text, value in rows:
+        yield GaugeMetricFamily(name, text, value=value)
 
 
 def _shard_families(

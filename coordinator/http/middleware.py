@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs
 from multidict import istr
 
+from common.deadline import Deadline
 from common.errors import (
     Forbidden,
     InternalError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from common.limits import Limits
     from coordinator.http.request import Request
     from coordinator.http.services import Services
+    from coordinator.replication.shared_log import SharedLog
 
 _log = Log("http")
 
@@ -49,10 +51,32 @@ SWITCH_TRIES_MAX: Final = 100
 SWITCH_WAIT_SECONDS: Final = 0.05
 """Between attempts of a request whose index is switching configuration. Shards switch within
 milliseconds of each other; one that takes longer hangs or is down."""
+MIN_SEQ: Final = "X-Min-Seq"
+MAX_LAG: Final = "X-Max-Lag-Ms"
+"""Headers of requests to one of several hosts: how fresh its data must be."""
+
+
+def _number(request: Request, name: str) -> int | None:
+    """Return the number in a header; None without it.
+
+    Raises:
+        InvalidRequest: it is not one.
+    """
+    text = request.headers.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InvalidRequest(
+            f"{name} must be a whole number, not {text[:40]!r}", code="bad_request"
+        )
+    return int(text)
+
+
 _CORS_HEADERS: Final = (
     b"Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: Content-Type, Authorization, X-API-Key, If-Match, "
-    b"X-Request-Id, X-Algolia-API-Key, X-Algolia-Application-Id, X-Algolia-Agent, "
+    b"X-Min-Seq, X-Max-Lag-Ms, X-Request-Id, X-Algolia-API-Key, X-Algolia-Application-Id, "
+    b"X-Algolia-Agent, "
     b"X-Algolia-UserToken, X-Algolia-Request-Id, X-Algolia-Correlation-Id\r\n"
     b"Access-Control-Max-Age: 600\r\n"
 )
@@ -147,6 +171,21 @@ class Middleware:
             )
         return answer
 
+    async def _wait_fresh(self, log: SharedLog, request: Request) -> None:
+        """Wait until this host has what the client has seen elsewhere; refuse if it lags too much.
+
+        Raises:
+            InvalidRequest: a header is no number.
+            DeadlineExceeded: this host does not have that entry of the log in time.
+            Unavailable: `replica_lags`.
+        """
+        wanted = _number(request, MIN_SEQ)
+        if wanted is not None:
+            await log.wait_for(wanted, Deadline.after_ms(self._limits.request_timeout_ms))
+        lag_max = _number(request, MAX_LAG)
+        if lag_max is not None:
+            log.check_lag(lag_max)
+
     def _refusal(self, error: ServiceError, request: Request) -> Response:
         """Return the response to a failed request."""
         return error_answer(error, request.request_id, is_algolia=is_algolia(request))
@@ -162,6 +201,8 @@ class Middleware:
             self._rate_limit.take(request.caller.key_id or self._client(request))
         if route.is_change:
             self._guard.check_origin(request.headers)
+        if self._services.shared_log is not None and route.action is not None:
+            await self._wait_fresh(self._services.shared_log, request)
         caller = request.caller
         if route.action is not None and caller is not ANYBODY:
             self._guard.check_action(caller, route.action)

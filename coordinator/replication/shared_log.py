@@ -85,6 +85,7 @@ from coordinator.replication.stream import (
     StreamInfo,
     StreamMessage,
 )
+from coordinator.replication.transfer import find_offers
 from coordinator.settings import Settings
 from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards
 from coordinator.write.partitioning import Part, Parts, Selected
@@ -115,6 +116,10 @@ PIECES_BYTES_MAX: Final = 256 << 20
 ASK_SECONDS: Final = 0.5
 """Between two questions to the log's leader; the lag is known as exactly as this."""
 SAVE_SECONDS: Final = 1.0
+TRIM_SECONDS: Final = 1_200.0
+TRIM_AGE_SECONDS: Final = 86_400.0
+"""A host that was away for less than this follows from where it was."""
+TRIM_ENTRIES_MIN: Final = 1_000
 JOIN_TRIES: Final = 30
 """Pauses that a start waits for the log, before it serves what is here."""
 
@@ -276,6 +281,7 @@ class SharedLog(WriteLog):
             asyncio.create_task(self._run(), name="follow the log"),
             asyncio.create_task(self._watch_log(), name="watch the log"),
             asyncio.create_task(self._save_again_and_again(), name="save the position"),
+            asyncio.create_task(self._trim_again_and_again(), name="trim the log"),
         ]
 
     async def stop(self) -> None:
@@ -437,6 +443,19 @@ class SharedLog(WriteLog):
             ) from None
         finally:
             self._waiters = [one for one in self._waiters if one[1] is not waiting]
+
+    def check_lag(self, lag_ms_max: int) -> None:
+        """Refuse a request if this host may have lacked something for too long.
+
+        Raises:
+            Unavailable: `replica_lags`.
+        """
+        lag_ms = self.state.lag_ms
+        if not 0 <= lag_ms <= lag_ms_max:
+            raise Unavailable(
+                f"this host may lack what is older than {lag_ms_max} ms; ask another one",
+                code="replica_lags",
+            )
 
     # --- publish
 
@@ -909,6 +928,36 @@ class SharedLog(WriteLog):
         task = asyncio.create_task(work)
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
+
+    async def _trim_again_and_again(self) -> None:
+        """Remove entries that are old, and that another host that serves has applied too."""
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            try:
+                await self.trim(TRIM_AGE_SECONDS)
+            except LogAway as error:
+                _log.warning("the log is not trimmed", reason=str(error))
+
+    async def trim(self, age_seconds: float) -> None:
+        """Remove entries that are older than that, if two hosts have them.
+
+        Raises:
+            LogAway: the log is.
+        """
+        info = await self._stream.info()
+        others = [offer for offer in await find_offers(self._stream) if offer.host != self.host]
+        if info is None or not others or self._cluster.withheld is not None:
+            return
+        newest = min(self._position.seq, max(offer.seq for offer in others))
+        before = min(await self._stream.first_seq_since(time.time() - age_seconds), newest)
+        if before - info.first_seq >= TRIM_ENTRIES_MIN:
+            await self._stream.trim(before)
+            _log.info("log trimmed", first_seq=before)
+
+    @property
+    def host(self) -> str:
+        """Names this copy of the data."""
+        return "" if self._replica is None else self._replica.host
 
     async def _save_again_and_again(self) -> None:
         while True:

@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -347,6 +348,27 @@ class LogStream:
                 raise LogBroken(f"the log no longer has entry {seq}") from error
             raise
         return base64.b64decode(answer["message"].get("data", ""))
+
+    async def first_seq_since(self, moment: float) -> int:
+        """Return the number of the first entry stored at a time (Unix, seconds) or later."""
+        name = f"since-{int(moment)}"
+        start = datetime.fromtimestamp(moment, UTC).isoformat()
+        made = await self._api(
+            f"CONSUMER.CREATE.{self.name}.{name}",
+            {
+                "stream_name": self.name,
+                "config": {
+                    "name": name,
+                    "deliver_policy": "by_start_time",
+                    "opt_start_time": start,
+                    "ack_policy": "none",
+                    "mem_storage": True,
+                    "num_replicas": 1,
+                    "inactive_threshold": 10**9,
+                },
+            },
+        )
+        return int(made["delivered"]["stream_seq"]) + 1
 
     async def trim(self, before: int) -> None:
         """Remove all entries before one."""

@@ -188,6 +188,29 @@ def _read_part(path: Path, offset: int) -> bytes:
         return file.read(READ_BYTES)
 
 
+async def find_offers(stream: LogStream) -> list[Offer]:
+    """Return the offers of all hosts that serve and answer soon.
+
+    Raises:
+        LogAway: the log is.
+    """
+    client = stream.client()
+    inbox = client.new_inbox()
+    found: list[Offer] = []
+
+    async def take(message: Msg) -> None:
+        if message.data:
+            found.append(_decode_offer(message.data))
+
+    subscription = await client.subscribe(inbox, cb=take)
+    try:
+        await client.publish(f"{stream.name}.peers.offer", reply=inbox)
+        await asyncio.sleep(OFFER_SECONDS)
+    finally:
+        await subscription.unsubscribe()
+    return found
+
+
 async def find_offer(stream: LogStream) -> Offer | None:
     """Return the offer of a host that serves; None if none does.
 

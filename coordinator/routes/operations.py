@@ -91,7 +91,8 @@ async def metrics(services: Services, request: Request) -> Response:
         writes=services.ingest.num_waiting(),
         states=cluster.num_states_in_use,
     )
-    text = services.metrics.exposition(shards, names, waiting, services.results)
+    replica = None if services.shared_log is None else services.shared_log.state
+    text = services.metrics.exposition(shards, names, waiting, services.results, replica)
     return Response(text, content_type=_METRICS_TYPE)
 
 

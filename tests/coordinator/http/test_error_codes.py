@@ -63,7 +63,7 @@ def test_code_that_crosses_the_rpc_keeps_its_status() -> None:
         *("host_not_allowed", "origin_not_allowed"),
         *("alias_not_found", "analytics_off", "key_not_found", "snapshot_not_found"),
         *("index_exists", "shards_differ", "snapshot_in_use", "not_with_several_hosts"),
-        *("log_unavailable", "replica_stopped"),
+        *("log_unavailable", "replica_lags", "replica_stopped"),
     }
     for row in ERROR_CODES.values():
         if row.code not in of_http | made_here:

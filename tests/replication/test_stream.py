@@ -1,0 +1,93 @@
+"""The stream on a real server: numbers, duplicates, positions that do not fit, trimming."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from common.limits import Limits
+from coordinator.replication.safety import metadata_of
+from coordinator.replication.stream import LogBroken, LogStream, Position, StreamMessage
+from tests.replication.several_hosts import Hosts, SharedLogServers, until
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[SharedLogServers]:
+    with SharedLogServers(tmp_path, 1) as started:
+        yield started
+
+
+@pytest_asyncio.fixture
+async def stream(servers: SharedLogServers) -> AsyncIterator[LogStream]:
+    made = LogStream(servers.url, "test")
+    await made.connect()
+    await made.create(1, 41, metadata_of(Limits(), 41))
+    yield made
+    await made.close()
+
+
+async def first(stream: LogStream, position: Position, num: int) -> list[StreamMessage]:
+    found = []
+    async for message in stream.follow(position):
+        found.append(message)
+        if len(found) == num:
+            break
+    return found
+
+
+async def test_a_repeated_message_is_one(stream: LogStream) -> None:
+    assert await stream.publish("a", b"one") == 41
+    assert await stream.publish("b", b"two") == 42
+    assert await stream.publish("a", b"one") == 41
+    messages = await first(stream, Position(40, 0), 2)
+    assert [(one.seq, one.content) for one in messages] == [(41, b"one"), (42, b"two")]
+    (second,) = await first(stream, Position(41, messages[0].stored_at), 1)
+    assert second == messages[1]
+    assert await stream.get(42) == b"two"
+
+
+async def test_a_log_that_was_replaced_is_noticed(stream: LogStream) -> None:
+    await stream.publish("a", b"one")
+    with pytest.raises(LogBroken, match="not the one"):
+        await first(stream, Position(41, 12345), 1)
+
+
+async def test_trimming(stream: LogStream) -> None:
+    for number in range(5):
+        await stream.publish(str(number), b"x")
+    assert await stream.first_seq_since(time.time() - 3600) == 41
+    assert await stream.first_seq_since(time.time() + 3600) == 46
+    await stream.trim(44)
+    info = await stream.info()
+    assert info is not None
+    assert (info.first_seq, info.last_seq, info.origin) == (44, 45, 41)
+    with pytest.raises(LogBroken, match="away for too long"):
+        await first(stream, Position(42, 0), 1)
+    assert [one.seq for one in await first(stream, Position(43, 0), 2)] == [44, 45]
+
+
+def test_reads_can_ask_for_freshness(tmp_path: Path, servers: SharedLogServers) -> None:
+    with Hosts(tmp_path, servers, (1, 1)) as hosts:
+        a, b = (service.client() for service in hosts.services)
+        reply = a.post("/films/configuration", {})
+        assert reply.status == 200
+        for number in range(10):
+            seq = a.post("/films/items", [{"id": number}]).json["seq"]
+            found = b.request("GET", "/films/search?per_page=0", headers={"x-min-seq": str(seq)})
+            assert found.status == 200
+            assert found.json["pagination"]["total"] == number + 1
+        headers = {"x-max-lag-ms": "5000"}
+        until(lambda: b.request("GET", "/films/search", headers=headers).status == 200)
+        refused = b.request("GET", "/films/search", headers={"x-max-lag-ms": "0"})
+        assert refused.status == 503
+        assert refused.json["error"]["code"] == "replica_lags"
+        assert b.request("GET", "/films/search", headers={"x-min-seq": "no"}).status == 400
+        metrics = b.get("/_metrics").body.decode()
+        assert "\nfacetd_log_up 1.0" in metrics
+        assert f"\nfacetd_replica_seq {float(seq)}" in metrics
+        a.close()
+        b.close()
