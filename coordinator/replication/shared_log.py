@@ -98,8 +98,9 @@ from coordinator.write.write_queue import (
     unconfirmed,
 )
 
-GIVE_UP_SECONDS: Final = 30.0
-"""How long a change is published again and again; far less than the log remembers its id."""
+GIVE_UP_SECONDS: Final = 8.0
+"""How long a change is published again and again: less than a request's deadline by default, and
+far less than the log remembers its id."""
 GIVE_UP_AWAY_SECONDS: Final = 5.0
 """The same while the log's leader does not answer either."""
 PAUSE_SECONDS: Final = 0.1
@@ -904,12 +905,15 @@ class SharedLog(WriteLog):
                 info = await self._stream.info()
             except LogAway:
                 info = None
-            self._is_up = info is not None and (
-                self._replica is None or info.cluster == self._replica.cluster
+            self._is_up = (
+                info is not None
+                and 2 * info.num_current > info.num_replicas
+                and (self._replica is None or info.cluster == self._replica.cluster)
             )
             if info is not None:
                 self._info = info
-                self._heard_at = asked_at
+                if self._is_up:
+                    self._heard_at = asked_at
                 if self._position.seq >= info.last_seq:
                     self._caught_up_at = asked_at
                 else:
