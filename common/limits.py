@@ -51,6 +51,9 @@ class Limits:
     search_body_bytes_max: int = _limit(
         2 * MIB, "bytes", "parameters of a search; parsing them holds up all other requests"
     )
+    search_body_values_max: int = _limit(
+        100_000, "values", "in the body of searches; decoding them holds up all other requests"
+    )
     item_bytes_max: int = _limit(16 * MIB, "bytes", "one item is held in memory by every process")
     url_bytes_max: int = _limit(32 * KIB, "bytes", "longer requests belong into a POST body")
     header_bytes_max: int = _limit(8 * KIB, "bytes", "of one header")

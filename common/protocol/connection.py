@@ -64,6 +64,7 @@ from common.errors import (
 )
 from common.process.logs import Log
 from common.process.request_ids import REQUEST_IDS
+from common.process.turns import Turns
 from common.protocol.framing import (
     MAX_FRAME_BYTES,
     MAX_HELLO_BYTES,
@@ -204,12 +205,18 @@ class RpcServer:
         handlers: of all methods but `hello`.
         authenticate: checks the first frame of every connection.
         slow_ms: calls that take longer are logged; 0: none.
+        turns: of this loop; told when calls have arrived.
     """
 
     def __init__(
-        self, handlers: Iterable[Handler[Any, Any]], authenticate: Authenticator, slow_ms: int = 0
+        self,
+        handlers: Iterable[Handler[Any, Any]],
+        authenticate: Authenticator,
+        slow_ms: int = 0,
+        turns: Turns | None = None,
     ) -> None:
         self.authenticate = authenticate
+        self.turns = Turns() if turns is None else turns
         self.slow_seconds = slow_ms / 1000
         self.table: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {}
         self.attachers: dict[str, Callable[[Any, memoryview], Any] | None] = {}
@@ -359,6 +366,7 @@ class ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Serve every call that has arrived completely."""
+        self._server.turns.begin()
         try:
             for body, attachment in self._reader.feed(data):
                 if self.is_known:

@@ -52,7 +52,11 @@ _ROWS: Final = (
     ("too_deep", 400, "values are nested too deep"),
     ("too_many_fields", 400, "an item has too many fields"),
     ("too_many_index_fields", 400, "the fields of all items of an index would be too many"),
-    ("too_many_values", 400, "an item has too many values in one facet"),
+    (
+        "too_many_values",
+        400,
+        "an item has too many values in one facet, or the body of searches altogether",
+    ),
     ("invalid_if_match", 400, "If-Match is no ETag of this service"),
     ("invalid_on_error", 400, "on_error is fail or skip"),
     ("invalid_effective", 400, "effective is true or false"),

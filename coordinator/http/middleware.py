@@ -35,6 +35,7 @@ from coordinator.http.request import ByteBudget
 from coordinator.http.responses import Response, error_answer, header, internal_error
 from coordinator.http.routing import Body, Route, Router
 from coordinator.http.security import ANYBODY
+from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.raw import query_parameters
 
 if TYPE_CHECKING:
@@ -222,6 +223,9 @@ class Middleware:
                 num_taken = await request.read_body(self._limits, route.bytes_limit, self._budget)
         metrics = self._metrics
         try:
+            if num_taken > BODY_FAST_BYTES:
+                lane = request.index.number if route.needs_index else COMMON_LANE
+                await self._services.turns.take(lane)
             if not route.is_admitted:
                 return await self._run(route, request)
             if metrics.requests_in_flight >= self._limits.requests_in_flight_max:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from common.process.turns import Turns
 from coordinator.parameters.cache import ParsedRequests
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
     from coordinator.write.ingest import Ingest
+
+BODY_FAST_BYTES: Final = 4_096
+"""Requests with longer bodies take turns: decoding and checking one takes milliseconds."""
+COMMON_LANE: Final = 0
+"""Of the turns: of requests that do not begin with an index; indexes are numbered from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,4 +46,5 @@ class Services:
     analytics: Analytics
     shared_log: SharedLog | None = None
     """The log of several hosts, if this is one of them."""
+    turns: Turns = field(default_factory=Turns)
     parsed: ParsedRequests = field(default_factory=ParsedRequests)

@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 import orjson
 
 from common.errors import InvalidRequest
+from common.json.shape import shape_of
 from common.limits import Limits
 
 
@@ -29,9 +30,6 @@ RawParameters: TypeAlias = dict[str, Any]
 
 DECODED_CHARS_MAX: Final = 512
 """Longer parts of a request target are not cached in decoded form."""
-_TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
-_OPENING: Final = frozenset((b"{", b"["))
-_CLOSING: Final = frozenset((b"}", b"]"))
 _PERCENT_OR_PLUS: Final = re.compile(r"[%+\x80-\U0010ffff]")
 
 
@@ -110,6 +108,24 @@ def decode_object(body: bytes, limits: Limits) -> RawParameters:
     return decoded
 
 
+def decode_search(body: bytes, limits: Limits) -> RawParameters:
+    """Decode the body of one or more searches, as `decode_object`.
+
+    Raises:
+        InvalidRequest: also too_many_values.
+    """
+    values_max = limits.search_body_values_max
+    if (
+        body.count(b",") + body.count(b"[") + body.count(b"{") >= values_max
+        and shape_of(body, limits.json_depth_max).num_values > values_max
+    ):
+        raise InvalidRequest(
+            f"the body may have {limits.shown('search_body_values_max')} values",
+            code="too_many_values",
+        )
+    return decode_object(body, limits)
+
+
 def decode_json(body: bytes, limits: Limits) -> Any:
     """Decode JSON as strictly as the item scanner: UTF-8, no NaN, no lone surrogates, not too deep.
 
@@ -118,7 +134,10 @@ def decode_json(body: bytes, limits: Limits) -> Any:
     """
     depth_max = limits.json_depth_max
     # Fast path: most bodies have fewer brackets than the allowed depth.
-    if body.count(b"{") + body.count(b"[") > depth_max and _depth(body, depth_max) > depth_max:
+    if (
+        body.count(b"{") + body.count(b"[") > depth_max
+        and shape_of(body, depth_max).depth > depth_max
+    ):
         raise InvalidRequest(
             f"values may be nested {limits.shown('json_depth_max')} deep", code="too_deep"
         )
@@ -126,18 +145,3 @@ def decode_json(body: bytes, limits: Limits) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body is no valid JSON: {error}", code="invalid_json") from None
-
-
-def _depth(body: bytes, depth_max: int) -> int:
-    """Return the nesting depth of a body's brackets; stops one level past the limit."""
-    depth = deepest = 0
-    for match in _TEXT_OR_BRACKET.finditer(body):
-        bracket = match.group()
-        if bracket in _OPENING:
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > depth_max:
-                break
-        elif bracket in _CLOSING:
-            depth -= 1
-    return deepest

@@ -23,6 +23,7 @@ from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_sign
 from common.process.logs import Log
 from common.process.memory import configure_allocator, keep_small
 from common.process.priority import run_in_background
+from common.process.turns import Turns
 from common.settings import SettingError
 from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
@@ -162,6 +163,7 @@ def make_services(
     settings: Settings, catalog: Catalog, cluster: Cluster, log: SharedLog | None = None
 ) -> Services:
     """Create everything that a request may need."""
+    turns = Turns()
     return Services(
         settings=settings,
         routes=ROUTES,
@@ -170,7 +172,7 @@ def make_services(
         cluster=cluster,
         ingest=Ingest(cluster, catalog, settings, log),
         shared_log=log,
-        search=Search(cluster, catalog, settings.limits),
+        search=Search(cluster, catalog, settings.limits, turns),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),
@@ -180,6 +182,7 @@ def make_services(
             settings.limits.analytics_queries_max,
         ),
         results=ResultCache(settings.result_cache_bytes),
+        turns=turns,
     )
 
 

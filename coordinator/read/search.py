@@ -35,6 +35,7 @@ from common.configuration import IndexConfiguration
 from common.deadline import Deadline
 from common.errors import InvalidRequest, Unavailable
 from common.limits import Limits
+from common.process.turns import Turns
 from common.protocol.messages import (
     Distinct,
     FetchRequest,
@@ -180,10 +181,18 @@ class _Outcome(Struct, frozen=True):
 
 
 class Search:
-    """Runs searches; one instance per coordinator."""
+    """Runs searches; one instance per coordinator.
 
-    def __init__(self, cluster: Cluster, catalog: Catalog, limits: Limits) -> None:
+    Args:
+        cluster: the shards.
+        catalog: of the indexes.
+        limits: in force.
+        turns: of the event loop; long steps take theirs.
+    """
+
+    def __init__(self, cluster: Cluster, catalog: Catalog, limits: Limits, turns: Turns) -> None:
         self._cluster = cluster
+        self._turns = turns
         self._limits = limits
         self._analyzer = Analyzer()
         self._leases = Leases(cluster, limits)
@@ -231,7 +240,7 @@ class Search:
             items = dress_items(parameters, hits, documents, marks)
             if parameters.group_hits is not None:
                 items = await self._with_groups(index, parameters, outcome, hits, items, deadline)
-            facets = await self._facets(parameters, outcome)
+            facets = await self._facets(index, parameters, outcome)
             if any(wish.summary.fields for wish in (*parameters.facets, *parameters.field_facets)):
                 facets = await self._with_statistics(parameters, outcome, facets, deadline)
         answers = outcome.answers
@@ -609,7 +618,9 @@ class Search:
             )
 
         statistics = memory.statistics_under(self._cluster, self._budget, parameters.key_filter)
-        return await score_query(index, parse, parameters, statistics, horizon, deadline)
+        return await score_query(
+            index, parse, parameters, statistics, horizon, deadline, self._turns
+        )
 
     async def _check_fields(
         self,
@@ -744,10 +755,12 @@ class Search:
             taken[hit.shard] += 1
         return documents, marks if parameters.marks is not None else None
 
-    async def _facets(self, parameters: SearchParameters, outcome: _Outcome) -> list[FacetResult]:
+    async def _facets(
+        self, index: Index, parameters: SearchParameters, outcome: _Outcome
+    ) -> list[FacetResult]:
         """Merge the counts of all facets and choose their buckets.
 
-        Long facets yield to the event loop in between; only one such response is built at a time,
+        Long facets take turns with other requests; only one such response is built at a time,
         since each may hold a hundred megabytes.
         """
         if not parameters.facets and not parameters.field_facets:
@@ -776,9 +789,10 @@ class Search:
             return list(results)
         listed = []
         async with self._long_answers:
+            await self._turns.take(index.number)
             for result in results:
                 listed.append(result)
-                await asyncio.sleep(0)
+                await self._turns.take(index.number)
         return listed
 
     async def _with_groups(

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from common.configuration import PrefixMode, SearchableField, TypoMode
 from common.deadline import Deadline
+from common.process.turns import Turns
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,
@@ -38,6 +39,8 @@ SCORED_BYTES_MAX: Final = 32 << 20
 _QUERY_BYTES: Final = 1_000
 _WORD_BYTES: Final = 700
 """Estimated size of a query, and of each of its words or of a word's document frequencies."""
+QUERY_FAST_CHARS: Final = 256
+"""Parsing and weighing a longer text takes more than half a millisecond."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
 
@@ -257,10 +260,11 @@ async def score_query(
     memory: StatisticsMemory,
     horizon: int,
     deadline: Deadline,
+    turns: Turns,
 ) -> ScoredQuery:
     """Parse a query and weigh its clauses; results are cached per horizon.
 
-    Blank text and bare punctuation restrict nothing.
+    Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop.
     """
     key = (
         parameters.query,
@@ -272,6 +276,9 @@ async def score_query(
     scored = memory.known_query(key, horizon)
     if scored is not None:
         return scored
+    is_long = len(parameters.query) > QUERY_FAST_CHARS
+    if is_long:
+        await turns.take(index.number)
     parsed = parse()
     if parsed.is_blank:
         return UNRESTRICTED
@@ -282,6 +289,8 @@ async def score_query(
         deadline,
         is_partial=parameters.allows_partial,
     )
+    if is_long:
+        await turns.take(index.number)
     scored = _weigh(index, parsed, parameters, statistics)
     memory.remember_query(key, statistics, scored)
     return scored

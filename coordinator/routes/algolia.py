@@ -44,7 +44,7 @@ from coordinator.http.responses import Response, json_answer
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action, stored_keys
 from coordinator.http.security import shown_key as shown_own_key
-from coordinator.parameters.raw import decode_object
+from coordinator.parameters.raw import decode_object, decode_search
 from coordinator.read.cursor import START
 from coordinator.read.many import CostSum, in_turn
 from coordinator.read.results import SearchResult
@@ -108,6 +108,10 @@ def _body(services: Services, request: Request) -> dict[str, Any]:
     return decode_object(request.body, services.settings.limits)
 
 
+def _search_body(services: Services, request: Request) -> dict[str, Any]:
+    return decode_search(request.body, services.settings.limits)
+
+
 def _deadline(services: Services) -> Deadline:
     return Deadline.after_ms(services.settings.limits.request_timeout_ms)
 
@@ -161,7 +165,7 @@ async def query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
     params = query_string_parameters(request.query_string)
     if request.body:
-        params |= flattened(_body(services, request))
+        params |= flattened(_search_body(services, request))
     index, asked = _read(services, request, Asked(request.arguments[0], params))
     answer, _ = await _answer(services, request, index, asked)
     return json_answer(answer)
@@ -171,7 +175,7 @@ async def browse(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/browse`: all hits, page by page, on one state of the index."""
     params = query_string_parameters(request.query_string)
     if request.body:
-        params |= flattened(_body(services, request))
+        params |= flattened(_search_body(services, request))
     page = {"cursor": START, "hitsPerPage": BROWSED, **params}
     asked_for = Asked(request.arguments[0], page)
     index, asked = _read(services, request, asked_for, is_browsing=True)
@@ -182,7 +186,7 @@ async def browse(services: Services, request: Request) -> Response:
 async def facet_query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/facets/{facet}/query`: values that start with the typed text."""
     name, facet = request.arguments
-    params = flattened(_body(services, request))
+    params = flattened(_search_body(services, request))
     return json_answer(await _facet_answer(services, request, name, facet, params))
 
 
@@ -206,7 +210,7 @@ async def queries(services: Services, request: Request) -> Response:
     Queries that ask only for the counts of a disjunctive facet are folded into the main search.
     """
     limits = services.settings.limits
-    body = _body(services, request)
+    body = _search_body(services, request)
     listed = body.get("requests")
     if not isinstance(listed, list) or not 1 <= len(listed) <= limits.searches_max:
         raise InvalidRequest(

@@ -20,10 +20,12 @@ from coordinator.http.responses import (
     facet_member,
     merged_body,
     search_body,
+    separated,
     server_timing,
 )
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
+from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parse import (
     FacetParameters,
     SearchParameters,
@@ -31,7 +33,7 @@ from coordinator.parameters.parse import (
     parse_search,
     parse_searches,
 )
-from coordinator.parameters.raw import decode_object, query_parameters
+from coordinator.parameters.raw import decode_search, query_parameters
 from coordinator.parameters.table import FACET_PARAMETERS, SEARCH_PARAMETERS
 from coordinator.parameters.typed import MergedPage, NamedSearch, without_zeros
 from coordinator.read.federated import Member, check_orders, merged_result, whole
@@ -71,7 +73,7 @@ def raw_parameters(request: Request, limits: Limits) -> dict[str, Any]:
     """Merge query string and body; the body wins."""
     raw = query_parameters(request.query_string) if request.query_string else {}
     if request.body:
-        raw.update(decode_object(request.body, limits))
+        raw.update(decode_search(request.body, limits))
     return raw
 
 
@@ -135,7 +137,9 @@ async def search(services: Services, request: Request) -> Response:
         raw = raw_parameters(request, services.settings.limits)
         services.slow_queries.note(request.index.name, raw, request.request_id, total_us, result)
     return Response(
-        await _search_body(result, request.request_id, total_us, parameters),
+        await _search_body(
+            services, request.index.number, result, request.request_id, total_us, parameters
+        ),
         headers=server_timing(result.timings, total_us),
     )
 
@@ -182,10 +186,13 @@ async def searches(services: Services, request: Request) -> Response:
     merged must all succeed.
     """
     limits = services.settings.limits
-    named, merge = parse_searches(decode_object(request.body, limits), limits)
+    named, merge = parse_searches(decode_search(request.body, limits), limits)
     costs = CostSum(limits)
+    is_long = len(request.body) > BODY_FAST_BYTES
     prepared: list[tuple[Index, SearchParameters] | ServiceError] = []
     for i, one in enumerate(named):
+        if is_long:
+            await services.turns.take(COMMON_LANE)
         try:
             index = services.guard.index(request.caller, one.index)
             parameters = parse_search(one.raw, index.configuration, limits)
@@ -214,7 +221,7 @@ async def searches(services: Services, request: Request) -> Response:
         else result
         for i, result in enumerate(results)
     ]
-    return Response(b'{"results":[%b]}' % b",".join(bodies))
+    return Response(b"".join((b'{"results":[', *separated(bodies), b"]}")))
 
 
 async def _merged(
@@ -298,29 +305,40 @@ async def _one_of_several(
     if isinstance(result, ServiceError):
         return result
     note_search(services, request, index.name, parameters, result.total, result.timings.total_us)
-    return await _result_body(services, request, result, parameters)
+    return await _result_body(services, request, index, result, parameters)
 
 
 async def _result_body(
-    services: Services, request: Request, result: SearchResult, parameters: SearchParameters
+    services: Services,
+    request: Request,
+    index: Index,
+    result: SearchResult,
+    parameters: SearchParameters,
 ) -> bytes:
     """Return the JSON of one of several searches."""
     total_us = result.timings.total_us
     services.metrics.observe_search(result, total_us)
-    return await _search_body(result, request.request_id, total_us, parameters)
+    return await _search_body(
+        services, index.number, result, request.request_id, total_us, parameters
+    )
 
 
 async def _search_body(
-    result: SearchResult, request_id: str, total_us: int, parameters: SearchParameters
+    services: Services,
+    lane: int,
+    result: SearchResult,
+    request_id: str,
+    total_us: int,
+    parameters: SearchParameters,
 ) -> bytes:
-    """Return the JSON of a search; yields to the event loop between long facets."""
+    """Return the JSON of a search; long facets take turns with other requests."""
     facets = None
     if sum([len(one.buckets) for one in result.facets]) > BUCKETS_AT_ONCE:
-        pieces = []
+        facets = []
         for one in result.facets:
-            pieces.append(facet_member(one))
-            await asyncio.sleep(0)
-        facets = b"{%b}" % b",".join(pieces)
+            await services.turns.take(lane)
+            facets.append(facet_member(one))
+        await services.turns.take(lane)
     return search_body(result, request_id, total_us, "timings" in parameters.show, facets)
 
 

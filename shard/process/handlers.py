@@ -3,7 +3,8 @@
 A read is a pure function of a snapshot and a request and takes less than a millisecond, so it runs
 where it arrives, on the event loop: a hand-over to a thread would cost more than most reads. Reads
 that are known to take longer (`searcher.is_slow` and its siblings: many words, many bytes to
-highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`). A
+highlight) go to a reader thread, where indexes take turns (`shard/process/readers.py`). Where many
+reads arrive together, indexes take turns on the event loop too (`common/process/turns.py`). A
 low-priority thread runs the tasks that searches have scheduled
 (`shard/caches/background_tasks.py`). Calls that wait for the disk (writes, configuration, backup)
 are coroutines.
@@ -13,16 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from common.deadline import check_call
 from common.errors import Switched
 from common.process.faults import fault
 from common.process.memory import allocated, resident_bytes
 from common.process.priority import run_in_background
+from common.process.turns import Turns
 from common.protocol.connection import Handler
 from common.protocol.messages import (
     ApplyRequest,
@@ -99,11 +102,13 @@ class Handlers:
     Args:
         indexes: of this shard.
         queue_length: returns how many calls are in progress.
+        turns: of the event loop.
     """
 
-    def __init__(self, indexes: Indexes, queue_length: Callable[[], int]) -> None:
+    def __init__(self, indexes: Indexes, queue_length: Callable[[], int], turns: Turns) -> None:
         self._indexes = indexes
         self._queue_length = queue_length
+        self._turns = turns
         self._readers = Readers()
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
         self._granting: Future[None] | None = None
@@ -169,7 +174,7 @@ class Handlers:
 
     def statistics(
         self, request: StatisticsRequest
-    ) -> StatisticsResponse | Coroutine[None, None, StatisticsResponse]:
+    ) -> StatisticsResponse | Awaitable[StatisticsResponse]:
         """Return the statistics for scoring of all live documents, or of those that pass filters.
 
         The latter must be counted, which can take long.
@@ -178,18 +183,32 @@ class Handlers:
         if request.filters or searcher.is_slow_to_count(snapshot, request):
             read = partial(searcher.statistics, snapshot, request)
             return self._read_slowly(request.index, read)
-        return searcher.statistics(snapshot, request)
+        return self._read(request.index, partial(searcher.statistics, snapshot, request))
 
-    def search(
-        self, request: SearchRequest
-    ) -> SearchResponse | Coroutine[None, None, SearchResponse]:
+    def search(self, request: SearchRequest) -> SearchResponse | Awaitable[SearchResponse]:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
         if searcher.is_slow(snapshot, request):
             return self._read_slowly(request.index, partial(searcher.search, snapshot, request))
-        response = searcher.search(snapshot, request)
-        self._grant_wishes()
-        return response
+
+        def search() -> SearchResponse:
+            response = searcher.search(snapshot, request)
+            self._grant_wishes()
+            return response
+
+        return self._read(request.index, search)
+
+    def _read(self, index: int, read: Callable[[], T]) -> T | Awaitable[T]:
+        """Read on the event loop: at once, or in a later turn if this one has taken long."""
+        return read() if self._turns.has_time(index) else self._read_later(index, read)
+
+    async def _read_later(self, index: int, read: Callable[[], T]) -> T:
+        def read_if_wanted() -> T:
+            check_call()
+            return read()
+
+        with self._indexes.using(self._indexes.index(index)):
+            return await self._turns.later(index, read_if_wanted)
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a reader thread, so that other requests need not wait."""
@@ -203,22 +222,22 @@ class Handlers:
         if BACKGROUND_TASKS and (self._granting is None or self._granting.done()):
             self._granting = self._deriver.submit(BACKGROUND_TASKS.grant_all)
 
-    def fetch(self, request: FetchRequest) -> FetchResponse | Coroutine[None, None, FetchResponse]:
+    def fetch(self, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         """Return stored documents; only highlights depend on a configuration."""
         index = request.index
         if request.highlight is not None:
             snapshot = self._snapshot(request)
             fetched = searcher.fetch(snapshot, request)
+            mark = partial(searcher.with_marks, snapshot, request, fetched)
             if searcher.is_slow_to_mark(fetched):
-                mark = partial(searcher.with_marks, snapshot, request, fetched)
                 return self._read_slowly(index, mark)
-            return searcher.with_marks(snapshot, request, fetched)
+            return self._read(index, mark)
         snapshot = self._indexes.snapshot(index, request.horizon)
         if request.sort:  # a column may have to be made first
             return self._read_slowly(index, partial(searcher.fetch, snapshot, request))
         if request.bytes_max:
             return self._read_slowly(index, partial(searcher.fetch_some, snapshot, request))
-        return searcher.fetch(snapshot, request)
+        return self._read(index, partial(searcher.fetch, snapshot, request))
 
     def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:
         """Return the state that a request names, as its configuration has it.

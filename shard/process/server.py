@@ -26,6 +26,7 @@ from common.data_directory import DataDirectoryError, Endpoint
 from common.process.lifeline import EXIT_CANNOT_START, ask_for_parent_death_signal, watch_parent
 from common.process.logs import Log
 from common.process.memory import configure_allocator, keep_small
+from common.process.turns import Turns
 from common.protocol.connection import RpcServer, authenticator
 from common.protocol.messages import Welcome
 from common.shard_settings import ShardSettings
@@ -130,7 +131,8 @@ async def _serve(identity: Identity, settings: ShardSettings, folder: Path) -> i
 
 
 def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServer:
-    handlers = Handlers(indexes, lambda: server.num_in_flight)
+    turns = Turns()
+    handlers = Handlers(indexes, lambda: server.num_in_flight, turns)
     server = RpcServer(
         handlers.table(),
         authenticator(
@@ -140,6 +142,7 @@ def _make_server(identity: Identity, indexes: Indexes, slow_ms: int) -> RpcServe
             welcome=lambda: Welcome(pid=os.getpid(), seq_max=indexes.seq_max),
         ),
         slow_ms,
+        turns,
     )
     return server
 

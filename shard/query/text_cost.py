@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FAST_US: Final = 4_000.0
 """Up to this estimate, a text query runs on the event loop."""
-_WORD_US: Final = 10.0
+_WORD_US: Final = 25.0
 """Cost of a word in a segment."""
 _TERM_US: Final = 0.006
 """Cost per typo and term of the vocabulary."""

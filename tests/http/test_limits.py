@@ -101,6 +101,9 @@ EDGES = {
     "configuration_bytes_max": Edge(
         400, lambda n: padded("/films/configuration", n), "payload_too_large", 413
     ),
+    "search_body_values_max": Edge(
+        9, lambda n: search(facet_fields=words(n - 2)), "too_many_values"
+    ),
     "item_bytes_max": Edge(100, item_of, "invalid_item"),
     "url_bytes_max": Edge(2_000, target_of, "uri_too_long", 414),
     "header_bytes_max": Edge(1_000, header, "headers_too_large", 431),

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from common.process.turns import Turns
 from common.protocol.messages import SearchResponse, SortKey
 from shard.caches import background_tasks as wishes
 from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
@@ -123,7 +124,7 @@ def test_searches_leave_it_to_another_thread(
         def snapshot(self, *_: object) -> Any:
             return snapshot
 
-    service = Handlers(cast(Indexes, OneIndex()), lambda: 0)
+    service = Handlers(cast(Indexes, OneIndex()), lambda: 0, Turns())
 
     async def search() -> bytes:
         answer = service.search(asked)

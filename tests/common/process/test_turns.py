@@ -1,0 +1,108 @@
+"""Turns of an event loop: lanes take turns, and the loop reads its sockets in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+import pytest
+
+from common.process.request_ids import REQUEST_IDS
+from common.process.turns import TURN_SECONDS, Turns
+
+
+def be_busy() -> None:
+    """Take longer than a turn may."""
+    end = time.perf_counter() + TURN_SECONDS
+    while time.perf_counter() < end:
+        pass
+
+
+class Steps:
+    """Long steps that note their names, and what else the loop ran between them."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.done: list[str] = []
+
+    def run(self, name: str) -> str:
+        be_busy()
+        self.done.append(name)
+        return name
+
+    async def take(self, lane: int, name: str) -> str:
+        await self.turns.take(lane)
+        return self.run(name)
+
+    def later(self, lane: int, name: str) -> asyncio.Future[str]:
+        return self.turns.later(lane, partial(self.run, name))
+
+    def note_every_iteration(self) -> None:
+        """Stand for what arrives from sockets: one short event an iteration."""
+        self.done.append("-")
+        if len(self.turns):
+            asyncio.get_running_loop().call_soon(self.note_every_iteration)
+
+
+@pytest.mark.parametrize("way", ["take", "later"])
+async def test_one_long_step_an_iteration_and_lanes_in_turn(way: str) -> None:
+    steps = Steps()
+    begin = getattr(steps, way)
+    many = [asyncio.ensure_future(begin(1, "many")) for _ in range(10)]
+    await asyncio.sleep(0)  # they wait, perhaps but the first
+    asyncio.get_running_loop().call_soon(steps.note_every_iteration)
+    other = asyncio.ensure_future(begin(2, "other"))
+    assert await other == "other"
+    assert [one for one in steps.done if one != "-"].index("other") <= 2
+    assert await asyncio.gather(*many) == ["many"] * 10
+    joined = "".join({"many": "m", "other": "o", "-": "-"}[one] for one in steps.done)
+    after = joined[joined.index("-") :]
+    assert "mm" not in after, "two long steps without reading the sockets in between"
+
+
+async def test_what_is_short_shares_a_turn() -> None:
+    turns = Turns()
+    outcomes = [turns.later(1, partial(int, i)) for i in range(100)]
+    await asyncio.sleep(0)
+    assert [one.result() for one in outcomes] == list(range(100))
+
+
+async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits() -> None:
+    turns = Turns()
+    turns.begin()
+    assert turns.has_time(1)
+    be_busy()
+    assert not turns.has_time(1)
+    waiting = turns.later(1, int)
+    turns.begin()
+    assert not turns.has_time(1), "it would overtake"
+    assert turns.has_time(2)
+    await waiting
+
+
+async def test_an_error_reaches_whoever_asked_and_those_after_it_go_on() -> None:
+    turns = Turns()
+    failing = turns.later(1, partial(int, "x"))
+    after = turns.later(1, int)
+    with pytest.raises(ValueError, match="invalid literal"):
+        await failing
+    assert await after == 0
+
+
+async def test_what_nobody_waits_for_is_not_run() -> None:
+    turns = Turns()
+    run: list[int] = []
+    given_up = turns.later(1, lambda: run.append(1))
+    given_up.cancel()
+    await turns.later(1, lambda: run.append(2))
+    assert run == [2]
+    assert not len(turns)
+
+
+async def test_a_later_step_has_the_context_of_its_caller() -> None:
+    turns = Turns()
+    REQUEST_IDS.set(("mine",))
+    outcome = turns.later(1, REQUEST_IDS.get)
+    REQUEST_IDS.set(("another",))
+    assert await outcome == ("mine",)
