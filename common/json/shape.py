@@ -16,7 +16,7 @@ _OPENING: Final = 0x7B
 _CLOSING: Final = 0x7D
 
 
-class Shape(NamedTuple):
+class TextShape(NamedTuple):
     """Of a JSON text."""
 
     depth: int
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
     """Values, keys not counted; an empty array or object counts twice."""
 
 
-def shape_of(body: bytes, depth_max: int) -> Shape:
+def shape_of(body: bytes, depth_max: int) -> TextShape:
     """Return the shape of a text, valid JSON or not.
 
     Takes 1 ns a byte.
@@ -34,7 +34,7 @@ def shape_of(body: bytes, depth_max: int) -> Shape:
         body: the text.
         depth_max: looks no further once the depth exceeds it.
     """
-    return Shape(*_shape(np.frombuffer(body, np.uint8), depth_max))
+    return TextShape(*_shape(np.frombuffer(body, np.uint8), depth_max))
 
 
 @kernel(allocates=False)
