@@ -192,6 +192,11 @@ class Cluster:
         """Ordinals of the shards that are not serving."""
         return [s.shard for s in self.shards if s.state is not ShardState.SERVING]
 
+    async def silent_shards(self, timeout_ms: int) -> list[int]:
+        """Ordinals of the shards that do not serve, or do not answer a ping in time."""
+        answers = await asyncio.gather(*(shard.answers(timeout_ms) for shard in self.shards))
+        return [s.shard for s, is_well in zip(self.shards, answers, strict=True) if not is_well]
+
     def on_state(self, listener: Callable[[ShardClient], None]) -> None:
         """Call a function whenever a shard changes state."""
         self._listeners.append(listener)

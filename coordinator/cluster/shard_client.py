@@ -28,7 +28,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from common import data_directory
 from common.data_directory import Endpoint
-from common.errors import ServiceError, Unavailable
+from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.process.logs import Log
 from common.protocol.connection import DEFAULT_TIMEOUT_MS, RpcClient
 from common.protocol.framing import Attachment
@@ -284,6 +284,26 @@ class ShardClient:
                 return
             if client.is_open:
                 self._ping(client)
+
+    async def answers(self, timeout_ms: int) -> bool:
+        """Return whether the shard serves and answers a ping in time.
+
+        Its event loop answers, so a shard that is busy does; one that is stopped does not.
+        """
+        client = self._client
+        if client is None or self.state is not ShardState.SERVING:
+            return False
+        try:
+            await client.call(PING, None, timeout_ms)
+        except DeadlineExceeded:
+            return False
+        except Unavailable:  # it went away, or has too many calls in flight, which it is answering
+            return client.is_open and self._heard_within(client, timeout_ms)
+        return True
+
+    @staticmethod
+    def _heard_within(client: RpcClient, num_ms: int) -> bool:
+        return asyncio.get_running_loop().time() - client.last_heard_at <= num_ms / 1000
 
     @staticmethod
     def _ping(client: RpcClient) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
 
+READY_PING_MS: Final = 900
+"""For the shards to say that they are well; load balancers wait a second for the answer."""
 _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -56,7 +58,7 @@ async def health(services: Services, request: Request) -> Response:
 
 
 async def ready(services: Services, request: Request) -> Response:
-    """Answer `GET /_ready`: 200 once every shard is serving."""
+    """Answer `GET /_ready`: 200 if every shard serves and answers, asked now."""
     cluster = services.cluster
     if cluster.is_ready:
         cluster.check_serving()
@@ -75,6 +77,11 @@ async def ready(services: Services, request: Request) -> Response:
             f"shards {', '.join(map(str, failed))} of {cluster.num_shards} do not serve yet",
             code="starting",
             details={"shards": {"total": cluster.num_shards, "failed": failed}},
+        )
+    if silent := await cluster.silent_shards(READY_PING_MS):
+        raise Unavailable(
+            f"shards {', '.join(map(str, silent))} of {cluster.num_shards} do not answer",
+            details={"shards": {"total": cluster.num_shards, "failed": silent}},
         )
     return json_answer(
         {"status": "ready", "shards": {"total": cluster.num_shards, "ok": cluster.num_shards}}

@@ -30,6 +30,13 @@ def test_a_hung_shard_is_an_error_or_a_flagged_part_until_it_is_replaced(tmp_pat
         (victim, *_) = service.pids_of("--shard-id")[:1]
         os.kill(victim, signal.SIGSTOP)
         started = time.monotonic()
+        reply = client.get("/_ready")
+        assert (reply.status, reply.json["error"]["code"]) == (503, "shard_unavailable")
+        assert len(reply.json["error"]["details"]["shards"]["failed"]) == 1
+        assert client.get("/_health").status == 200
+        assert time.monotonic() - started < 5
+
+        started = time.monotonic()
         reply = client.post("/hung/search", {"timeout_ms": 1000})
         assert reply.status in (503, 504), reply.body
         assert time.monotonic() - started < 5

@@ -137,6 +137,9 @@ class FakeCluster:
     def failed_shards(self) -> list[int]:
         return []
 
+    async def silent_shards(self, timeout_ms: int) -> list[int]:
+        return []
+
     def horizon(self, index: int) -> int:
         return 17
 

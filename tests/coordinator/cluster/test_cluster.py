@@ -191,6 +191,29 @@ class TestSupervision:
         await service.cluster.wait_ready()
         assert client.epoch == 2
 
+    async def test_a_shard_that_does_not_answer_is_silent_though_it_serves(
+        self, make_service: MakeService
+    ) -> None:
+        service = await make_service(3)
+        assert await service.cluster.silent_shards(5_000) == []
+        hung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        assert service.shards[1].server is not None
+        decode, _ = service.shards[1].server.table["ping"]
+        service.shards[1].server.table["ping"] = (decode, lambda _: hung)
+        await service.shards[2].die()
+        await service.wait_state(2, ShardState.AWAY)
+        assert await service.cluster.silent_shards(20) == [1, 2]
+        assert service.cluster.shards[1].state is ShardState.SERVING
+        hung.set_result(None)
+
+    async def test_a_shard_with_too_many_calls_in_flight_answers_if_it_was_heard(
+        self, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        service = await make_service(1)
+        monkeypatch.setattr("common.protocol.connection.MAX_CALLS_IN_FLIGHT", 0)
+        assert await service.cluster.silent_shards(60_000) == []
+        assert await service.cluster.silent_shards(0) == [0]
+
     def test_only_the_process_of_the_endpoint_is_killed(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
