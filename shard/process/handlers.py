@@ -74,6 +74,7 @@ from common.protocol.methods import (
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
+from shard.caches.query_memo import QUERY_MEMOS
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
@@ -310,6 +311,7 @@ class Handlers:
                 "filters": FILTER_MEMO.size,
                 "columns": COLUMN_MEMO.size,
                 "items": RECENT_ITEMS.size,
+                "queries": QUERY_MEMOS.size,
             },
             allocated_bytes=in_use.num_bytes,
             python_blocks=in_use.num_blocks,

@@ -21,7 +21,7 @@ mask of languages, each field has the bit of its own (`language_bits`).
 
 Costs: see vocabulary for exact, prefix, typos. Stems: words of one stem share their beginning, so
 only a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are,
-once per segment. The segment caches the result.
+once per segment. The segment caches the result (`shard/caches/query_memo.py`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import xxhash
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from shard.caches.query_memo import QUERY_MEMOS, QueryMemo
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
@@ -44,11 +45,6 @@ if TYPE_CHECKING:
     from shard.segment.text_index import TextIndex
     from shard.segment.vocabulary import Vocabulary
 
-EXPANSIONS_MAX: Final = 4_096
-EXPANSIONS_BYTES_MAX: Final = 4 << 20
-"""Expansions cached per segment, and their bytes; when either is exceeded, all are dropped.
-(Search-as-you-type sends a prefix per keystroke, each with thousands of terms.)
-"""
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Larger expansions are cached only if typos made them costly: a prefix range is cheap to find
 again."""
@@ -102,26 +98,6 @@ _Key: TypeAlias = tuple[Word, tuple[str, ...], bool]
 """What an expansion depends on, besides the segment."""
 
 
-class _Memo(dict[_Key, Expansion]):
-    """Expansions cached by a segment; a dict, because every word of every query looks here."""
-
-    __slots__ = ("num_bytes",)
-
-    def __init__(self) -> None:
-        self.num_bytes = 0
-
-    def keep(self, key: _Key, expansion: Expansion) -> None:
-        """Cache an expansion, within the limits."""
-        num_bytes = expansion.num_bytes
-        if num_bytes > EXPANSIONS_BYTES_MAX:
-            return
-        self.num_bytes += num_bytes
-        if len(self) >= EXPANSIONS_MAX or self.num_bytes > EXPANSIONS_BYTES_MAX:
-            self.clear()
-            self.num_bytes = num_bytes
-        self[key] = expansion
-
-
 def language_bits(languages: Languages) -> dict[str | None, int]:
     """Return the mask of each language that fields may have."""
     bits: dict[str | None, int] = {
@@ -147,15 +123,13 @@ def expand_word(
             query passes through, in every segment.
     """
     check_call()
-    memo: _Memo | None = segment.caches.get("expansions")
-    if memo is None:
-        memo = segment.caches["expansions"] = _Memo()
+    memo = _memo(segment)
     key = _key(word, languages)
     expansion = memo.get(key)
     if expansion is None:
         expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0:
-            memo.keep(key, expansion)
+            QUERY_MEMOS.keep(memo, key, expansion, expansion.num_bytes)
     if last >= expansion.worst:
         return expansion
     part = expansion.parts.get(last)
@@ -166,8 +140,15 @@ def expand_word(
 
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
     """Return whether a segment caches the terms that match a word."""
-    memo: _Memo | None = segment.caches.get("expansions")
-    return memo is not None and _key(word, languages) in memo
+    return _key(word, languages) in _memo(segment)
+
+
+def _memo(segment: Segment) -> QueryMemo[_Key, Expansion]:
+    """Return the expansions that a segment remembers."""
+    memo: QueryMemo[_Key, Expansion] | None = segment.caches.get("expansions")
+    if memo is None:
+        memo = segment.caches.setdefault("expansions", QueryMemo())
+    return memo
 
 
 def _key(word: Word, languages: Languages) -> _Key:

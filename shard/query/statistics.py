@@ -10,7 +10,7 @@ shards, so what the coordinator derives from them depends on the live documents 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from common.analysis.languages import Languages
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
+from shard.caches.query_memo import QUERY_MEMOS, QueryMemo
 from shard.query.bm25f import NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
 from shard.query.phrase import find_phrase, phrase_terms
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from shard.segment.snapshot import SegmentView
-
-_FORMS_MAX: Final = 4_096
-"""Document counts of word forms cached per segment."""
 
 
 @kernel
@@ -178,14 +176,14 @@ def _count_other_forms(
     deleted: NDArray[np.uint32] | None,
 ) -> int:
     """Return how many live documents have one of the forms but none of the better ones."""
-    memo: dict[tuple[int, ...], int] = view.segment.caches.setdefault("forms", {})
+    memo: QueryMemo[tuple[int, ...], int] | None = view.segment.caches.get("forms")
+    if memo is None:
+        memo = view.segment.caches.setdefault("forms", QueryMemo())
     key = (num_better, *forms.tolist())
     total = memo.get(key)
     if total is None:
         total = int(count_forms(index.lists, forms, num_better, index.num_docs, NO_DOCS, False))
-        if len(memo) >= _FORMS_MAX:
-            memo.clear()
-        memo[key] = total
+        QUERY_MEMOS.keep(memo, key, total, 8 * len(key))
     if deleted is not None:
         total -= int(count_forms(index.lists, forms, num_better, index.num_docs, deleted, True))
     return total

@@ -42,7 +42,7 @@ TURNS = 3
 SEARCHES = 300
 """Of a turn: the third slowest is the 99th percentile."""
 RATIO_MAX = 10.0
-USUAL_MS_MIN = Milliseconds(median=4.0, slowest=40.0)
+USUAL_MS_MIN = Milliseconds(median=6.0, slowest=60.0)
 """What is usual at least: on a busy machine a single wait for a processor takes longer."""
 SENDERS = 4
 """Clients of an attack that send the same costly request."""

@@ -1,4 +1,4 @@
-"""What a segment remembers of expansions is bounded in bytes, whatever is typed."""
+"""What segments remember of expansions is bounded in bytes, whatever is typed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from common.analysis.languages import Languages
 from common.query import Word
+from shard.caches.query_memo import ENTRY_BYTES, QueryMemoBudget
 from shard.query import expansion
 from shard.query.expansion import expand_word
 from shard.segment.field_registry import FieldRegistry
@@ -20,14 +21,20 @@ LETTERS = "abcdefgh"
 BYTES_MAX = 64 * 1024
 
 
-@pytest.fixture(scope="module")
-def segment() -> Segment:
+def make_words() -> Segment:
     words = ["".join(letters) for letters in itertools.product(LETTERS, repeat=4)]
     return make_segment([{"text": " ".join(words)}], FieldRegistry())
 
 
-def test_memory_of_expansions_is_bounded(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expansion, "EXPANSIONS_BYTES_MAX", BYTES_MAX)
+@pytest.fixture
+def budget(monkeypatch: pytest.MonkeyPatch) -> QueryMemoBudget:
+    budget = QueryMemoBudget(BYTES_MAX)
+    monkeypatch.setattr(expansion, "QUERY_MEMOS", budget)
+    return budget
+
+
+def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryMemoBudget) -> None:
+    segments = [make_words() for _ in range(3)]
     beginnings = [
         *LETTERS,
         *map("".join, itertools.product(LETTERS, repeat=2)),
@@ -35,23 +42,22 @@ def test_memory_of_expansions_is_bounded(segment: Segment, monkeypatch: pytest.M
     ]
     most = 0
     for turn in range(2):
-        for typos, beginning in itertools.product((0, 1), beginnings):
-            word = Word(beginning, is_prefix=True, typos=typos if turn else 0)
+        for segment, beginning in itertools.product(segments, beginnings):
+            word = Word(beginning, is_prefix=True, typos=turn)
             found = expand_word(segment, word, LANGUAGES)
             again = expand_word(segment, word, LANGUAGES)
             assert np.array_equal(found.terms, again.terms)
-            memo = segment.caches["expansions"]
-            held = sum(kept.num_bytes for kept in memo.values())
-            assert held == memo.num_bytes <= BYTES_MAX
+            memos = [one.caches["expansions"] for one in segments if "expansions" in one.caches]
+            kept = [value for memo in memos for value in memo.values()]
+            held = sum(one.num_bytes + ENTRY_BYTES for one in kept)
+            assert held == budget.size <= BYTES_MAX
             most = max(most, held)
     assert most > BYTES_MAX // 2, "nothing is remembered"
 
 
-def test_one_that_is_larger_than_all_may_be_is_not_kept(
-    segment: Segment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expansion, "EXPANSIONS_BYTES_MAX", 1_000)
-    segment.caches.pop("expansions", None)
+def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryMemoBudget) -> None:
+    segment = make_words()
+    budget.bytes_max = 10_000
     assert len(expand_word(segment, Word("a", is_prefix=True), LANGUAGES)) == 512
     assert not segment.caches["expansions"]
     expand_word(segment, Word("abc", is_prefix=True), LANGUAGES)

@@ -1,0 +1,82 @@
+"""What segments remember of queries (the terms that match a word, and the like), bounded together.
+
+Each segment has dicts of its own, because every word of every query looks there: a lookup takes no
+lock. All of them share one budget of bytes, whatever the number of indexes and segments. When it is
+used up, the dict that has gone longest without learning anything is emptied.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict, deque
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+MIB: Final = 1 << 20
+ENTRY_BYTES: Final = 1_500
+"""Overhead per value: key, objects, array headers."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class QueryMemo(dict[K, V]):
+    """Values of one kind that a segment remembers; only a budget adds any."""
+
+    __slots__ = ("__weakref__",)
+
+
+class QueryMemoBudget:
+    """Bounds the bytes of all memos of the process; safe to use from several threads.
+
+    Attributes:
+        bytes_max: of all values together.
+        size: estimated bytes of all values.
+    """
+
+    __slots__ = ("_gone", "_lock", "_sizes", "bytes_max", "size")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.size = 0
+        self._sizes: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
+        # A memo may be collected at any line, even while this thread holds the lock: so its end is
+        # only noted.
+        self._gone: deque[int] = deque()
+        self._lock = Lock()
+
+    def keep(self, memo: QueryMemo[K, V], key: K, value: V, num_bytes: int) -> None:
+        """Remember a value, unless it is larger than half the budget.
+
+        Args:
+            memo: of a segment.
+            key: names the value.
+            value: must not refer to the segment.
+            num_bytes: of its arrays.
+        """
+        size = num_bytes + ENTRY_BYTES
+        if 2 * size > self.bytes_max or key in memo:
+            return
+        with self._lock:
+            while self._gone:
+                self._drop(self._gone.popleft())
+            while self._sizes and self.size + size > self.bytes_max:
+                oldest = next(iter(self._sizes))
+                emptied = self._sizes[oldest][0]()
+                if emptied is not None:
+                    emptied.clear()
+                self._drop(oldest)
+            memo_id, gone = id(memo), self._gone
+            reference, known = self._sizes.pop(memo_id, (None, 0))
+            if reference is None:
+                reference = weakref.ref(memo, lambda _: gone.append(memo_id))
+            self._sizes[memo_id] = (reference, known + size)
+            self.size += size
+            memo[key] = value
+
+    def _drop(self, memo_id: int) -> None:
+        self.size -= self._sizes.pop(memo_id, (None, 0))[1]
+
+
+QUERY_MEMOS: Final = QueryMemoBudget(32 * MIB)
+"""The budget of this process."""
