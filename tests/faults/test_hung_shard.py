@@ -32,7 +32,7 @@ def test_a_hung_shard_is_an_error_or_a_flagged_part_until_it_is_replaced(tmp_pat
         started = time.monotonic()
         reply = client.get("/_ready")
         assert (reply.status, reply.json["error"]["code"]) == (503, "shard_unavailable")
-        assert len(reply.json["error"]["details"]["shards"]["failed"]) == 1
+        assert len(reply.json["error"]["shards"]["failed"]) == 1
         assert client.get("/_health").status == 200
         assert time.monotonic() - started < 5
 

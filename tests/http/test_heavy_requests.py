@@ -245,7 +245,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             {"id": f"words {i}", "text": " ".join(words[i : i + 20])} for i in range(0, WORDS, 20)
         ]
         items += [
-            {"id": f"values {i}", **{f"f{k}": f"v{i} {k}" for k in range(32)}} for i in range(3_000)
+            {"id": f"values {i}", **{f"f{k}": f"v{i} {k}" for k in range(32)}} for i in range(1_000)
         ]
         body = b"\n".join(json.dumps(one).encode() for one in items)
         assert client.post_text("/noisy/index", body).status == 200
