@@ -61,20 +61,23 @@ async def test_one_long_step_an_iteration_and_lanes_in_turn(way: str) -> None:
     assert "mm" not in after, "two long steps without reading the sockets in between"
 
 
-async def test_what_is_short_shares_a_turn() -> None:
+async def test_what_is_short_shares_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.process.turns.TURN_SECONDS", 60.0)
     turns = Turns()
     outcomes = [turns.later(1, partial(int, i)) for i in range(100)]
     await asyncio.sleep(0)
     assert [one.result() for one in outcomes] == list(range(100))
 
 
-async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits() -> None:
+async def test_time_is_over_once_a_step_has_taken_it_or_an_earlier_one_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     turns = Turns()
     turns.begin()
-    assert turns.has_time(1)
     be_busy()
     assert not turns.has_time(1)
     waiting = turns.later(1, int)
+    monkeypatch.setattr("common.process.turns.TURN_SECONDS", 60.0)
     turns.begin()
     assert not turns.has_time(1), "it would overtake"
     assert turns.has_time(2)
