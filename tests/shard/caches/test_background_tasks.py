@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -123,6 +124,12 @@ def test_searches_leave_it_to_another_thread(
     class OneIndex:
         def snapshot(self, *_: object) -> Any:
             return snapshot
+
+        def index(self, _: int) -> None:
+            """Return nothing: no index can be closed here."""
+
+        def using(self, _: None) -> nullcontext[None]:
+            return nullcontext()
 
     service = Handlers(cast(Indexes, OneIndex()), lambda: 0, Turns())
 
