@@ -713,6 +713,10 @@ class Indexes:
             raise NotFound("there is no such index", code="index_not_found")
         return None
 
+    def is_open(self, number: int) -> bool:
+        """Whether an index is open."""
+        return number in self._open
+
     def index(self, number: int) -> OpenIndex:
         """Return an index that is open; `find` says whether it is."""
         return self._open[number]

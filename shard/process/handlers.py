@@ -16,6 +16,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -213,7 +214,9 @@ class Handlers:
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a reader thread, so that other requests need not wait."""
-        with self._indexes.using(self._indexes.index(index)):
+        # Where the index has begun to close meanwhile, the snapshot keeps its file mapped.
+        is_open = self._indexes.is_open(index)
+        with self._indexes.using(self._indexes.index(index)) if is_open else nullcontext():
             response = await self._readers.run(index, read)
         self._grant_wishes()
         return response
