@@ -27,7 +27,7 @@ import asyncio
 import gc
 import itertools
 import shutil
-import weakref
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -92,6 +92,8 @@ LARGE_BYTES = 4 << 20
 """Of data.mdb: such an index takes longer to open than a first search should."""
 FEW_INDEXES = 64
 """Up to so many are opened at start, whatever their size."""
+CLOSE_SECONDS = 2.0
+"""Within which a stop writes what is in memory to files; none of it is lost if there are more."""
 RELEASE_SECONDS = 0.001
 GARBAGE_ATTEMPTS = 20
 """How often, and after how many attempts by other means, a closed environment is looked for."""
@@ -242,7 +244,7 @@ class Indexes:
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._resting: dict[int, Resting] = {}
         self._closing: dict[int, asyncio.Task[None]] = {}
-        self._environments: dict[int, weakref.ref[Environment]] = {}
+        self._released: dict[int, threading.Event] = {}
         self._uses = itertools.count(1)
         self._known: set[int] = set()
         self._changes = asyncio.Lock()
@@ -355,7 +357,7 @@ class Indexes:
 
     async def _open_one(self, number: int, opening: Opening) -> None:
         try:
-            await self._released(number)
+            await self._wait_released(number)
             partition = await self._in_thread(
                 lambda: Partition.open(self._path(number), number, self._settings, opening=opening)
             )
@@ -372,11 +374,11 @@ class Indexes:
         self._take_up(partition)
         opening.add_open()
 
-    async def _released(self, number: int) -> None:
+    async def _wait_released(self, number: int) -> None:
         """Wait until the environment of an index has closed: a process may open it only once."""
         for attempt in itertools.count():
-            reference = self._environments.get(number)
-            if reference is None or reference() is None:
+            released = self._released.get(number)
+            if released is None or released.is_set():
                 return
             if attempt == GARBAGE_ATTEMPTS:  # it may be part of a cycle
                 gc.collect()
@@ -420,7 +422,7 @@ class Indexes:
             if number != newest:  # it was opened for someone who has not had his turn yet
                 index = self._open.pop(number)
                 self._seq_on_disk = max(self._seq_on_disk, index.partition.state.seq_max)
-                self._environments[number] = weakref.ref(index.partition.environment)
+                self._released[number] = index.partition.environment.closed
                 self._closing[number] = asyncio.ensure_future(self._rest(number, index))
                 del index
 
@@ -508,12 +510,24 @@ class Indexes:
             task.cancel()
         await self.wait_closed()
         await self._in_thread(self.merger.stop)
-        await asyncio.gather(
-            *(self._in_thread(partial(_close, index)) for index in self._open.values())
-        )
+        await self._close_all()
         self._open.clear()
         self._opener.shutdown()
         self._closer.shutdown()
+
+    async def _close_all(self) -> None:
+        """Close the open indexes; the rest is left to the next start when time has run out."""
+        clock = asyncio.get_running_loop().time
+        give_up_at = clock() + CLOSE_SECONDS
+        waiting = list(self._open.values())
+
+        async def close_some() -> None:
+            while waiting and clock() < give_up_at:
+                await self._in_thread(partial(_close, waiting.pop()))
+
+        await asyncio.gather(close_some(), close_some())
+        if waiting:
+            _log.warning("left for the next open", num_indexes=len(waiting))
 
     # --- the catalog
 
@@ -621,7 +635,7 @@ class Indexes:
         await self._in_thread(lambda: self._write_known(self._known - {number}))
         index = self._open.pop(number, None)
         self._resting.pop(number, None)
-        self._environments.pop(number, None)
+        self._released.pop(number, None)
         await self._in_thread(lambda: self._remove(number, index))
 
     def _remove(self, number: int, index: OpenIndex | None) -> None:

@@ -36,6 +36,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -111,6 +112,8 @@ def _unreadable(error: lmdb.Error) -> ServiceError:
 
 def _refusal(error: lmdb.Error, path: Path) -> OSError | None:
     """Return the system error that LMDB reports as one of its own; None if it is LMDB's."""
+    if "already open in this process" in str(error):
+        return OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
     for number in _CAUSES:
         if os.strerror(number) in str(error):
             return OSError(number, os.strerror(number), str(path))
@@ -131,6 +134,7 @@ _CAUSES = {
     errno.EACCES: "the service may not use the files in its data directory (their permissions)",
     errno.EPERM: "the service may not use the files in its data directory (their permissions)",
     errno.EROFS: "the disk is read-only",
+    errno.EBUSY: "it is being closed",
 }
 
 
@@ -207,6 +211,11 @@ def _parse_meta(page: bytes) -> MetaPage | None:
     return MetaPage(page_size=page_size, last_page=last_page, txn_id=txn_id)
 
 
+def _shut(env: lmdb.Environment, closed: threading.Event) -> None:
+    env.close()
+    closed.set()
+
+
 class Transaction:
     """A transaction of an environment; values are copied out as bytes."""
 
@@ -277,6 +286,7 @@ class Environment:
     Attributes:
         folder: where data.mdb is.
         map_bytes_max: size that data.mdb cannot outgrow.
+        closed: set once the file may be opened again.
     """
 
     def __init__(self, folder: Path, env: lmdb.Environment, map_bytes_max: int) -> None:
@@ -287,8 +297,10 @@ class Environment:
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
         self._mappings: list[Mapping] | None = None
-        # It closes with its last reader: a process may open a file only once.
-        self._close = weakref.finalize(self, env.close)
+        # It closes with its last reader: a process may open a file only once. (Whoever sees that
+        # this object is gone does not know yet that LMDB has unmapped the file.)
+        self.closed = threading.Event()
+        self._close = weakref.finalize(self, _shut, env, self.closed)
         self._close.atexit = False
 
     @classmethod

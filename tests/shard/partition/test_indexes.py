@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from common.protocol.messages import CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition import indexes as module
 from shard.partition.indexes import Indexes
+from shard.storage import environment
 from shard.storage.environment import DamagedEnvironment
 
 CATALOG = CatalogUpdate(1, (IndexEntry(1, "things", 1, {}),))
@@ -153,4 +156,32 @@ async def test_those_used_longest_ago_close_and_open_again(
         for number in (1, 2, 3):
             await indexes.opened(number)
         assert indexes.find(4) is not None
+    await indexes.close()
+
+
+async def test_an_environment_that_takes_long_to_close_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut = environment._shut
+
+    def shut_slowly(*arguments: Any) -> None:
+        time.sleep(0.05)
+        shut(*arguments)
+
+    monkeypatch.setattr(environment, "_shut", shut_slowly)
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
+    indexes = await _restarted(tmp_path, 2)
+    for number in (1, 2) * 4:
+        assert (await indexes.opened(number)).partition.number == number
+    await indexes.close()
+
+
+async def test_a_stop_that_has_no_time_left_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+    indexes = await _restarted(tmp_path, 3)
+    assert indexes.all_numbers() == [1, 2, 3]
+    assert len(indexes.all_open()) == 3  # as they are few
     await indexes.close()
