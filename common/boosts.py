@@ -4,7 +4,9 @@
      "in_stock":   {"linear": 1},                    × 1 + 1 · in_stock (true is 1)
      "reviews":    {"saturation": 50, "weight": 2},  × 1 + 2 · reviews / (reviews + 50)
      "released":   {"decay": "180d"},                × 1 + 0.5 ^ (age / 180 days)
-     "year":       {"reciprocal": 5, "origin": 2020}} × 1 + 1 / (1 + |year - 2020| / 5)
+     "year":       {"reciprocal": 5, "origin": 2020}, × 1 + 1 / (1 + |year - 2020| / 5)
+     "_geo":       {"decay": 2000, "origin": {"lat": 48.2, "lng": 16.4}}}
+                                                     × 1 + 0.5 ^ (metres from there / 2000)
 
 Each boost is a factor of the score, so it has the same effect for rare words and common ones. An
 item without a value has the factor 1; negative numbers count as 0.
@@ -55,6 +57,8 @@ class Boost(Struct, frozen=True, array_like=True):
     """
     is_time: bool = False
     """Whether distances are seconds between moments; else differences of numbers."""
+    point: tuple[float, float] | None = None
+    """Latitude and longitude: distances are metres from it to the nearest point of an item."""
 
     @property
     def depends_on_time(self) -> bool:
@@ -155,10 +159,33 @@ def _parse_scale(
             f"must be a number above 0{durations if function in _BY_DISTANCE else ''}",
         )
         return None
+    if function in _BY_DISTANCE and isinstance(origin, dict | list):
+        point = _point_of(origin)
+        if point is None:
+            report(
+                f"{path}.origin",
+                'must have a lat from -90 to 90 and a lng from -180 to 180, such as {"lat": 48.2, '
+                '"lng": 16.4}',
+            )
+            return None
+        return Boost(name, function, weight, float(scale), point=point)
     if function in _BY_DISTANCE and not (_is_number(origin) and abs(origin) <= SCALE_MAX):
-        report(f"{path}.origin", f"must be the number from which {function} counts distances")
+        report(
+            f"{path}.origin",
+            f"must be the number, or the point, from which {function} counts distances",
+        )
         return None
     return Boost(name, function, weight, float(scale), None if origin is None else float(origin))
+
+
+def _point_of(value: Any) -> tuple[float, float] | None:
+    """Return a point, {"lat", "lng"} or [lat, lng]; None if it is none."""
+    if isinstance(value, dict) and set(value) == {"lat", "lng"}:
+        value = [value["lat"], value["lng"]]
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
+        return None
+    lat, lng = value
+    return (float(lat), float(lng)) if abs(lat) <= 90 and abs(lng) <= 180 else None
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
@@ -178,7 +205,9 @@ def written(boosts: Iterable[Boost]) -> dict[str, Any]:
             else boost.scale,
             "weight": boost.weight,
         }
-        if boost.origin is not None:
+        if boost.point is not None:
+            options["origin"] = dict(zip(("lat", "lng"), boost.point, strict=True))
+        elif boost.origin is not None:
             options["origin"] = (
                 datetime.fromtimestamp(boost.origin, UTC).isoformat()
                 if boost.is_time

@@ -732,6 +732,12 @@ class _ConfigurationParser:
             lambda path, name: self.is_field_name(f"boost{path}", name),
             lambda path, message: self.problems.add(f"boost{path}", message),
         )
+        geo_fields = self.values.get("geo_fields", (GEO_FIELD,))
+        for boost in self.values["boosts"]:
+            if boost.point is not None and boost.field not in geo_fields:
+                self.problems.add(
+                    f"boost.{boost.field}", "counts distances from a point: add it to geo_fields"
+                )
 
     def read_rules(self, value: object) -> None:
         if not isinstance(value, list):

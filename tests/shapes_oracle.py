@@ -331,14 +331,34 @@ class ShapesOracle(Oracle):
         return sorted(buckets, key=lambda one: (-one[2], -one[1], one[0]))
 
     def search(self, **parameters: Any) -> Found:
-        found = super().search(**{key: one for key, one in parameters.items() if key != "sort"})
+        found = super().search(
+            **{key: one for key, one in parameters.items() if key not in ("sort", "boost")}
+        )
         hits = found.matching
+        if parameters.get("boost") and not parameters.get("order_by"):
+            hits = sorted(hits, key=lambda item: -self.factor(item, parameters["boost"]))
         for field, point, is_descending in reversed(parameters.get("order_by", ())):
             hits = self.ordered(hits, field, point, is_descending, parameters)
         start = (parameters.get("page", 1) - 1) * parameters.get("per_page", 10)
         found.matching = hits
         found.items = hits[start : start + parameters.get("per_page", 10)]
         return found
+
+    def factor(self, item: Item, boosts: Json) -> float:
+        """Return what boosts by distance multiply the score of an item by."""
+        product = 1.0
+        for field, options in boosts.items():
+            point = as_point(options["origin"])
+            metres = min([distance(one, point) for one in points_of(item, field)], default=None)
+            if metres is None:
+                continue
+            if "decay" in options:
+                gain = 0.5 ** min(metres / options["decay"], 64)
+            else:
+                gain = 1 / (1 + metres / options["reciprocal"])
+            by = round((1 + options.get("weight", 1) * gain) * 2**20) / 2**20
+            product = round(product * 2**32 * by) / 2**32
+        return product
 
     def ordered(
         self,

@@ -429,9 +429,17 @@ class ParameterReader:
             check_field(name, self.limits, path)
             return True
 
-        self.values["boosts"] = parse_boosts(boosts, is_field, report)
+        parsed = self.values["boosts"] = parse_boosts(boosts, is_field, report)
         if mistakes:
             raise mistakes[0]
+        geo_fields = self.configuration.geo_fields
+        for boost in parsed:
+            if boost.point is not None and boost.field not in geo_fields:
+                known = ", ".join(geo_fields) or "none"
+                raise Mistake(
+                    f"counts distances from a point, but the geo_fields are {known[:500]}",
+                    path=f".{boost.field[:100]}",
+                )
 
     def read_rules(self, value: Any) -> None:
         """Read `rules`."""

@@ -246,7 +246,7 @@ _BOOST: Final = _parameter(
                         **{
                             function: {"anyOf": [_SCALE, _TEXT]},
                             "weight": _WEIGHT,
-                            "origin": {"anyOf": [{"type": "number"}, _TEXT]},
+                            "origin": {"anyOf": [{"type": "number"}, _TEXT, _POINT]},
                         }
                     )
                     for function in ("decay", "reciprocal")
@@ -257,7 +257,8 @@ _BOOST: Final = _parameter(
     ),
     "Numbers and dates that scores are multiplied by, in place of the configured ones: "
     '{"popularity": {"log": 0.3}} by 1 + 0.3 · ln(1 + popularity), {"released": {"decay": "180d"}} '
-    "by 1 + 0.5 ^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin. "
+    "by 1 + 0.5 ^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin; "
+    '{"_geo": {"decay": 2000, "origin": {"lat": 48.2, "lng": 16.4}}} by the metres from a point. '
     "Without a query every score is 1 at first.",
     is_json=True,
 )

@@ -19,6 +19,7 @@ from shard.caches.lru_cache import COLUMN_MEMO
 from shard.query import filters
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
+from shard.segment.geo_columns import geo_column
 from shard.segment.sort_columns import (
     EMPTY_TEXT_KEY,
     FALSE_KEY,
@@ -107,7 +108,12 @@ def explain_boosts(
     # Apply the factors in the order of `boosted`; each part is what its factor adds.
     for boost in request.boosts:
         number = snapshot.registry.number(boost.field)
-        value = None if number is None else sort_column(snapshot, view, number).values(docs)[0]
+        value = None
+        if number is not None and boost.point is not None:
+            metres = float(_distances(view, number, boost.point, docs)[0])
+            value = None if metres != metres else round(metres)
+        elif number is not None:
+            value = sort_column(snapshot, view, number).values(docs)[0]
         factor = float(factors(snapshot, view, boost, docs, request.moment)[0])
         higher = float(raised(np.array([score]), np.array([factor]))[0])
         parts.append(
@@ -135,7 +141,7 @@ def explain_boosts(
 def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
     """Return whether a boost's values are not cached yet and would take milliseconds to compute."""
     field = snapshot.registry.number(boost.field)
-    if field is None:
+    if field is None or boost.point is not None:
         return False
     if needs_column(snapshot, view, field):
         return True
@@ -154,8 +160,11 @@ def factors(
     field = snapshot.registry.number(boost.field)
     if field is None:
         return np.ones(len(docs))
-    column = sort_column(snapshot, view, field)
-    values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
+    if boost.point is not None:
+        values = _distances(view, field, boost.point, docs)
+    else:
+        column = sort_column(snapshot, view, field)
+        values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
     has_value = ~np.isnan(values)
     gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(moment))
     by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
@@ -207,6 +216,14 @@ def halved(times: NDArray[np.float64]) -> NDArray[np.float64]:
         total = total * powers / i + 1.0
     result: NDArray[np.float64] = np.ldexp(total, -whole.astype(np.int32))
     return result
+
+
+def _distances(
+    view: SegmentView, field: int, point: tuple[float, float], docs: NDArray[np.uint32]
+) -> NDArray[np.float64]:
+    """Return the metres from a point to the nearest one of each document; NaN without one."""
+    column = geo_column(view.segment, field)
+    return np.full(len(docs), np.nan) if column is None else column.nearest(docs, *point)
 
 
 def _numbers(column: SortColumn, docs: NDArray[np.uint32]) -> NDArray[np.float64]:

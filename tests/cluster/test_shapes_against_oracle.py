@@ -169,6 +169,19 @@ def expressions(draw: st.DrawFn, facets: list[str]) -> tuple[str, Callable[[Item
             )
 
 
+distance_boosts = st.dictionaries(
+    GEO_FIELDS,
+    st.fixed_dictionaries(
+        {"origin": points}, optional={"weight": st.sampled_from([0.5, 3])}
+    ).flatmap(
+        lambda options: st.sampled_from(
+            [{"decay": 1_000_000, **options}, {"reciprocal": 5_000_000, **options}]
+        )
+    ),
+    min_size=1,
+)
+
+
 @st.composite
 def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
     parameters: dict[str, Any] = {"query": "", "per_page": draw(st.integers(1, 20))}
@@ -209,6 +222,8 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
             parameters["order_by"] = [(field, point, order)]
         case 1:
             parameters["order_by"] = [("variants.price", None, draw(st.booleans()))]
+        case 2:
+            parameters["boost"] = draw(distance_boosts)
     parameters["ranges"] = draw(
         st.sampled_from(
             [None, ("rings", [0, 500, 2e6]), ("rings", [1e6]), ("grid", 0), ("grid", 3)]

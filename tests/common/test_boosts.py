@@ -26,6 +26,8 @@ def test_every_function_is_read_and_written_back() -> None:
         "released": {"decay": "180d"},
         "updated": {"reciprocal": "1.5h", "weight": 0.5, "origin": "2026-01-31T12:00:00+01:00"},
         "year": {"decay": 5, "origin": 2020},
+        "_geo": {"decay": 2000, "weight": 3, "origin": {"lat": 48.2, "lng": 16.4}},
+        "spot": {"reciprocal": 1, "origin": [-90, 180]},
     }
     boosts, mistakes = parsed(value)
     assert not mistakes
@@ -36,8 +38,10 @@ def test_every_function_is_read_and_written_back() -> None:
         Boost("released", "decay", 1.0, 180 * 86_400.0, None, True),
         Boost("updated", "reciprocal", 0.5, 5_400.0, 1769857200.0, True),
         Boost("year", "decay", 1.0, 5.0, 2020.0),
+        Boost("_geo", "decay", 3.0, 2000.0, point=(48.2, 16.4)),
+        Boost("spot", "reciprocal", 1.0, 1.0, point=(-90.0, 180.0)),
     )
-    assert [boost.depends_on_time for boost in boosts] == [False] * 3 + [True, False, False]
+    assert [boost.depends_on_time for boost in boosts] == [False] * 3 + [True] + [False] * 4
     assert parsed(written(boosts)) == (boosts, [])
 
 
@@ -54,7 +58,10 @@ def test_every_function_is_read_and_written_back() -> None:
         ({"saturation": "180d"}, ".a.saturation", "must be a number above 0"),
         ({"decay": "180"}, ".a.decay", 'must be a number above 0, or a duration such as "180d"'),
         ({"decay": "0d"}, ".a.decay", "must be a number above 0, or a duration"),
-        ({"decay": 5}, ".a.origin", "must be the number from which decay counts distances"),
+        ({"decay": 5}, ".a.origin", "must be the number, or the point, from which decay"),
+        ({"decay": 5, "origin": {"lat": 91, "lng": 0}}, ".a.origin", "must have a lat from -90"),
+        ({"decay": 5, "origin": [1, 2, 3]}, ".a.origin", "must have a lat from -90 to 90"),
+        ({"decay": "5d", "origin": [1, 2]}, ".a.origin", "must be an ISO date"),
         ({"decay": "5d", "origin": "soon"}, ".a.origin", "must be an ISO date"),
     ],
 )
