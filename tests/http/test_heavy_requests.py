@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from common.data_directory import read_endpoint
+from coordinator.read.search import READ_BYTES_MAX
 from tests.service import Client, Service
 
 pytestmark = pytest.mark.alone
@@ -277,9 +278,9 @@ def test_heavy_request_leaves_a_neighbour_alone(service: Service, attack: Attack
     leaves_neighbour_alone(service, attack)
 
 
-def large_items() -> Iterator[bytes]:
-    for i in range(NUM_LARGE):
-        item: dict[str, Any] = {"id": i, "text": "word " * ((ITEM_BYTES - 100) // 5)}
+def large_items(num_items: int, num_bytes: int) -> Iterator[bytes]:
+    for i in range(num_items):
+        item: dict[str, Any] = {"id": i, "text": "word " * ((num_bytes - 100) // 5)}
         yield json.dumps(item).encode() + b"\n"
 
 
@@ -289,10 +290,30 @@ def test_largest_items_are_exported_updated_and_deleted(tmp_path: Path) -> None:
     with Service(tmp_path / "data", 2) as service:
         client = service.client(timeout=600)
         assert client.post("/large/configuration", {}).status == 200
-        for item in large_items():
+        for item in large_items(NUM_LARGE, ITEM_BYTES):
             assert client.post_text("/large/index", item).status == 200
+        client.close()  # it would be idle for too long
         leaves_neighbour_alone(service, export_large)
         deleted = client.post("/large/items/delete", {"filter": ""})
         assert (deleted.status, deleted.json["deleted"]) == (200, NUM_LARGE), deleted.body
         assert client.get("/large/items").body == b""
         client.close()
+
+
+def test_items_larger_than_an_internal_page_are_exported_updated_and_deleted(
+    service: Service,
+) -> None:
+    """The same in short: each item alone exceeds what is read from a shard at a time (C5)."""
+    client = service.client()
+    assert client.post("/larger/configuration", {}).status == 200
+    for item in large_items(6, READ_BYTES_MAX + 1_000):
+        assert client.post_text("/larger/index", item).status == 200
+    changed = client.post("/larger/items/update", {"filter": "", "fields": {"seen": 1}})
+    assert (changed.status, changed.json["updated"]) == (200, 6), changed.body
+    exported = [json.loads(line) for line in client.get("/larger/items").body.splitlines()]
+    assert sorted(one["id"] for one in exported) == list(range(6))
+    assert all(one["seen"] == 1 for one in exported)
+    deleted = client.post("/larger/items/delete", {"filter": ""})
+    assert (deleted.status, deleted.json["deleted"]) == (200, 6), deleted.body
+    assert client.get("/larger/items").body == b""
+    client.close()
