@@ -30,7 +30,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -727,9 +727,13 @@ class Indexes:
             raise NotFound("there is no such index", code="index_not_found")
         return None
 
-    def is_open(self, number: int) -> bool:
-        """Whether an index is open."""
-        return number in self._open
+    def kept_open(self, number: int) -> AbstractContextManager[object]:
+        """Keep an index open for a read that has its snapshot already.
+
+        Where it has begun to close meanwhile, the snapshot keeps its file mapped.
+        """
+        index = self._open.get(number)
+        return nullcontext() if index is None else self.using(index)
 
     def index(self, number: int) -> OpenIndex:
         """Return an index that is open; `find` says whether it is."""

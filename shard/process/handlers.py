@@ -16,7 +16,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -209,14 +208,12 @@ class Handlers:
             check_call()
             return read()
 
-        with self._indexes.using(self._indexes.index(index)):
+        with self._indexes.kept_open(index):
             return await self._turns.later(index, read_if_wanted)
 
     async def _read_slowly(self, index: int, read: Callable[[], T]) -> T:
         """Read on a reader thread, so that other requests need not wait."""
-        # Where the index has begun to close meanwhile, the snapshot keeps its file mapped.
-        is_open = self._indexes.is_open(index)
-        with self._indexes.using(self._indexes.index(index)) if is_open else nullcontext():
+        with self._indexes.kept_open(index):
             response = await self._readers.run(index, read)
         self._grant_wishes()
         return response
