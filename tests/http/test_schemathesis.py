@@ -56,6 +56,7 @@ WITH_MEANING = (
     "/{index}/configuration",
     "/{index}/index",
     "/{index}/items",
+    "/{index}/items/changes",
     "/{index}/items/delete",
     "/{index}/items/update",
     "/{index}/items/{id}",
