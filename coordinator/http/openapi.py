@@ -344,17 +344,16 @@ SCHEMAS: Final[dict[str, Any]] = {
         seq=_COUNT,
     ),
     "ItemChanges": {
-        "type": "object",
-        "properties": {
-            "put": {
+        **_body(
+            "",
+            put={
                 **_list({**_ref("Item"), "required": ["id"]}),
                 "maxItems": DEFAULT_LIMITS.batch_items_max,
             },
-            "delete": {**_list(_ID), "maxItems": DEFAULT_LIMITS.batch_items_max},
-            "source": {**_POSITION, "maxLength": DEFAULT_LIMITS.source_chars_max},
-            "position": {"anyOf": [_POSITION, {"type": "null"}]},
-        },
-        "additionalProperties": False,
+            delete={**_list(_ID), "maxItems": DEFAULT_LIMITS.batch_items_max},
+            position=_POSITION,
+            source={**_POSITION, "maxLength": DEFAULT_LIMITS.source_chars_max},
+        ),
         "dependentRequired": {"source": ["position"], "position": ["source"]},
     },
     "Positions": _object("positions", positions={"type": "object", "additionalProperties": _TEXT}),
@@ -617,6 +616,8 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
                 "Items",
                 "Searches",
                 "ChangedItems",
+                "Clicks",
+                "ItemChanges",
                 "Aliases",
                 "NewSnapshot",
                 "NewKey",
