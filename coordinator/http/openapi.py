@@ -728,7 +728,21 @@ th, td {
   padding: .3rem .75rem .3rem 0; border-top: 1px solid var(--line);
 }
 td:first-child { font-family: ui-monospace, monospace; white-space: nowrap; }
-nav a { margin-right: 1rem; }
+nav { display: flex; flex-wrap: wrap; gap: 0 1rem; }
+details { margin: .5rem 0; }
+summary { cursor: pointer; font-size: .9rem; }
+.try { margin: .5rem 0; }
+.try-line { display: flex; gap: .5rem; align-items: center; }
+.try input, .try textarea {
+  box-sizing: border-box; width: 100%; min-width: 0; padding: .4rem .5rem;
+  font: .85rem/1.4 ui-monospace, monospace;
+}
+.try textarea { margin-top: .5rem; }
+.try button { padding: .4rem .9rem; font: inherit; cursor: pointer; }
+.try pre {
+  max-height: 24rem; overflow: auto; margin: 0; padding: .75rem; font-size: .8rem;
+  border: 1px solid var(--line); white-space: pre-wrap; overflow-wrap: anywhere;
+}
 code { font-family: ui-monospace, monospace; }
 """
 
@@ -738,10 +752,11 @@ def _page(routes: tuple[Route, ...], limits: Limits) -> bytes:
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         "<title>facetd: the interface</title>"
-        '<link rel=stylesheet href="/_docs/style.css"></head><body>'
+        '<link rel=stylesheet href="/_docs/style.css">'
+        '<script type=module src="/dashboard/assets/docs.js"></script></head><body>'
         f"<h1>facetd</h1><p class=muted>Version {escape(program_version())}. The same as "
         '<a href="/_openapi.json">OpenAPI 3.1</a>. GET and POST take the same parameters; in a '
-        "query string objects are JSON.</p><nav>"
+        "query string objects are JSON. Pages that only read can be tried in place.</p><nav>"
     ]
     parts += [f'<a href="#{tag}">{tag}</a>' for tag in TAGS]
     parts.append('<a href="#errors">errors</a><a href="#limits">limits</a></nav>')
