@@ -47,6 +47,7 @@ expected-statuses = [400, 401, 403, 404, 405, 409, 413, 414, 415, 429]
 expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 413, 414, 429]
 """
 WITH_MEANING = (
+    "/_analytics/clicks",
     "/_search",
     "/_keys",
     "/_snapshots",
