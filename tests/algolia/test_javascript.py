@@ -65,7 +65,7 @@ def test_what_cannot_be_honoured_is_named(shop: Shop, client: str) -> None:
         client,
         shop,
         """
-        const one = { indexName: "shop", params: { query: "x", aroundLatLng: "1,2" } };
+        const one = { indexName: "shop", params: { query: "x", aroundLatLngViaIP: true } };
         try { await client.search([one]); } catch (error) {
             answer = { message: error.message, status: error.status };
         }
@@ -73,7 +73,7 @@ def test_what_cannot_be_honoured_is_named(shop: Shop, client: str) -> None:
     )
 
     assert answer["status"] == 400
-    assert "aroundLatLng cannot be honoured" in answer["message"]
+    assert "aroundLatLngViaIP cannot be honoured" in answer["message"]
 
 
 def test_facet_values_and_orders(shop: Shop) -> None:

@@ -133,8 +133,10 @@ class ModelShard:
     async def _catalog(self, catalog: CatalogUpdate) -> None:
         await self.catalog_gate.wait()
         self.catalogs.append(catalog)
-        existing = {entry.number for entry in catalog.indexes}
-        self.documents = {n: d for n, d in self.documents.items() if n in existing}
+        named = {entry.number for entry in catalog.indexes}
+        if catalog.base is not None:  # what has changed since
+            named |= self.documents.keys() - {*catalog.gone}
+        self.documents = {n: d for n, d in self.documents.items() if n in named}
 
     def _prepare(self, params: PrepareConfiguration) -> None:
         if self.prepare_refusal is not None:

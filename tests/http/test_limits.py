@@ -43,6 +43,10 @@ def configuration(**document: Any) -> bytes:
     return post("/films/configuration", document)
 
 
+def changes(**members: Any) -> bytes:
+    return post("/films/items/changes", {"put": [{"id": 1}], **members})
+
+
 def items(*documents: Any) -> bytes:
     return post("/films/items", list(documents))
 
@@ -271,6 +275,17 @@ EDGES = {
     "synonym_alternatives_max": Edge(
         3, lambda n: configuration(synonyms=[words(n)]), "invalid_configuration"
     ),
+    "source_chars_max": Edge(
+        5, lambda n: changes(source="s" * n, position="1"), "invalid_body"
+    ),
+    "position_chars_max": Edge(
+        5, lambda n: changes(source="s", position="1" * n), "invalid_body"
+    ),
+    "clicks_max": Edge(
+        3,
+        lambda n: post("/_analytics/clicks", {"clicks": [{"index": "films", "id": 1}] * n}),
+        "invalid_body",
+    ),
     "aliases_max": Edge(
         2, lambda n: post("/_aliases", {"aliases": dict.fromkeys(words(n), "films")}),
         "invalid_aliases",
@@ -294,6 +309,11 @@ HELD_ELSEWHERE = {
     "index_fields_max": "http/test_index_fields.py::test_fields_of_an_index_at_their_limit",
     "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
     "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",
+    "positions_max": (
+        "cluster/test_followed_changes.py"
+        "::test_a_further_source_replaces_the_one_that_wrote_least_recently"
+    ),
+    "analytics_queries_max": "coordinator/read/test_analytics.py::test_memory_is_bounded",
     "indexes_max": "http/test_limits.py::test_number_of_indexes",
     "keys_max": "http/test_limits.py::test_number_of_keys",
     "snapshots_max": "http/test_limits.py::test_number_of_snapshots",
