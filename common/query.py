@@ -26,11 +26,15 @@ class MatchKind(IntEnum):
     """Another form of the word: same stem in the field's language."""
     SYNONYM = 2
     """A synonym from the configuration."""
-    PREFIX = 3
-    """The word is the beginning of the term."""
-    TYPO_1 = 4
+    SPACING = 3
+    """The same letters written together or apart: "spider man" for spiderman, and vice versa."""
+    COMPLETION = 4
+    """The word is the beginning of the term, and a word of the index itself."""
+    PREFIX = 5
+    """The word is the beginning of the term, and no word of the index, or of too many terms."""
+    TYPO_1 = 6
     """One edit (insertion, deletion, substitution, transposition) away."""
-    TYPO_2 = 5
+    TYPO_2 = 7
     """Two edits away."""
 
 
@@ -52,10 +56,16 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     """
     is_stemmed: bool = True
     """Whether other forms (same stem) match, where the field has a language."""
+    spacings: tuple[tuple[str, ...], ...] = ()
+    """The word in parts, or joined with its neighbours in the query (kind SPACING)."""
+    is_completed: bool = False
+    """Whether what the word begins is of kind COMPLETION, not PREFIX."""
 
     def phrase_kind(self, phrase: tuple[str, ...]) -> MatchKind:
-        """Return how an alternative of several words matches: as typed, or as a synonym."""
-        return MatchKind.EXACT if " ".join(phrase) == self.text else MatchKind.SYNONYM
+        """Return how an alternative of several words matches: as typed, a synonym, or a spacing."""
+        if " ".join(phrase) == self.text:
+            return MatchKind.EXACT
+        return MatchKind.SYNONYM if phrase in self.synonyms else MatchKind.SPACING
 
 
 class Phrase(Struct, frozen=True, tag="phrase", array_like=True):

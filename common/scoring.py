@@ -28,6 +28,17 @@ STEM_FACTOR: Final = 1.0
 SYNONYM_FACTOR: Final = 0.1
 """Weight of an occurrence of a synonym, relative to one of the word: so small that the word in a
 text of five times the average length scores more than the synonym in the shortest text."""
+SPACING_FACTOR: Final = 0.5
+"""Weight of an occurrence of the word written together or apart, relative to one as typed."""
+COMPLETION_FACTOR: Final = 0.8
+"""Weight of an occurrence of what a whole word begins, relative to one of the word itself."""
+COMPLETIONS_MAX: Final = 20_000
+"""What a whole word begins is ranked near the word itself if documents have it at most so often:
+beyond that, a few letters are no word yet, and scoring all would take long."""
+WHOLE_FIELD_FACTOR: Final = 0.5
+"""Bonus for a field that is the query, relative to the greatest score of its words."""
+WHOLE_FIELDS_MAX: Final = 1_000
+"""It is given if at most so many documents have such a field: a colour names nothing."""
 BEST_FACTORS: Final = (1.0, 0.8, 0.8, 0.6)
 """Weight of a word by its best tier: typed, prefix, one typo, two typos."""
 LESSER_FACTOR: Final = 0.1
@@ -56,21 +67,21 @@ def inverse_doc_freq(doc_freq: float, num_docs: int) -> float:
 def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]:
     """Return the weight of a word by `MatchKind`.
 
-    A word has the rarity of its best tier in the index: terms as typed, their other forms and
-    synonyms, else terms with this prefix, else typos. Lower tiers get a small part of that,
-    however rare they are: a misspelt word must not outweigh a correct one for being rare.
+    A word has the rarity of its best tier in the index: terms as typed, their other forms,
+    synonyms and spacings, else terms with this prefix, else typos. Lower tiers get a small part of
+    that, however rare they are: a misspelt word must not outweigh a correct one for being rare.
 
     Args:
         doc_freqs: live documents by `MatchKind`, of all shards.
         num_docs: live documents of all shards.
 
     Returns:
-        Weights by `MatchKind`; 0 for tiers that no document has. (EXACT, STEM and
-        SYNONYM are one tier: that all documents with another form also have the word itself may be
-        due to fields that are not searched.)
+        Weights by `MatchKind`; 0 for tiers that no document has. (The kinds up to COMPLETION are
+        one tier: that all documents with another form also have the word itself may be due to
+        fields that are not searched.)
     """
     frequent = (
-        doc_freqs[MatchKind.EXACT] + doc_freqs[MatchKind.STEM] + doc_freqs[MatchKind.SYNONYM],
+        sum(doc_freqs[: MatchKind.PREFIX]),
         doc_freqs[MatchKind.PREFIX],
         doc_freqs[MatchKind.TYPO_1],
         doc_freqs[MatchKind.TYPO_2],
@@ -84,7 +95,18 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     for tier in present:
         by_tier[tier] = idf * BEST_FACTORS[best] * (1.0 if tier == best else LESSER_FACTOR)
     typed = by_tier[0]
-    return (typed, typed * STEM_FACTOR, typed * SYNONYM_FACTOR, *by_tier[1:])
+    forms = (1.0, STEM_FACTOR, SYNONYM_FACTOR, SPACING_FACTOR, COMPLETION_FACTOR)
+    return (*(typed * factor for factor in forms), *by_tier[1:])
+
+
+def is_completed(doc_freqs: Sequence[int]) -> bool:
+    """Return whether what a word begins ranks near the word itself: kind COMPLETION, not PREFIX.
+
+    Args:
+        doc_freqs: live documents by `MatchKind`, of all shards; the completions are under PREFIX.
+    """
+    is_word = doc_freqs[MatchKind.EXACT] > 0
+    return is_word and 0 < doc_freqs[MatchKind.PREFIX] <= COMPLETIONS_MAX
 
 
 def weigh_fields(

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import fsum, log
 from typing import Any
 
@@ -148,6 +149,7 @@ class Clause:
     words: tuple[str, ...]
     is_prefix: bool = False
     typos: int = 0
+    is_quoted: bool = False
 
     @property
     def is_phrase(self) -> bool:
@@ -207,7 +209,7 @@ def parse(
         if is_phrase or (piece[3].startswith("-") and len(piece[3]) > 1):
             is_excluded = not is_phrase or bool(piece[1])
             words = tuple(words_in(piece[2] if is_phrase else piece[3]))
-            (excluded if is_excluded else wanted).append(Clause(words))
+            (excluded if is_excluded else wanted).append(Clause(words, is_quoted=is_phrase))
             continue
         words = tuple(words_in(piece[3]))
         if match not in ("all", "last"):
@@ -217,6 +219,50 @@ def parse(
             is_prefix = prefix == "all" or (prefix == "last" and is_last)
             wanted.append(Clause((word,), is_prefix, typo_budget(word, typo, typo_lengths)))
     return list(dict.fromkeys(wanted)), excluded
+
+
+def rows_of(query: str) -> list[list[tuple[str, int]]]:
+    """Return the unquoted words that stand in a row, each with the number of its piece."""
+    rows: list[list[tuple[str, int]]] = [[]]
+    for number, piece in enumerate(_PIECE.finditer(query)):
+        if not words_in(piece[0]):
+            continue
+        if piece[3] is None or (piece[3].startswith("-") and len(piece[3]) > 1):
+            rows.append([])
+        else:
+            rows[-1] += [(word, number) for word in words_in(piece[3])]
+    return rows
+
+
+def in_parts(word: str) -> set[tuple[str, ...]]:
+    """Return the ways to write a word in several words."""
+    if is_run(word) or len(word) > 24:
+        return set()
+    if re.fullmatch("[0-9]+", word):
+        return {tuple(f"{int(word):,}".split(","))} if len(word) > 3 and word[0] != "0" else set()
+    found: set[tuple[str, ...]] = {
+        (word[:at], word[at:])
+        for at in range(1, len(word))
+        if not (word[at - 1].isdigit() and word[at].isdigit())
+    }
+    if 3 <= len(word) <= 4 and not re.search("[0-9]", word):
+        found.add(tuple(word))
+    by_digits = tuple(re.findall("[0-9]+|[^0-9]+", word))
+    return found | ({by_digits} if 3 <= len(by_digits) <= 4 else set())
+
+
+def is_joined(row: list[tuple[str, int]]) -> tuple[bool, bool]:
+    """Return whether words in a row may be one, and whether they are as good as that already."""
+    words = [word for word, _ in row]
+    if len(words) > 4 or any(map(is_run, words)) or sum(map(len, words)) > 24:
+        return False, False
+    is_close = True
+    for (left, piece), (right, next_piece) in pairwise(row):
+        digits = left[-1].isdigit(), right[0].isdigit()
+        if all(digits) and not re.fullmatch("[0-9]{1,3} [0-9]{3}", f"{left} {right}"):
+            return False, False
+        is_close &= piece == next_piece or digits[0] != digits[1]
+    return len(words) == 2 or is_close or all(len(word) == 1 for word in words), is_close
 
 
 def pieces_of(word: str) -> list[str]:
@@ -328,10 +374,18 @@ class Oracle:
         items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
         if not wanted:
             return items
+        spaced: dict[str, set[Clause]] = {}
+        if str(options["typo"]) != "0" and wanted:
+            spaced = self.spacings(parameters.get("query", ""), wanted)
+
+        def has(clause: Clause, text: list[list[str]]) -> bool:
+            others = spaced.get(clause.words[0], ()) if len(clause.words) == 1 else ()
+            return clause.is_in(text) or any(other.is_in(text) for other in others)
+
         known = [
             clause
             for clause in wanted
-            if clause.is_phrase or any(clause.is_in(text) for text in texts.values())
+            if clause.is_phrase or any(has(clause, text) for text in texts.values())
         ]
         match = options["match"]
         if match == "last":
@@ -344,8 +398,43 @@ class Oracle:
         return [
             item
             for item in items
-            if known and sum(clause.is_in(texts[id(item)]) for clause in known) >= required
+            if known and sum(has(clause, texts[id(item)]) for clause in known) >= required
         ]
+
+    def spacings(self, query: str, wanted: list[Clause]) -> dict[str, set[Clause]]:
+        """Return what words of a query may also be written as, where enough items have it."""
+        quoted = {one.words[0] for one in wanted if one.is_quoted and len(one.words) == 1}
+
+        texts = [self.texts(item) for item in self.items.values()]
+        vocabularies = [{word for text in one for word in text} for one in texts]
+
+        def count(*words: str) -> int:
+            needed = set(words)
+            return sum(
+                Clause(words).is_in(text)
+                for text, vocabulary in zip(texts, vocabularies, strict=True)
+                if needed <= vocabulary
+            )
+
+        num_items = len(self.items)
+        found: dict[str, set[Clause]] = {}
+        for row in rows_of(query):
+            for word in {word for word, _ in row} - quoted:
+                for parts in in_parts(word):
+                    number = count(*parts)
+                    if number and 10 * number >= count(word):
+                        found.setdefault(word, set()).add(Clause(parts))
+            for size in (2, 3, 4):
+                for start in range(len(row) - size + 1):
+                    words = row[start : start + size]
+                    may_join, is_close = is_joined(words)
+                    joined = "".join(word for word, _ in words)
+                    if may_join and quoted.isdisjoint(dict(words)) and count(joined):
+                        is_rare = max(count(word) for word, _ in words) <= num_items // 8
+                        if is_close or is_rare or num_items < 1_000:
+                            for word, _ in words:
+                                found.setdefault(word, set()).add(Clause((joined,)))
+        return found
 
     def narrowed(
         self, items: list[Item], parameters: Json, without: str | None = None

@@ -121,6 +121,10 @@ class StatisticsRequest(Message, frozen=True, array_like=True):
     """Documents that do not pass all of them are ignored."""
     needs_fields: bool = True
     """Whether the fields are wanted too; they are the same for all words."""
+    spacings: tuple[tuple[str, ...], ...] = ()
+    """Words, and sequences of words, to count as well."""
+    wholes: tuple[tuple[str, ...], ...] = ()
+    """Texts (their words) to count as whole fields."""
 
 
 class FieldStatistics(Message, frozen=True, array_like=True):
@@ -146,6 +150,10 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     """Paths of fields that have, or had, scalar values: they can be sorted and filtered."""
     scalar_kinds: tuple[int, ...] = ()
     """Of each of these: bit set of the `ValueKind` of its values."""
+    spacing_freqs: tuple[int, ...] = ()
+    """Per spacing of the request: documents that have the word, or the words side by side."""
+    whole_freqs: tuple[int, ...] = ()
+    """Per text of the request: documents that have a field which consists of it."""
 
 
 class FieldWeight(Message, frozen=True, array_like=True):
@@ -180,6 +188,8 @@ class TextQuery(Message, frozen=True, array_like=True):
     b: float
     proximity: float
     """Largest relative proximity score; 0 switches it off."""
+    whole: tuple[str, ...] = ()
+    """The words of the query, if a field that consists of them gets a bonus."""
 
 
 class FilterClause(Message, frozen=True, array_like=True):

@@ -16,6 +16,8 @@ Rules that the picture does not show:
 - A run of a script without spaces is split into bigrams. Where all words must match, they form a
   phrase, so a run finds its substrings; otherwise each bigram is a word of its own.
 - A word or sequence of words that has synonyms becomes one clause: itself or any alternative.
+- Unquoted words may also be written together or apart (`coordinator/read/spacing.py`), unless no
+  typos are allowed.
 - A repeated clause counts once, with its weight multiplied.
 """
 
@@ -24,7 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from common.analysis.analyzer import (
     TYPO_LENGTHS_DEFAULT,
@@ -40,9 +42,12 @@ from common.configuration import (
     TypoMode,
 )
 from common.query import Clause, Phrase, Word
+from coordinator.read.spacing import Spacing, TypedWord, spacings_of
 
 Words: TypeAlias = tuple[str, ...]
 
+WHOLE_WORDS_MAX: Final = 8
+"""Longer queries are no names."""
 _PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
 
 
@@ -68,6 +73,10 @@ class ParsedQuery:
     match: str
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
+    spacings: tuple[Spacing, ...] = ()
+    """Other spacings of the words, in the index or not."""
+    whole: Words = ()
+    """All words in order, if there is nothing else in the query and a field may consist of them."""
 
     @property
     def is_blank(self) -> bool:
@@ -249,19 +258,29 @@ def parse_query(
     )
     counts: dict[Clause, int] = {}
     excluded: dict[Clause, None] = {}
-    row: list[Token] = []
+    row: list[TypedWord] = []
     is_row_open = False
+    spacings: dict[Spacing, None] = {}
+    quoted: set[str] = set()
+    num_words = 0
 
     def close_row() -> None:
-        for clause in builder.clauses(row, is_row_open):
+        for clause in builder.clauses([word.token for word in row], is_row_open):
             counts[clause] = counts.get(clause, 0) + 1
+        if options.typo != 0:
+            spacings.update(dict.fromkeys(spacings_of(row)))
         row.clear()
 
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
         if not piece.is_phrase and not piece.is_excluded:
-            kept = [t for t in piece.tokens if keeps_stop_words or t.text not in stops]
+            kept = [
+                TypedWord(token, number, ordinal)
+                for ordinal, token in enumerate(piece.tokens, num_words)
+                if keeps_stop_words or token.text not in stops
+            ]
+            num_words += len(piece.tokens)
             row.extend(kept)
-            is_row_open = piece.is_open and bool(kept) and kept[-1] is piece.tokens[-1]
+            is_row_open = piece.is_open and bool(kept) and kept[-1].token is piece.tokens[-1]
             continue
         close_row()
         is_row_open = False
@@ -271,11 +290,33 @@ def parse_query(
         if piece.is_excluded:
             excluded[clause] = None
         else:
+            quoted.add(clause.text if isinstance(clause, Word) else "")
             counts[clause] = counts.get(clause, 0) + 1
     close_row()
     return ParsedQuery(
-        tuple(counts), tuple(counts.values()), tuple(excluded), options.match, num_words_cut
+        tuple(counts),
+        tuple(counts.values()),
+        tuple(excluded),
+        options.match,
+        num_words_cut,
+        tuple(one for one in spacings if quoted.isdisjoint(one.typed)),
+        () if num_words_cut else _whole(pieces),
     )
+
+
+def _whole(pieces: Sequence[_Piece]) -> Words:
+    """Return all words of a query, if a field may consist of them.
+
+    A run without spaces has other words in an item than in a query.
+    """
+    tokens = [token for piece in pieces for token in piece.tokens]
+    if (
+        len(tokens) > WHOLE_WORDS_MAX
+        or any(piece.is_excluded for piece in pieces)
+        or any(token.is_run for token in tokens)
+    ):
+        return ()
+    return tuple(token.text for token in tokens)
 
 
 def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:

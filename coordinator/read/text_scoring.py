@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from common.configuration import PrefixMode, SearchableField, TypoMode
 from common.deadline import Deadline
@@ -26,19 +28,22 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.protocol.methods import STATISTICS
-from common.query import Filter, Phrase, Word
-from common.scoring import clause_weights, weigh_fields
+from common.query import Filter, MatchKind, Phrase, Word
+from common.scoring import WHOLE_FIELDS_MAX, clause_weights, is_completed, weigh_fields
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
-from coordinator.read.query_parser import ParsedQuery, words_of
+from coordinator.read.query_parser import ParsedQuery, Words, words_of
+from coordinator.read.spacing import is_worthwhile
 
 SCORED_BYTES_MAX: Final = 32 << 20
 """Estimated bytes of all scored queries and document frequencies cached by the process."""
 _QUERY_BYTES: Final = 1_000
 _WORD_BYTES: Final = 700
-"""Estimated size of a query, and of each of its words or of a word's document frequencies."""
+_SPACING_BYTES: Final = 250
+"""Estimated size of a query, and of each of its words or of a word's document frequencies; of the
+document frequency of a spacing."""
 QUERY_FAST_CHARS: Final = 256
 """Parsing and weighing a longer text takes more than half a millisecond."""
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
@@ -63,6 +68,22 @@ class ScoredQuery:
     """Words dropped from the end of the query because it has too many."""
 
 
+class StatisticsKeys(NamedTuple):
+    """What to ask the shards for."""
+
+    words: Sequence[Word]
+    spacings: Sequence[Words]
+    wholes: Sequence[Words]
+    """Texts that a field may consist of."""
+    needs_fields: bool
+
+    @property
+    def num_bytes(self) -> int:
+        """Estimated size of the answer, cached."""
+        num_spacings = len(self.spacings) + len(self.wholes)
+        return _WORD_BYTES * len(self.words) + _SPACING_BYTES * num_spacings
+
+
 @dataclass(slots=True)
 class Statistics:
     """Sums over all shards, of the documents live at one horizon."""
@@ -74,6 +95,10 @@ class Statistics:
     """By path: the number of documents with words in the field, and the number of these words."""
     doc_freqs: dict[Word, tuple[int, ...]] = field(default_factory=dict)
     """By `MatchKind`."""
+    spacing_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Documents that have a word, or words side by side."""
+    whole_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Documents with a field that consists of a text's words."""
     field_weights: dict[tuple[SearchableField, ...] | None, tuple[FieldWeight, ...]] = field(
         default_factory=dict
     )
@@ -81,16 +106,21 @@ class Statistics:
     queries: dict[QueryKey, ScoredQuery] = field(default_factory=dict)
     """Queries scored before: users type the same words."""
 
-    @property
-    def needs_fields(self) -> bool:
-        """Whether the fields have not been fetched yet."""
-        return self.num_docs < 0
+    def missing(
+        self, words: Sequence[Word], spacings: Sequence[Words], whole: Words
+    ) -> StatisticsKeys | None:
+        """Return what these statistics lack, or None if nothing."""
+        missing = StatisticsKeys(
+            [word for word in words if word not in self.doc_freqs],
+            [one for one in spacings if one not in self.spacing_freqs],
+            [whole] if whole and whole not in self.whole_freqs else [],
+            needs_fields=self.num_docs < 0,
+        )
+        return missing if any(missing) else None
 
-    def add_up(
-        self, words: Sequence[Word], parts: Sequence[StatisticsResponse], *, has_fields: bool
-    ) -> None:
-        """Add up the shards' statistics of some words, and of the fields if they come along."""
-        if has_fields:
+    def add_up(self, keys: StatisticsKeys, parts: Sequence[StatisticsResponse]) -> None:
+        """Add up the shards' statistics."""
+        if keys.needs_fields:
             self.num_docs = sum(part.num_docs for part in parts)
             fields: dict[str, tuple[int, int]] = {}
             for part in parts:
@@ -99,9 +129,13 @@ class Statistics:
                     fields[one.path] = (num_docs + one.num_docs, length + one.total_length)
             self.fields = fields
             self.field_weights.clear()
-        for i, word in enumerate(words):
+        for i, word in enumerate(keys.words):
             freqs = [part.doc_freqs[i] for part in parts]
             self.doc_freqs[word] = tuple(map(sum, zip(*freqs, strict=True)))
+        for i, spacing in enumerate(keys.spacings):
+            self.spacing_freqs[spacing] = sum(part.spacing_freqs[i] for part in parts)
+        for i, whole in enumerate(keys.wholes):
+            self.whole_freqs[whole] = sum(part.whole_freqs[i] for part in parts)
 
 
 def _bytes_of_query(scored: ScoredQuery, text: str) -> int:
@@ -161,8 +195,10 @@ class StatisticsMemory:
         deadline: Deadline,
         *,
         is_partial: bool,
+        spacings: Sequence[Words] = (),
+        whole: Words = (),
     ) -> Statistics:
-        """Return statistics that cover the given words.
+        """Return statistics that cover the given words, their spacings and the whole text.
 
         If a shard is down and the search allows partial results, the remaining shards' statistics
         score it. Those sums are not cached, since the next search may find all shards again. A
@@ -175,39 +211,35 @@ class StatisticsMemory:
             if horizon >= self._newest.horizon:
                 self.forget()
                 self._newest = statistics
-        unknown = [word for word in words if word not in statistics.doc_freqs]
-        needs_fields = statistics.needs_fields
-        if not unknown and not needs_fields:
+        missing = statistics.missing(words, spacings, whole)
+        if missing is None:
             return statistics
         parts: list[StatisticsResponse] = []
         if not (is_partial and self._cluster.failed_shards()):
-            parts = await self._ask(
-                index, unknown, horizon, deadline, is_partial=is_partial, needs_fields=needs_fields
-            )
+            parts = await self._ask(index, missing, horizon, deadline, is_partial=is_partial)
         if len(parts) < self._cluster.num_shards:
-            statistics, unknown, needs_fields = Statistics(horizon), list(words), True
-            parts = await self._ask(
-                index, unknown, horizon, deadline, is_partial=is_partial, needs_fields=True
-            )
+            statistics = Statistics(horizon)
+            missing = statistics.missing(words, spacings, whole)
+            assert missing is not None, "nothing is known yet"
+            parts = await self._ask(index, missing, horizon, deadline, is_partial=is_partial)
         for part in parts:
             for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
                 self.scalar_fields[name] = self.scalar_fields.get(name, 0) | kinds
-        statistics.add_up(unknown, parts, has_fields=needs_fields)
+        statistics.add_up(missing, parts)
         if statistics is self._newest:
-            self._budget.take(self, _WORD_BYTES * len(unknown))
+            self._budget.take(self, missing.num_bytes)
         return statistics
 
     async def _ask(
         self,
         index: Index,
-        words: Sequence[Word],
+        keys: StatisticsKeys,
         horizon: int,
         deadline: Deadline,
         *,
         is_partial: bool,
-        needs_fields: bool,
     ) -> list[StatisticsResponse]:
-        """Ask the shards for statistics of some words; fewer may respond only if `is_partial`."""
+        """Ask the shards for statistics; fewer may respond only if `is_partial`."""
         answers = await gather_partial(
             self._cluster,
             STATISTICS,
@@ -215,9 +247,11 @@ class StatisticsMemory:
                 index.number,
                 horizon,
                 index.revision,
-                tuple(words),
+                tuple(keys.words),
                 self._filters,
-                needs_fields,
+                keys.needs_fields,
+                tuple(keys.spacings),
+                tuple(keys.wholes),
             ),
             deadline,
             is_partial=is_partial,
@@ -288,6 +322,8 @@ async def score_query(
         horizon,
         deadline,
         is_partial=parameters.allows_partial,
+        spacings=list(dict.fromkeys(spacing.words for spacing in parsed.spacings)),
+        whole=parsed.whole,
     )
     if is_long:
         await turns.take(index.number)
@@ -305,16 +341,27 @@ def _weigh(
     as another clause is left. If none is left, nothing matches.
     """
     doc_freqs = statistics.doc_freqs
-    clauses = []
+    clauses: list[ScoredClause] = []
     ignored = []
+    spacings = _worthwhile_spacings(parsed, statistics)
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
-        if isinstance(clause, Phrase) or any(doc_freqs[clause]):
+        found = [doc_freqs[word] for word in words_of((clause,))]
+        if isinstance(clause, Word) and clause.text in spacings:
+            own = spacings[clause.text]
+            clause = msgspec.structs.replace(clause, spacings=tuple(own))
+            freqs = list(found[0])
+            freqs[MatchKind.SPACING] = sum(own.values())
+            found = [tuple(freqs)]
+        if isinstance(clause, Word) and is_completed(found[0]):
+            clause = msgspec.structs.replace(clause, is_completed=True)
+            freqs = list(found[0])
+            freqs[MatchKind.COMPLETION] = freqs[MatchKind.PREFIX]
+            freqs[MatchKind.PREFIX] = 0
+            found = [tuple(freqs)]
+        if isinstance(clause, Phrase) or any(found[0]):
             weights = tuple(
-                tuple(
-                    count * weight
-                    for weight in clause_weights(doc_freqs[word], statistics.num_docs)
-                )
-                for word in words_of((clause,))
+                tuple(count * weight for weight in clause_weights(freqs, statistics.num_docs))
+                for freqs in found
             )
             clauses.append(ScoredClause(clause, weights))
         else:
@@ -322,6 +369,7 @@ def _weigh(
     if parsed.clauses and not clauses:
         return ScoredQuery(HOPELESS, ignored, parsed.num_words_cut)
     configuration = index.configuration
+    has_bonus = 0 < statistics.whole_freqs.get(parsed.whole, 0) <= WHOLE_FIELDS_MAX
     query = TextQuery(
         clauses=tuple(clauses),
         required=parsed.num_required(len(clauses)),
@@ -331,8 +379,31 @@ def _weigh(
         k1=configuration.k1,
         b=configuration.b,
         proximity=configuration.proximity,
+        whole=parsed.whole if has_bonus else (),
     )
     return ScoredQuery(query, ignored, parsed.num_words_cut)
+
+
+def _worthwhile_spacings(
+    parsed: ParsedQuery, statistics: Statistics
+) -> dict[str, dict[tuple[str, ...], int]]:
+    """Return, by word, the spacings that it gets, each with its document frequency."""
+    typed_freqs = {
+        clause.text: statistics.doc_freqs[clause][MatchKind.EXACT]
+        for clause in parsed.clauses
+        if isinstance(clause, Word)
+    }
+    chosen: dict[str, dict[tuple[str, ...], int]] = {}
+    for spacing in parsed.spacings:
+        freq = statistics.spacing_freqs[spacing.words]
+        # A word of a synonym of several words is no clause of its own, and has no number.
+        own = [typed_freqs[word] for word in spacing.typed if word in typed_freqs]
+        if len(own) == len(spacing.typed) and is_worthwhile(
+            spacing, freq, own, statistics.num_docs
+        ):
+            for word in spacing.typed:
+                chosen.setdefault(word, {})[spacing.words] = freq
+    return chosen
 
 
 def _field_weights(parameters: SearchParameters, statistics: Statistics) -> tuple[FieldWeight, ...]:

@@ -8,7 +8,8 @@ For a word and a document, over the terms that match the word and the fields of 
 Only terms of the best *tier* that the document has are summed, so a lesser match beside a better
 one never raises a score:
 
-    tier 0   EXACT, STEM, SYNONYM   w = greatest weight of the three, r = own weight / w
+    tier 0   EXACT, STEM, SYNONYM,   w = greatest weight of these, r = own weight / w
+             SPACING, COMPLETION
     tier 1   PREFIX
     tier 2   TYPO_1                 w = weight of the kind, r = 1
     tier 3   TYPO_2
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 FREQ_UNIT: Final = float(1 << 24)
 SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 4
-TIER_OF_KIND: Final = (0, 0, 0, 1, 2, 3)
+TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3)
 """By `MatchKind`."""
 _TIER_SHIFT: Final = 60
 _TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1

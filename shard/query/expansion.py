@@ -4,7 +4,8 @@
                                            runs     STEM       same stem
                                            running  STEM       (not PREFIX: its best kind counts)
                                            jog      SYNONYM    if the configuration says so
-                                           runway   PREFIX
+                                           ru n     SPACING    if the coordinator says so (a phrase)
+                                           runway   PREFIX     or COMPLETION, ranked near run
     shawsh, is_prefix, typos 1        ──▶  shawshank   PREFIX
                                            shewsbury   no: "shewsb", "shews" … are 2 edits away
 
@@ -71,7 +72,7 @@ class Expansion:
     languages: NDArray[np.uint64]
     """Mask of the languages in whose fields each counts."""
     phrases: tuple[tuple[str, ...], ...]
-    """Multi-word synonyms, which match where their words stand adjacent, in order."""
+    """Multi-word synonyms and spacings: they match where their words stand adjacent, in order."""
     num_entries: int
     """Posting entries of all terms together."""
     only: OnlyTerm | None
@@ -173,20 +174,29 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
     stems = _stems(segment, vocabulary, word, languages)
     if exact is not None:
         stems.pop(exact, None)
-    synonyms = _synonyms(vocabulary, word, stems, exact)
+    synonyms = _alternatives(vocabulary, word.synonyms, stems, exact)
+    spacings = _alternatives(vocabulary, word.spacings, stems, exact)
+    for ordinal in synonyms:
+        spacings.pop(ordinal, None)
     pieces = [] if exact is None else [_piece([exact], MatchKind.EXACT, ALL_LANGUAGES)]
-    for kind, masks in ((MatchKind.STEM, stems), (MatchKind.SYNONYM, synonyms)):
+    for kind, masks in (
+        (MatchKind.STEM, stems),
+        (MatchKind.SYNONYM, synonyms),
+        (MatchKind.SPACING, spacings),
+    ):
         if masks:
             forms = sorted(masks)
             pieces.append(_piece(forms, kind, [masks[form] for form in forms]))
     # Prefix and typo matches, without the terms that already match in a better kind.
     similar, kinds = _similar(vocabulary, word)
+    if word.is_completed:
+        kinds[kinds == MatchKind.PREFIX] = MatchKind.COMPLETION
     if exact is not None:
         is_other = similar != exact
         similar, kinds = similar[is_other], kinds[is_other]
     if len(similar):
         remaining = np.full(len(similar), ALL_LANGUAGES, np.uint64)
-        better = stems | dict.fromkeys(synonyms, ALL_LANGUAGES)
+        better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
         if better:
             # A form that counts in some languages only still counts as prefix or typo in the rest.
             forms_array = np.array(sorted(better), np.uint32)
@@ -202,7 +212,8 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         if pieces
         else (np.zeros(0, np.uint32), np.zeros(0, np.uint8), np.zeros(0, np.uint64))
     )
-    phrases = tuple(alternative for alternative in word.synonyms if len(alternative) > 1)
+    alternatives = dict.fromkeys([*word.synonyms, *word.spacings])
+    phrases = tuple(alternative for alternative in alternatives if len(alternative) > 1)
     joined = None
     # Replace the run of PREFIX terms with the prefix list of their range, if it exists.
     start, end = np.searchsorted(all_kinds, (MatchKind.PREFIX, MatchKind.TYPO_1)).tolist()
@@ -261,12 +272,15 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
     return np.zeros(0, np.uint32), np.zeros(0, np.uint8)
 
 
-def _synonyms(
-    vocabulary: Vocabulary, word: Word, stems: dict[int, int], exact: int | None
+def _alternatives(
+    vocabulary: Vocabulary,
+    alternatives: tuple[tuple[str, ...], ...],
+    stems: dict[int, int],
+    exact: int | None,
 ) -> dict[int, int]:
-    """Return the one-word synonyms, each with the languages in which it is not of a better kind."""
+    """Return the one-word alternatives, each with the languages where it has no better kind."""
     masks: dict[int, int] = {}
-    for alternative in word.synonyms:
+    for alternative in alternatives:
         if len(alternative) == 1:
             ordinal = vocabulary.find(alternative[0])
             if ordinal is not None and ordinal != exact:

@@ -27,6 +27,8 @@ from common.query import MatchKind, Phrase, Word
 from shard.query.bm25f import FREQ_UNIT, NO_BITS, SCORE_UNIT, TIER_OF_KIND, length_code
 from shard.query.prepared import PreparedQuery
 from shard.query.text_search import Evaluation
+from shard.query.whole_fields import whole_docs
+from shard.segment.doc_sets import bitset_of
 from shard.segment.field_lengths import DECODED_LENGTHS
 from shard.segment.postings import (
     PostingLists,
@@ -47,7 +49,16 @@ if TYPE_CHECKING:
 OCCURRENCES_MAX: Final = 100
 """Occurrences listed per word; a prefix can match hundreds of terms of a long text."""
 
-_MATCH_NAMES: Final = ("exact", "stem", "synonym", "prefix", "typo", "two typos")
+_MATCH_NAMES: Final = (
+    "exact",
+    "stem",
+    "synonym",
+    "spacing",
+    "completion",
+    "prefix",
+    "typo",
+    "two typos",
+)
 _TIER_NAMES: Final = ("typed", "prefix", "typo", "two typos")
 
 
@@ -110,6 +121,9 @@ def explain_score(view: SegmentView, prepared: PreparedQuery, doc: int) -> dict[
         seen = evaluation.up_to(tier) if prepared.needs_all else evaluation
         bonus = int(seen.bonus(candidate)[0]) / SCORE_UNIT
         parts.append({"kind": "proximity", "score": bonus})
+    only = bitset_of(candidate, view.segment.num_docs)
+    if query.whole and len(whole_docs(view.segment, query.whole, evaluation.fields, only)):
+        parts.append({"kind": "whole field", "score": prepared.whole_bonus / SCORE_UNIT})
     step = prepared.step / SCORE_UNIT
     if prepared.needs_all:
         if prepared.worst_tier > 0:
@@ -210,7 +224,7 @@ def _word_occurrences(
                 )
             )
     if tier == 0 and best > 0:
-        # Multi-word synonyms count in tier 0, with the weight of their kind.
+        # Multi-word synonyms and spacings count in tier 0, with the weight of their kind.
         for phrase in expansion.phrases:
             phrase_kind = word.phrase_kind(phrase)
             name, ratio = _MATCH_NAMES[phrase_kind], weights[phrase_kind] / best

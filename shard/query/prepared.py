@@ -15,6 +15,7 @@ import numpy as np
 
 from common.analysis.analyzer import is_run
 from common.query import Phrase, Word
+from common.scoring import WHOLE_FIELD_FACTOR
 from shard.query.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, closeness_bound
 
@@ -47,6 +48,7 @@ class PreparedQuery:
         worst_tier: the worst tier in which some clause can match.
         pairs: the pairs of words that score proximity, or None if none does.
         bonus_max: more than any document's proximity score, in units of 2^-32.
+        whole_bonus: score of a field that is the query, in units of 2^-32.
     """
 
     __slots__ = (
@@ -58,6 +60,7 @@ class PreparedQuery:
         "pairs",
         "query",
         "registry",
+        "whole_bonus",
         "worst_tier",
     )
 
@@ -68,6 +71,9 @@ class PreparedQuery:
         self.needs_all = query.required >= len(query.clauses)
         self.best_tier, self.worst_tier = tiers_of(query)
         self._step = 0
+        self.whole_bonus = 0
+        if query.whole:
+            self.whole_bonus = int(WHOLE_FIELD_FACTOR * _greatest(query) * SCORE_UNIT)
         self.pairs = proximity_pairs(query)
         self.bonus_max = 0
         if self.pairs is not None:
@@ -109,10 +115,15 @@ def tiers_of(query: TextQuery) -> tuple[int, int]:
 
 
 def tier_step(query: TextQuery) -> int:
-    """Return the power of two above any sum of clauses and proximity, at least 1/2, in 2^-32."""
-    bound = math.fsum([_weight(scored) for scored in query.clauses])
-    bound = max(bound * (1.0 + query.proximity * CHAIN_MAX), 0.5)
+    """Return the power of two above any sum of clauses and extras, at least 1/2, in 2^-32."""
+    whole = WHOLE_FIELD_FACTOR if query.whole else 0.0
+    bound = max(_greatest(query) * (1.0 + query.proximity * CHAIN_MAX + whole), 0.5)
     return int(2.0 ** math.ceil(math.log2(bound * 1.0001)) * SCORE_UNIT)
+
+
+def _greatest(query: TextQuery) -> float:
+    """Return the greatest sum of the clauses' scores."""
+    return math.fsum([_weight(scored) for scored in query.clauses])
 
 
 def _weight(scored: ScoredClause) -> float:

@@ -11,6 +11,8 @@ The score of a hit is one float64 that orders everything:
     score = step · (leading clauses that match - 1)                   +  …              match: last
     score =                                                              …              match: any
 
+A document with a field that is the query gets a bonus on top (`shard/query/whole_fields.py`).
+
 `step` is a power of two above any sum of clauses. So a hit with all words as typed ranks above one
 that has some word only as a prefix, and that one above a hit with a typo, however rare the words
 (tiers: see bm25f). If a query's words can match in one tier only, the score has no such part.
@@ -62,7 +64,8 @@ from shard.query.phrase import docs_with_all, find_phrase, phrase_terms
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
 from shard.query.proximity import Nearness, make_nearness, rank_near, reward
 from shard.query.term_lists import QueryTerms, TermLists
-from shard.segment.doc_sets import count_docs, list_all_docs, list_docs
+from shard.query.whole_fields import whole_docs
+from shard.segment.doc_sets import bitset_of, count_docs, list_all_docs, list_docs
 from shard.segment.postings import Entries
 from shard.segment.text_index import TextIndex, text_index
 
@@ -279,7 +282,7 @@ class Evaluation:
     def expansion(self, word: Word) -> Expansion:
         """Return the terms of a word, of the kinds up to this tier."""
         return expand_word(
-            self.segment, word, self.prepared.languages, self.tier + MatchKind.SYNONYM
+            self.segment, word, self.prepared.languages, self.tier + MatchKind.COMPLETION
         )
 
     def reading(self, word: Word) -> Expansion:
@@ -366,7 +369,7 @@ class Evaluation:
         allowed: NDArray[np.uint64],
         candidates: NDArray[np.uint32] | None,
     ) -> _Scored:
-        """Score a word of several terms: multi-word synonyms (tier 0) first, then the terms."""
+        """Score a word of several terms: multi-word alternatives (tier 0) first, then the terms."""
         expansion = self.reading(word)
         best = max(weights[: MatchKind.PREFIX])
         tier_weights = np.array([best, *weights[MatchKind.PREFIX :]])
@@ -615,6 +618,35 @@ def match_text(
         allowed: bitset of live documents that pass the filters; None: all documents.
         num_ranked: how many of the best are wanted; None: all.
     """
+    match = _match_words(view, prepared, allowed, num_ranked)
+    whole = prepared.query.whole
+    if not whole or num_ranked == 0 or match.found.count == 0:
+        return match
+    evaluation = Evaluation(view.segment, prepared)
+    docs = whole_docs(
+        view.segment, whole, evaluation.fields, NO_BITS if allowed is None else allowed
+    )
+    if len(docs) == 0:
+        return match
+    # Few documents: score all of them, whether they are among the best or not.
+    only = bitset_of(docs, view.segment.num_docs)
+    docs, totals = _rank(evaluation, *_match(evaluation, only), None)
+    scores = (totals + prepared.whole_bonus) / SCORE_UNIT
+    assert match.ranked.scores is not None, "ranked documents have scores"
+    is_other = np.isin(match.ranked.docs, docs, invert=True)
+    docs = np.concatenate((match.ranked.docs[is_other], docs))
+    scores = np.concatenate((match.ranked.scores[is_other], scores))
+    order = np.argsort(docs)
+    return TextMatch(match.found, Matches(view, docs=docs[order], scores=scores[order]))
+
+
+def _match_words(
+    view: SegmentView,
+    prepared: PreparedQuery,
+    allowed: NDArray[np.uint64] | None,
+    num_ranked: int | None,
+) -> TextMatch:
+    """Do the work of `match_text`, but for the bonus of whole fields."""
     segment, query = view.segment, prepared.query
     if query.required > len(query.clauses) or segment.num_docs == 0:
         nothing = Matches(view, docs=NO_DOCS, scores=np.zeros(0))

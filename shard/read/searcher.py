@@ -68,10 +68,12 @@ from shard.query.matches import Matches, both, leave_out_each
 from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
+from shard.query.spacings import spacing_freq, spacing_freq_among
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_cost import is_slow_text, words_of
 from shard.query.text_search import match_text
 from shard.query.visible import visible_doc_freqs, visible_docs, visible_field_statistics
+from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.read.highlight import mark_documents
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
 from shard.segment.presence import Aspect, presence_of
@@ -583,9 +585,21 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
             for view in snapshot.views:
                 sums += doc_freqs(view, word, languages)
         freqs.append(tuple(sums.tolist()))
+    spacing_freqs = tuple(
+        sum(spacing_freq_among(part.view.segment, words, part.docs) for part in visible)
+        if request.filters
+        else sum(spacing_freq(view, words) for view in snapshot.views)
+        for words in request.spacings
+    )
+    whole_freqs = tuple(
+        sum(whole_freq_among(part.view.segment, words, part.docs) for part in visible)
+        if request.filters
+        else sum(whole_freq(view, words) for view in snapshot.views)
+        for words in request.wholes
+    )
     if not request.needs_fields:
         num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
-        return StatisticsResponse(num_docs, (), tuple(freqs), ())
+        return StatisticsResponse(num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs)
     fields: tuple[FieldStatistics, ...] | None
     if request.filters:
         num_docs = sum(len(part.docs) for part in visible)
@@ -597,7 +611,15 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
             fields = _text_fields(snapshot, map(field_statistics, snapshot.views))
             snapshot.caches["text fields"] = fields
     scalar = _scalar_fields(snapshot)
-    return StatisticsResponse(num_docs, fields, tuple(freqs), tuple(scalar), tuple(scalar.values()))
+    return StatisticsResponse(
+        num_docs,
+        fields,
+        tuple(freqs),
+        tuple(scalar),
+        tuple(scalar.values()),
+        spacing_freqs,
+        whole_freqs,
+    )
 
 
 def _text_fields(

@@ -16,7 +16,7 @@ def test_tiers_that_are_there_have_a_weight_and_others_none(doc_freqs: list[int]
     weights = clause_weights(doc_freqs, 500)
     typed = sum(doc_freqs[: MatchKind.PREFIX])
     assert [weight > 0 for weight in weights] == [
-        doc_freq > 0 for doc_freq in (typed, typed, typed, *doc_freqs[MatchKind.PREFIX :])
+        doc_freq > 0 for doc_freq in (*[typed] * MatchKind.PREFIX, *doc_freqs[MatchKind.PREFIX :])
     ]
 
 
@@ -29,13 +29,18 @@ def test_the_best_kind_present_has_the_greatest_weight(doc_freqs: list[int]) -> 
 
 
 def test_a_rare_typo_does_not_outweigh_a_frequent_word() -> None:
-    weights = clause_weights((400, 0, 0, 0, 1, 1), 500)
+    weights = clause_weights((400, 0, 0, 0, 0, 0, 1, 1), 500)
     assert weights[MatchKind.EXACT] > 5 * weights[MatchKind.TYPO_1] > 0
 
 
 def test_a_synonym_weighs_less_than_the_word_and_more_than_nothing() -> None:
-    weights = clause_weights((40, 10, 100, 0, 0, 0), 500)
+    weights = clause_weights((40, 10, 100, 0, 0, 0, 0, 0), 500)
     assert weights[MatchKind.EXACT] >= weights[MatchKind.STEM] > weights[MatchKind.SYNONYM] > 0
+
+
+def test_another_spacing_weighs_less_than_the_word_and_more_than_a_synonym() -> None:
+    weights = clause_weights((40, 10, 100, 20, 0, 0, 0, 0), 500)
+    assert weights[MatchKind.EXACT] > weights[MatchKind.SPACING] > weights[MatchKind.SYNONYM]
 
 
 @given(st.integers(1, 1_000_000), st.integers(0, 1_000_000))

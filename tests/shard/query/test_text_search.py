@@ -17,7 +17,7 @@ from pyroaring import FrozenBitMap
 from common.analysis.languages import Languages, stem
 from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
-from common.scoring import clause_weights
+from common.scoring import WHOLE_FIELD_FACTOR, clause_weights
 from shard.query.bm25f import FREQ_UNIT, NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
 from shard.query.explanation import explain_score
 from shard.query.prepared import PreparedQuery, proximity_pairs, tier_step, tiers_of
@@ -82,6 +82,8 @@ WORDS = st.builds(
     typos=st.integers(0, 2),
     synonyms=st.sampled_from([(), (), (("tea",),), (("rain", "brain"), ("seal",))]),
     is_stemmed=st.booleans(),
+    spacings=st.sampled_from([(), (), (("brain",), ("sea", "tea")), (("star", "seal"),)]),
+    is_completed=st.booleans(),
 )
 PHRASES = st.builds(
     Phrase,
@@ -107,10 +109,16 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
         return MatchKind.STEM
     if (term,) in word.synonyms:
         return MatchKind.SYNONYM
+    if (term,) in word.spacings:
+        return MatchKind.SPACING
     if word.is_prefix and term.startswith(word.text):
-        return MatchKind.PREFIX
+        return MatchKind.COMPLETION if word.is_completed else MatchKind.PREFIX
     if word.typos:
-        ends = range(len(term) + 1) if word.is_prefix else [len(term)]
+        # No edit touches a digit, and the word has none.
+        undigited = next((i for i, one in enumerate(term) if one.isdigit()), len(term))
+        ends = range(undigited + 1) if word.is_prefix else [len(term)]
+        if not word.is_prefix and undigited < len(term):
+            return None
         distance = min(osa_distance(word.text, term[:end]) for end in ends)
         if distance <= word.typos:
             return MatchKind(MatchKind.PREFIX + distance)
@@ -178,10 +186,9 @@ class NaiveSearch:
                     ratio = own[kind] / typed if kind < MatchKind.PREFIX else 1.0
                     for (doc, path), positions in entries.items():
                         add(doc, path, len(positions), ratio, TIER_OF_KIND[kind])
-            for synonym in clause.synonyms:
+            for synonym in dict.fromkeys([*clause.synonyms, *clause.spacings]):
                 if len(synonym) > 1 and typed > 0:
-                    is_typed = clause.text == " ".join(synonym)
-                    weight = own[MatchKind.EXACT if is_typed else MatchKind.SYNONYM]
+                    weight = own[clause.phrase_kind(synonym)]
                     for (doc, path), freq in self.phrase_freqs(Phrase(synonym)).items():
                         add(doc, path, freq, weight / typed, 0)
         result = {}
@@ -256,7 +263,25 @@ class NaiveSearch:
                 offset = tier_step(query) / SCORE_UNIT * (tiers_of(query)[1] - worst)
             total = sum(score for score, _ in matching) / SCORE_UNIT
             result[doc] = offset + (total + self.bonus(query, doc, worst))
+            if self.has_whole_field(query, doc):
+                greatest = math.fsum(self.greatest(one) for one in query.clauses)
+                result[doc] += int(WHOLE_FIELD_FACTOR * greatest * SCORE_UNIT) / SCORE_UNIT
         return result
+
+    @staticmethod
+    def greatest(scored: ScoredClause) -> float:
+        """Return the greatest score of a clause."""
+        if isinstance(scored.clause, Phrase):
+            return math.fsum(map(max, scored.weights))
+        return max(scored.weights[0])
+
+    def has_whole_field(self, query: TextQuery, doc: int) -> bool:
+        """Return whether a searched field consists of the query's words."""
+        return bool(query.whole) and any(
+            self.lengths[doc, path] == len(query.whole)
+            for (found, path) in self.phrase_freqs(Phrase(query.whole))
+            if found == doc and path in self.fields
+        )
 
 
 def statistics_of(views: Sequence[SegmentView], words: Sequence[Word]) -> list[list[int]]:
@@ -301,6 +326,7 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
         "is_leading": draw(st.booleans()),
         "paths": draw(st.sampled_from([("a", "b", "c"), ("a", "b"), ("c",)])),
         "proximity": draw(st.sampled_from([0.0, 0.2])),
+        "whole": draw(st.sampled_from([(), ("sea",), ("star",), ("rain", "brain"), ("nope",)])),
     }
 
 
@@ -335,6 +361,7 @@ def make_query(
         k1=K1,
         b=B,
         proximity=shape["proximity"],
+        whole=shape.get("whole", ()),
     )
 
 

@@ -1,0 +1,129 @@
+"""How many documents have a word, or several words side by side: "spider man" for spiderman?
+
+    spider man   spider: 40 documents    rarest word: its documents
+                 man:    9,000           those of them that have the next rarest, by skip list
+                 ──▶     31 of 38        their positions (shard/query/phrase.py)
+
+The coordinator adds these numbers up over all shards and decides which spacings a query gets
+(`coordinator/read/spacing.py`). All fields count. What a segment's documents have never changes, so
+it is counted once; deleted documents are subtracted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from common.deadline import check_call
+from common.kernels.decorator import kernel
+from common.kernels.types import U32Array, int64
+from shard.query.bm25f import NO_DOCS
+from shard.query.phrase import find_phrase
+from shard.query.statistics import deleted_docs
+from shard.segment.postings import (
+    BLOCK_ENTRIES,
+    PostingLists,
+    count_blocks,
+    decode_docs,
+    gallop,
+    locate_block,
+    next_block,
+)
+from shard.segment.text_index import text_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from shard.segment.segment import Segment
+    from shard.segment.snapshot import SegmentView
+
+_COUNTS_MAX: Final = 65_536
+"""Numbers cached per segment (about 200 bytes each)."""
+
+
+@kernel
+def docs_with(lists: PostingLists, term: int, listed: U32Array, has_listed: bool) -> U32Array:
+    """Return the documents that have a term, ascending; with `has_listed`, those of the listed."""
+    docs = np.empty(BLOCK_ENTRIES, np.uint32)
+    size = len(listed) if has_listed else int64(lists.entry_counts[term])
+    found = np.empty(size, np.uint32)
+    num_found = 0
+    num_blocks = count_blocks(lists, term)
+    place = int64(0)
+    block = int64(0)
+    previous = int64(-1)
+    while True:
+        if has_listed:
+            block, place = next_block(lists, term, block, listed, place)
+        if block == num_blocks:
+            break
+        at, count = locate_block(lists, term, block)
+        block += 1
+        decode_docs(lists.postings, at, count, docs)
+        # A document has an entry per field, but counts once.
+        for i in range(count):
+            doc = int64(docs[i])
+            if doc == previous:
+                continue
+            previous = doc
+            if has_listed:
+                place = gallop(listed, place, doc)
+                if place == len(listed):
+                    break
+                if int64(listed[place]) != doc:
+                    continue
+            found[num_found] = doc
+            num_found += 1
+    return found[:num_found]
+
+
+def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
+    """Return how many live documents of a segment have the words side by side, in order."""
+    counts: dict[tuple[str, ...], int] = view.segment.caches.setdefault("spacings", {})
+    total = counts.get(words)
+    if total is None:
+        total = _count(view.segment, words, None)
+        if len(counts) >= _COUNTS_MAX:
+            counts.clear()
+        counts[words] = total
+    deleted = deleted_docs(view) if total else None
+    return total if deleted is None else total - _count(view.segment, words, deleted)
+
+
+def spacing_freq_among(segment: Segment, words: tuple[str, ...], docs: NDArray[np.uint32]) -> int:
+    """Return how many of some documents (ascending) have the words side by side, in order."""
+    return _count(segment, words, docs)
+
+
+def docs_with_all_of(
+    segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | None = None
+) -> NDArray[np.uint32]:
+    """Return the documents, among some (ascending) if given, that have all words in any field."""
+    index = text_index(segment)
+    terms = []
+    # The shorter half of a word is mostly the common one: look for the longest words first.
+    for word in sorted(set(words), key=len, reverse=True):
+        term = index.vocabulary.find(word)
+        if term is None:
+            return NO_DOCS
+        terms.append(term)
+    check_call()
+    for term in sorted(terms, key=index.lists.entry_counts.item):
+        docs = docs_with(index.lists, term, NO_DOCS if docs is None else docs, docs is not None)
+    assert docs is not None, "there are words"
+    return docs
+
+
+def _count(segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | None) -> int:
+    index = text_index(segment)
+    if len(words) == 1 and docs is None:
+        term = index.vocabulary.find(words[0])
+        return 0 if term is None else int(index.doc_freqs[term])
+    docs = docs_with_all_of(segment, words, docs)
+    if len(words) == 1 or len(docs) == 0:
+        return len(docs)
+    ordinals = [np.array([index.vocabulary.find(word)], np.uint32) for word in words]
+    return len(np.unique(find_phrase(index, ordinals, docs).docs))

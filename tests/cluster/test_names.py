@@ -1,0 +1,143 @@
+"""Who types a name gets what is called so first, and near it what the name begins."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Index, Services
+from tests.service import ROOT
+
+DATA = ROOT.parent / "shared" / "data"
+
+PACKAGES = [
+    {"id": 1, "name": "git-annex", "text": "git for files: git, git and again git"},
+    {"id": 2, "name": "git", "text": "version control"},
+    {"id": 3, "name": "gitk", "text": "graphical history"},
+    {"id": 4, "name": "subversion", "text": "a control of versions that is not git"},
+    {"id": 5, "name": "annex", "text": "an annex"},
+    {"id": 6, "name": "Git Annex", "text": "nothing else"},
+]
+
+
+@pytest.fixture
+def packages(index: Index) -> Index:
+    assert index.configure({"searchable_fields": ["name", "text"]}).status == 200
+    assert index.put(PACKAGES).status == 200
+    return index
+
+
+def test_a_field_that_is_the_query_comes_first(packages: Index) -> None:
+    assert packages.ids(query="git")[0] == 2
+    assert packages.ids(query='"git"')[0] == 2
+    assert packages.ids(query="git annex")[0] in (1, 6)
+    assert packages.ids(query="annex")[0] == 5
+
+
+def test_a_whole_field_is_explained(packages: Index) -> None:
+    best, *others = packages.search(query="git", show=["score_details"])["data"]["items"]
+    parts = [part["kind"] for part in best["_score_details"]["parts"]]
+    assert parts == ["word", "whole field"]
+    assert all(
+        part["kind"] != "whole field" for one in others for part in one["_score_details"]["parts"]
+    )
+    for hit in (best, *others):
+        assert hit["_score"] == hit["_score_details"]["score"]
+
+
+def test_only_searched_fields_count_as_whole(packages: Index) -> None:
+    hits = packages.search(query="git", search_fields=["text"], show=["score_details"])
+    for hit in hits["data"]["items"]:
+        assert all(part["kind"] != "whole field" for part in hit["_score_details"]["parts"])
+
+
+def test_what_a_whole_word_begins_is_ranked_near_it(packages: Index) -> None:
+    # As much as its name says it, although "git" itself is a word of the others.
+    assert packages.ids(query="git").index(3) < packages.ids(query="git").index(4)
+    hit = packages.search(
+        query="git", filters={"id": [3]}, show=["score_details"], highlight="name"
+    )
+    (item,) = hit["data"]["items"]
+    (word,) = (part for part in item["_score_details"]["parts"] if part["kind"] == "word")
+    assert word["match"] == "typed"
+    assert [one["match"] for one in word["occurrences"]] == ["completion"]
+    assert item["_highlight"] == {"name": "<em>gitk</em>"}
+
+
+def test_a_word_that_is_none_yet_keeps_its_tier(packages: Index) -> None:
+    (hit, *_) = packages.search(query="subv", show=["score_details"])["data"]["items"]
+    (word,) = (part for part in hit["_score_details"]["parts"] if part["kind"] == "word")
+    assert (hit["id"], word["match"]) == (4, "prefix")
+
+
+def test_pages_continue_each_other(packages: Index) -> None:
+    whole = packages.ids(query="git", per_page=10)
+    pages = [packages.ids(query="git", per_page=2, page=page) for page in (1, 2, 3)]
+    assert [one for page in pages for one in page] == whole
+    assert packages.ids(query="git", per_page=10, sort=["_score:asc"]) == whole[::-1]
+
+
+# --- on the shared sets ---------------------------------------------------------------------------
+
+
+def load(services: Services, name: str, configuration: dict[str, Any]) -> Iterator[Index]:
+    path = DATA / name / "items.ndjson.gz"
+    if not path.exists():
+        pytest.skip(f"no {name} beside the checkout")
+    index = Index(services(2).client(), f"names-{name}")
+    index.configure(configuration)
+    with gzip.open(path) as file:
+        assert index.load(file.read()).status == 200
+    yield index
+    index.client.delete(index.path)
+    index.client.close()
+
+
+@pytest.fixture(scope="module")
+def debian(services: Services) -> Iterator[Index]:
+    fields = ["name", "summary", "description"]
+    yield from load(
+        services, "debian-packages", {"searchable_fields": fields, "language": "english"}
+    )
+
+
+@pytest.fixture(scope="module")
+def cities(services: Services) -> Iterator[Index]:
+    configuration = {
+        "searchable_fields": ["name", "alternate_names"],
+        "boost": {"population": {"log": 0.3}},
+    }
+    yield from load(services, "geonames-cities", configuration)
+
+
+def values(name: str) -> list[dict[str, Any]]:
+    with gzip.open(DATA / name / "items.ndjson.gz") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_exact_package_names_are_first(debian: Index) -> None:
+    names = [item["name"] for item in values("debian-packages")]
+    asked = random.Random(11).sample(names, 200)
+    firsts = [
+        debian.search(query=name, per_page=1, fields=["name"])["data"]["items"] for name in asked
+    ]
+    assert sum(items == [{"name": name}] for items, name in zip(firsts, asked, strict=True)) >= 190
+
+
+@pytest.mark.parametrize("name", ["git", "redis", "vim"])
+def test_well_known_packages(debian: Index, name: str) -> None:
+    assert debian.search(query=name)["data"]["items"][0]["name"] == name
+
+
+def test_the_largest_cities_are_first(cities: Index) -> None:
+    largest = sorted(values("geonames-cities"), key=lambda city: -int(city["population"]))[:300]
+    num_first = sum(
+        cities.search(query=city["name"], per_page=1)["data"]["items"][0]["id"] == city["id"]
+        for city in largest
+    )
+    assert num_first >= 285

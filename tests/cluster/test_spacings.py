@@ -1,0 +1,182 @@
+"""What people type together or apart is found, below the typed form; then on the shared sets."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import Index, Services
+from tests.service import ROOT
+
+DATA = ROOT.parent / "shared" / "data"
+
+NAMES = [
+    "Spider-Man: Homecoming",
+    "X-Men",
+    "New York Stories",
+    "Washington, D.C. at night",
+    "To Kill a Mockingbird",
+    "Ocean's Eleven",
+    "20,000 Leagues Under the Sea",
+    "Wi-Fi router",
+    "Wifi adapter",
+    "HP 364 ink",
+    "USB 2.0 hub",
+    "The Da Vinci Code",
+    "The Hitchhiker's Guide",
+    "C. S. Lewis",
+    "Laptop bag",
+    "lamp",
+]
+
+
+@pytest.fixture
+def names(index: Index) -> Index:
+    assert index.configure({"searchable_fields": ["name"]}).status == 200
+    assert index.put([{"id": i, "name": name} for i, name in enumerate(NAMES)]).status == 200
+    return index
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("spiderman", ["Spider-Man: Homecoming"]),
+        ("spider man", ["Spider-Man: Homecoming"]),
+        ("xmen", ["X-Men"]),
+        ("newyork", ["New York Stories"]),
+        ("washington dc", ["Washington, D.C. at night"]),
+        ("to kill a mocking bird", ["To Kill a Mockingbird"]),
+        ("oceans eleven", ["Ocean's Eleven"]),
+        ("20000 leagues", ["20,000 Leagues Under the Sea"]),
+        ("wi-fi", ["Wi-Fi router", "Wifi adapter"]),
+        ("wifi", ["Wifi adapter", "Wi-Fi router"]),
+        ("hp364", ["HP 364 ink"]),
+        ("usb2.0 hub", ["USB 2.0 hub"]),
+        ("davinci code", ["The Da Vinci Code"]),
+        ("hitchhikers guide", ["The Hitchhiker's Guide"]),
+        ("cs lewis", ["C. S. Lewis"]),
+        ("lap top", ["Laptop bag"]),
+        ('"lap top"', []),
+        ('"spiderman"', []),
+    ],
+)
+def test_names_are_found_as_people_type_them(names: Index, query: str, found: list[str]) -> None:
+    hits = names.search(query=query)["data"]["items"]
+    assert [item["name"] for item in hits] == found
+
+
+def test_typo_0_takes_words_as_typed(names: Index) -> None:
+    assert names.search(query="spiderman", typo=0)["pagination"]["total"] == 0
+
+
+def test_a_spacing_is_explained_and_marked(names: Index) -> None:
+    (hit,) = names.search(query="spiderman", show=["score_details"], highlight=["name"])["data"][
+        "items"
+    ]
+    assert hit["_highlight"] == {"name": "<em>Spider</em>-<em>Man</em>: Homecoming"}
+    word = next(part for part in hit["_score_details"]["parts"] if part["kind"] == "word")
+    (occurrence,) = word["occurrences"]
+    assert (occurrence["match"], occurrence["term"]) == ("spacing", "spider man")
+    assert hit["_score"] == hit["_score_details"]["score"]
+
+
+def test_deleted_items_count_for_no_spacing(names: Index) -> None:
+    assert names.search(query="wi-fi lamp", match="any")["pagination"]["total"] == 3
+    names.client.delete(f"{names.path}/items/8")
+    assert names.search(query="wi-fi", match="any")["pagination"]["total"] == 1
+
+
+# --- the cases of the review ----------------------------------------------------------------------
+
+
+def load(services: Services, name: str, fields: list[str]) -> Iterator[Index]:
+    path = DATA / name / "items.ndjson.gz"
+    if not path.exists():
+        pytest.skip(f"no {name} beside the checkout")
+    index = Index(services(2).client(), f"spacings-{name}")
+    index.configure({"searchable_fields": fields, "language": "english"})
+    with gzip.open(path) as file:
+        assert index.load(file.read()).status == 200
+    yield index
+    index.client.delete(index.path)
+    index.client.close()
+
+
+@pytest.fixture(scope="module")
+def films(services: Services) -> Iterator[Index]:
+    yield from load(services, "wikipedia-movies", ["title", "extract", "cast"])
+
+
+@pytest.fixture(scope="module")
+def books(services: Services) -> Iterator[Index]:
+    yield from load(services, "goodbooks", ["title", "original_title", "authors"])
+
+
+@pytest.fixture(scope="module")
+def products(services: Services) -> Iterator[Index]:
+    yield from load(services, "icecat-products", ["title", "name", "description", "brand"])
+
+
+def first(index: Index, query: str, count: int = 1) -> list[Any]:
+    answer = index.search(query=query, per_page=count)
+    return [item["title"] for item in answer["data"]["items"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("spiderman", "Spider-Man"),
+        ("xmen", "X-Men"),
+        ("newyork", "New York"),
+        ("to kill a mocking bird", "To Kill a Mockingbird"),
+        ("davinci code", "The Da Vinci Code"),
+        ("oceans eleven", "Ocean's Eleven"),
+        ("20000 leagues", "20,000 Leagues Under the Sea"),
+    ],
+)
+def test_films(films: Index, query: str, title: str) -> None:
+    assert first(films, query)[0].startswith(title)
+
+
+def test_a_capital_with_its_letters_apart(films: Index) -> None:
+    assert films.search(query="washington dc")["pagination"]["total"] > 20
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("davinci code", "The Da Vinci Code"),
+        ("hitchhikers guide", "The Hitchhiker's Guide"),
+        ("to kill a mocking bird", "To Kill a Mockingbird"),
+    ],
+)
+def test_books(books: Index, query: str, title: str) -> None:
+    assert first(books, query)[0].startswith(title)
+
+
+def test_initials_without_dots(books: Index) -> None:
+    for query, author in [("cs lewis", "C.S. Lewis"), ("jrr tolkien", "J.R.R. Tolkien")]:
+        hits = books.search(query=query)["data"]["items"]
+        assert all(author in item["authors"] for item in hits[:5])
+
+
+@pytest.mark.parametrize(
+    ("query", "is_right"),
+    [
+        ("hp364", lambda title: "HP 364" in title),
+        ("usb2.0 hub", lambda title: "Hub" in title),
+        ("lap top", lambda title: "laptop" in title.lower()),
+    ],
+)
+def test_products(products: Index, query: str, is_right: Callable[[str], bool]) -> None:
+    assert all(map(is_right, first(products, query, 3)))
+
+
+def test_wifi_finds_what_wi_fi_finds(products: Index) -> None:
+    totals = [
+        products.search(query=query)["pagination"]["total"] for query in ("wifi", "wi-fi", "wi fi")
+    ]
+    assert min(totals) > 300
