@@ -33,9 +33,10 @@ class MatchKind(IntEnum):
     PREFIX = 5
     """The word is the beginning of the term, and no word of the index, or of too many terms."""
     TYPO_1 = 6
-    """One edit (insertion, deletion, substitution, transposition) away."""
+    """One edit (insertion, deletion, substitution, transposition) away, with the same first letter.
+    """
     TYPO_2 = 7
-    """Two edits away."""
+    """Two edits away, or one that makes another first letter."""
 
 
 NUM_MATCH_KINDS = len(MatchKind)

@@ -30,7 +30,7 @@ SYNONYM_FACTOR: Final = 0.1
 text of five times the average length scores more than the synonym in the shortest text."""
 SPACING_FACTOR: Final = 0.5
 """Weight of an occurrence of the word written together or apart, relative to one as typed."""
-COMPLETION_FACTOR: Final = 0.8
+COMPLETION_FACTOR: Final = 0.6
 """Weight of an occurrence of what a whole word begins, relative to one of the word itself."""
 COMPLETIONS_MAX: Final = 20_000
 """What a whole word begins is ranked near the word itself if documents have it at most so often:
@@ -99,13 +99,16 @@ def clause_weights(doc_freqs: Sequence[int], num_docs: int) -> tuple[float, ...]
     return (*(typed * factor for factor in forms), *by_tier[1:])
 
 
-def is_completed(doc_freqs: Sequence[int]) -> bool:
+def is_completed(word: str, doc_freqs: Sequence[int]) -> bool:
     """Return whether what a word begins ranks near the word itself: kind COMPLETION, not PREFIX.
 
+    Numbers do not: 80 is not a beginning of 800.
+
     Args:
+        word: folded.
         doc_freqs: live documents by `MatchKind`, of all shards; the completions are under PREFIX.
     """
-    is_word = doc_freqs[MatchKind.EXACT] > 0
+    is_word = doc_freqs[MatchKind.EXACT] > 0 and not word[-1].isdigit()
     return is_word and 0 < doc_freqs[MatchKind.PREFIX] <= COMPLETIONS_MAX
 
 

@@ -16,7 +16,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -150,6 +150,8 @@ class Clause:
     is_prefix: bool = False
     typos: int = 0
     is_quoted: bool = False
+    keeps_first_letter: bool = False
+    """Whether a typo may not change the first letter: in a word that some item has."""
 
     @property
     def is_phrase(self) -> bool:
@@ -160,7 +162,10 @@ class Clause:
         """Return whether one of the texts has it."""
         width = len(self.words)
         if width == 1:
-            return any(self.matches(term) for text in texts for term in text)
+            first = self.words[0][0] if self.keeps_first_letter else ""
+            return any(
+                self.matches(term) for text in texts for term in text if term.startswith(first)
+            )
         return any(
             tuple(text[at : at + width]) == self.words
             for text in texts
@@ -180,9 +185,14 @@ def word_matches(word: str, is_prefix: bool, typos: int, term: str) -> bool:
         # Typos never fall on digits, of which the word has none.
         digit = next((i for i, c in enumerate(term) if c.isdigit()), None)
         if digit is not None:
-            return is_prefix and min(distances(word, term[:digit])) <= typos
+            return is_prefix and is_near(word, term, min(distances(word, term[:digit])), typos)
     found = distances(word, term)
-    return min(found) <= typos if is_prefix else found[-1] <= typos
+    return is_near(word, term, min(found) if is_prefix else found[-1], typos)
+
+
+def is_near(word: str, term: str, distance: int, typos: int) -> bool:
+    """Return whether a distance is allowed; another first letter makes it one more, up to two."""
+    return distance <= typos and distance + (word[0] != term[0]) <= 2
 
 
 def typo_budget(word: str, mode: Any, lengths: Iterable[int] = (5, 9)) -> int:
@@ -371,6 +381,11 @@ class Oracle:
         lengths = self.configuration.get("typo_lengths", (5, 9))
         wanted, excluded = parse(parameters.get("query", ""), **options, typo_lengths=lengths)
         texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
+        known_words = {word for one in texts.values() for text in one for word in text}
+        wanted = [
+            replace(one, keeps_first_letter=one.typos == 1 and one.words[0] in known_words)
+            for one in wanted
+        ]
         items = [item for item in items if not any(one.is_in(texts[id(item)]) for one in excluded)]
         if not wanted:
             return items

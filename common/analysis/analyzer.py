@@ -107,6 +107,11 @@ def is_run(word: str) -> bool:
     return _character_class(word[0]) in _RUN_CLASSES
 
 
+def bare_word(word: str) -> str:
+    """Return a folded word without symbols: c for c++ and c#, net for .net."""
+    return word.strip("+#.")
+
+
 def _character_class(character: str) -> int:
     point = ord(character)
     return int(PAGE_CELLS[int(PAGES[point >> 8]) << 8 | point & 255]) >> CLASS_SHIFT

@@ -7,7 +7,15 @@ Questions: which words has this span of bytes, as they stand in the vocabulary; 
     words      the  naive  don t  iphone12  日本 本語 (語)   ที่ดี (ดี)
     position   0    1      2   3  4         5    6    6      7      7
 
+    text       C++11      C#      .NET
+    words      c++ c 11   c# c    .net net          (queries: c++ 11, c#, .net)
+    position   0   0 1    2  2    3    3
+
 - A word is a run of letters and digits; everything else separates, apostrophes too.
+- With "++" or "#" behind it, or with "." before it where white space or nothing stands before that,
+  a word is one with the symbol. Items have both forms, at one position; queries the one typed.
+- U+200C separates between Arabic letters, as Persian writes the parts of a word; elsewhere it is
+  ignored.
 - A run of a script without spaces gives its overlapping bigrams of characters; vowel signs and
   tone marks belong to the character before them, at most two (the rest is dropped). When items are
   indexed its last character is a word of its own, at the position of the last bigram (in
@@ -48,6 +56,8 @@ TERM_BYTES_MAX: Final = 128
 _MARGIN_BYTES: Final = TERM_BYTES_MAX + 64
 """Room that must be left in the caller's buffer for the next word, or the last two of a run."""
 _MARGIN_WORDS: Final = 8
+_SYMBOL_WORD_BYTES_MAX: Final = 32
+"""Bytes of a word that may have a symbol."""
 
 STATE_SIZE: Final = 8
 _NEXT: Final = 0  # position of the next word
@@ -56,6 +66,7 @@ _FIRST_START: Final = 2
 _LAST: Final = 3  # last character of the open run, 0: no run is open
 _LAST_START: Final = 4
 _LAST_END: Final = 5
+_BEGIN: Final = 6  # where the text begins, plus one; 0: no text has been begun
 
 _WORD: Final = int(CharacterClass.WORD)
 _RUN: Final = int(CharacterClass.RUN)
@@ -148,6 +159,42 @@ def _encode(point: int, out: U8Array, cursor: int) -> int:
 
 
 @kernel(inline=True, allocates=False)
+def _symbol_after(text: U8Array, at: int, end: int) -> int:
+    """Return how many bytes of a symbol are behind a word: 2 for "++", 1 for "#", 0 for none."""
+    if at + 1 < end and text[at] == 0x2B and text[at + 1] == 0x2B:
+        return 2
+    if at < end and text[at] == 0x23 and (at + 1 == end or not _is_letter(text[at + 1])):
+        return 1
+    return 0
+
+
+@kernel(inline=True, allocates=False)
+def _has_dot_before(text: U8Array, at: int, begin: int) -> bool:
+    """Return whether a "." stands right before a word, after white space, "(" or nothing."""
+    if at <= begin or text[at - 1] != 0x2E or 0x30 <= text[at] <= 0x39:
+        return False
+    return at - 1 == begin or text[at - 2] <= 0x20 or text[at - 2] == 0x28
+
+
+@kernel(inline=True, allocates=False)
+def _is_letter(byte: int) -> bool:
+    """Return whether a byte is an ASCII letter or digit, or part of another character."""
+    lower = byte | 0x20
+    return 0x30 <= byte <= 0x39 or 0x61 <= lower <= 0x7A or byte >= 0x80
+
+
+@kernel(inline=True, allocates=False)
+def _is_arabic(point: int) -> bool:
+    """Return whether a code point is in one of the blocks of the Arabic script."""
+    return (
+        0x0600 <= point <= 0x06FF
+        or 0x0750 <= point <= 0x077F
+        or 0xFB50 <= point <= 0xFDFF
+        or 0xFE70 <= point <= 0xFEFC
+    )
+
+
+@kernel(inline=True, allocates=False)
 def _encode_character(character: int, out: U8Array, cursor: int) -> int:
     """Write a character of a run, its base and up to two marks; return the cursor after it."""
     while character != 0:
@@ -207,6 +254,9 @@ def tokenize_span(
     """
     ascii_folding, pages, cells, expansions = tables
     word_bytes, word_ends, positions, starts, ends = buffers
+    if state[_BEGIN] == 0:
+        state[_BEGIN] = start + 1
+    begin = state[_BEGIN] - 1
     count = 0
     cursor = 0
     count_max = len(word_ends) - _MARGIN_WORDS
@@ -306,13 +356,17 @@ def tokenize_span(
             state[_FIRST] = 0
             state[_LAST] = 0
         if is_end:
+            state[_BEGIN] = 0
             return count, at
         if not is_word:
             at += size
             continue
         # A word: letters up to the next separator or run, folded; the rest past its limit is cut.
         word_limit = cursor + TERM_BYTES_MAX
+        word_start = cursor
+        source_start = at
         starts[count] = at
+        is_arabic = False
         while at < end:
             folded = ascii_folding[text[at]]
             # ASCII needs one lookup, anything else the tables of all characters.
@@ -323,15 +377,19 @@ def tokenize_span(
                     word_bytes[cursor] = folded
                     cursor += 1
                 at += 1
+                is_arabic = False
                 continue
             point, size = _decode(text, at)
             cell = int64(cells[int64(pages[point >> 8]) << 8 | point & 255])
             kind = cell >> CLASS_SHIFT
             if kind != _WORD and kind != _IGNORED:
                 break
+            if point == 0x200C and is_arabic:
+                break
             at += size
             if kind == _IGNORED:
                 continue
+            is_arabic = _is_arabic(point)
             # Write what the character folds to, one code point or several (ß to ss).
             target = cell & FOLDED_MASK
             if target < EXPANSION_BASE:
@@ -346,6 +404,37 @@ def tokenize_span(
                         cursor = _encode(int64(expansions[i]), word_bytes, cursor)
                     else:
                         word_limit = cursor
+        # The word with a symbol, before the word without it.
+        num_symbols = _symbol_after(text, at, end)
+        has_dot = _has_dot_before(text, source_start, begin)
+        size = cursor - word_start
+        if (num_symbols > 0 or has_dot) and size <= _SYMBOL_WORD_BYTES_MAX:
+            symbols = cursor
+            if is_indexing:
+                # Copy the word; otherwise the symbol goes onto the word itself.
+                for i in range(size):
+                    word_bytes[cursor + has_dot + i] = word_bytes[word_start + i]
+                cursor += size + has_dot
+            elif has_dot:
+                for i in range(size):
+                    word_bytes[cursor - i] = word_bytes[cursor - i - 1]
+                cursor += 1
+                symbols = word_start
+            if has_dot:
+                word_bytes[symbols] = 0x2E
+                starts[count] = source_start - 1
+            for _ in range(num_symbols):
+                word_bytes[cursor] = text[at]
+                cursor += 1
+                at += 1
+            if is_indexing:
+                # The word without the symbol has been written first: it keeps its place.
+                word_ends[count] = symbols
+                positions[count] = state[_NEXT]
+                starts[count] = source_start
+                ends[count] = at - num_symbols
+                count += 1
+                starts[count] = source_start - has_dot
         word_ends[count] = cursor
         positions[count] = state[_NEXT]
         ends[count] = at

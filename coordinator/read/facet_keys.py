@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from common.analysis.analyzer import Analyzer, typo_budget
+from common.analysis.analyzer import Analyzer, bare_word, typo_budget
 from coordinator.read.facet_values import FacetValues
 
 
@@ -50,7 +50,8 @@ def _folded_keys(values: FacetValues, analyzer: Analyzer) -> _FoldedKeys:
     keys = [analyzer.fold(key) for key in values.values]
     numbers_by_word: dict[str, list[int]] = {}
     for number, key in enumerate(keys):
-        for word in dict.fromkeys(key.split(" ")):
+        words_of_key = key.split(" ")
+        for word in dict.fromkeys([*words_of_key, *map(bare_word, words_of_key)]):
             numbers_by_word.setdefault(word, []).append(number)
     words = list(numbers_by_word)
     folded = _FoldedKeys(

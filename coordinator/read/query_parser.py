@@ -42,12 +42,14 @@ from common.configuration import (
     TypoMode,
 )
 from common.query import Clause, Phrase, Word
-from coordinator.read.spacing import Spacing, TypedWord, spacings_of
+from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, spacings_of
 
 Words: TypeAlias = tuple[str, ...]
 
 WHOLE_WORDS_MAX: Final = 8
 """Longer queries are no names."""
+_CLOSING = re.compile(r"[^\s\w'’.,-]")
+"""What closes the word before it: whoever types "(new)" or "rock!" has finished the word."""
 _PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
 
 
@@ -141,7 +143,8 @@ def _split(text: str, analyzer: Analyzer) -> list[_Piece]:
             is_open = is_phrase and not match["close"]
             pieces.append(_Piece(tokens, is_phrase, is_excluded, is_open))
     if pieces and not pieces[-1].is_phrase:
-        pieces[-1].is_open = True
+        last = pieces[-1].tokens[-1]
+        pieces[-1].is_open = not last.text.endswith(SYMBOLS) and not _CLOSING.search(text, last.end)
     return pieces
 
 

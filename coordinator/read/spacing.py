@@ -6,6 +6,7 @@
     hp364            ──▶  hp 364            digits beside letters
     20000            ──▶  20 000            thousands
     jrr, u.s.a       ──▶  j r r, usa        initials
+    c++, .net        ──▶  c, net            only where the index has no such word
 
 `spacings_of` lists what the letters allow. `is_worthwhile` picks those that the index has often
 enough, by counts over all shards: a few per cent of all words keep one, so most queries are
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from common.analysis.analyzer import Token, is_run
+from common.analysis.analyzer import Token, bare_word, is_run
 
 LETTERS_MAX: Final = 24
 """Longer words are neither split nor made."""
@@ -31,6 +32,10 @@ COMMON_SHARE: Final = 8
 in to, be long. They are not joined with another word, unless no space was typed between them."""
 COMMON_DOCS_MIN: Final = 1_000
 """In fewer documents, shares say little about words."""
+
+
+SYMBOLS: Final = ("+", "#")
+"""Words may end with one (c++, f#), or begin with a dot (.net)."""
 
 
 class Spacing(NamedTuple):
@@ -79,6 +84,8 @@ def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int], num_d
     """
     if freq == 0:
         return False
+    if bare_word(spacing.typed[0]) != spacing.typed[0] and len(spacing.typed) == 1:
+        return typed_freqs[0] == 0
     if len(spacing.typed) == 1:
         return freq * WHOLE_SHARE >= typed_freqs[0]
     common = num_docs // COMMON_SHARE
@@ -91,6 +98,9 @@ def _splits(word: str) -> Iterator[tuple[str, ...]]:
     Digits are cut in thousands only: 2015 is not "20 15".
     """
     if not 2 <= len(word) <= LETTERS_MAX or is_run(word):
+        return
+    if bare_word(word) != word:
+        yield (bare_word(word),)
         return
     if _is_number(word):
         if len(word) > 3:

@@ -352,13 +352,16 @@ def _weigh(
             freqs = list(found[0])
             freqs[MatchKind.SPACING] = sum(own.values())
             found = [tuple(freqs)]
-        if isinstance(clause, Word) and is_completed(found[0]):
+        if isinstance(clause, Word) and is_completed(clause.text, found[0]):
             clause = msgspec.structs.replace(clause, is_completed=True)
             freqs = list(found[0])
             freqs[MatchKind.COMPLETION] = freqs[MatchKind.PREFIX]
             freqs[MatchKind.PREFIX] = 0
             found = [tuple(freqs)]
         if isinstance(clause, Phrase) or any(found[0]):
+            if isinstance(clause, Word) and clause.typos == 1 and found[0][MatchKind.EXACT]:
+                # A word of the index: what has another first letter is another word.
+                found = [(*found[0][: MatchKind.TYPO_2], 0)]
             weights = tuple(
                 tuple(count * weight for weight in clause_weights(freqs, statistics.num_docs))
                 for freqs in found

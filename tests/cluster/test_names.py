@@ -141,3 +141,69 @@ def test_the_largest_cities_are_first(cities: Index) -> None:
         for city in largest
     )
     assert num_first >= 285
+
+
+# --- arrays, symbols, first letters ---------------------------------------------------------------
+
+
+def test_many_alternative_names_do_not_bury_a_name(index: Index) -> None:
+    index.configure({"searchable_fields": ["name", "alternate_names"]})
+    others = [f"Sao Paulo {i} Piratininga" for i in range(12)]
+    index.put(
+        [
+            {"id": "small", "name": "Frei Paulo", "alternate_names": ["Sao Paulo Velho"]},
+            {"id": "large", "name": "São Paulo", "alternate_names": others},
+        ]
+    )
+    assert index.ids(query="sao paulo") == ["large", "small"]
+
+
+LANGUAGES = ["C", "C++ in depth", "C# 7", "The .NET framework", "asp.net", "net (fishing)", "F#"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("c++", ["C++ in depth"]),
+        ("c#", ["C# 7"]),
+        ("C#", ["C# 7"]),
+        (".net", ["The .NET framework"]),
+        ("f#", ["F#"]),
+        ("c", ["C", "C# 7", "C++ in depth"]),
+        ("net", ["The .NET framework", "asp.net", "net (fishing)"]),
+        ("c++ depth", ["C++ in depth"]),
+        ('"c# 7"', ["C# 7"]),
+        ("j++", []),
+        ("asp++", ["asp.net"]),
+    ],
+)
+def test_symbols_make_words_of_their_own(index: Index, query: str, found: list[str]) -> None:
+    index.configure({"searchable_fields": ["name"]})
+    index.put([{"id": i, "name": name} for i, name in enumerate(LANGUAGES)])
+    hits = [item["name"] for item in index.search(query=query)["data"]["items"]]
+    assert sorted(hits) == sorted(found)
+
+
+def test_text_behind_the_last_word_closes_it(packages: Index) -> None:
+    assert 3 in packages.ids(query="git")
+    assert 3 in packages.ids(query="git ")
+    assert 3 in packages.ids(query="git-")
+    for query in ("git!", "(git)", "git?"):
+        assert 3 not in packages.ids(query=query)
+
+
+def test_half_words_of_persian_are_words(index: Index) -> None:
+    index.configure({"searchable_fields": ["t"]})
+    index.put([{"id": 1, "t": "کتاب\u200cها"}, {"id": 2, "t": "co\u200cop"}])
+    assert index.ids(query="کتاب", prefix="none") == [1]
+    assert index.ids(query="کتاب ها") == [1]
+    assert index.ids(query="coop") == [2]
+
+
+def test_a_typo_in_the_first_letter_counts_as_two(index: Index) -> None:
+    index.configure({"searchable_fields": ["t"]})
+    texts = ["router", "outer", "rooter", "fishermen", "gishremen"]  # two edits, one the first
+    index.put([{"id": text, "t": text} for text in texts])
+    assert index.ids(query="router") == ["router", "rooter"]
+    assert set(index.ids(query="eouter")) == {"router", "outer"}
+    assert index.ids(query="fishermen") == ["fishermen"]

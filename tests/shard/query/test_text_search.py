@@ -120,7 +120,9 @@ def match_kind(term: str, word: Word, language: str | None) -> MatchKind | None:
         if not word.is_prefix and undigited < len(term):
             return None
         distance = min(osa_distance(word.text, term[:end]) for end in ends)
-        if distance <= word.typos:
+        is_near = distance <= word.typos
+        distance += term[0] != word.text[0]
+        if is_near and distance <= 2:
             return MatchKind(MatchKind.PREFIX + distance)
     return None
 
