@@ -10,7 +10,10 @@ wants it, and saturated frequencies of a word in long texts would otherwise hide
 asks how many documents there are, and sets the bonus only where they are few.
 
 Candidates are the entries of the word, or of the phrase, in fields of as many words. They are
-listed once per segment and cached, unless they are many.
+listed once per segment and cached; of many, just the number.
+
+Cost: one intersection of documents, a byte for each of them and field, and the positions of the few
+that have a field of this length.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from shard.segment.postings import (
     PostingLists,
     count_blocks,
     decode_block,
+    gallop,
     locate_block,
     new_block,
 )
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView
 
 _CACHED_MAX: Final = 4_096
-"""Texts whose documents are cached per segment, and documents of one of them."""
+"""Texts whose entries are cached per segment, and entries of one of them."""
 
 
 @kernel
@@ -76,6 +80,31 @@ def _entries_of(
             found_fields[num_found] = fields[i]
             num_found += 1
     return found_docs[:num_found], found_fields[:num_found]
+
+
+@kernel
+def _having_length(
+    lengths: FieldLengths, docs: U32Array, decoded: I64Array, num_words: int
+) -> U32Array:
+    """Return those of some documents (ascending) that have a field of so many words."""
+    _, length_starts, codes, length_doc_starts, length_docs = lengths
+    has_length = np.zeros(len(docs), np.bool_)
+    for row in range(len(length_starts) - 1):
+        start = length_starts[row]
+        sparse = length_doc_starts[row]
+        if sparse < 0:
+            for i in range(len(docs)):
+                has_length[i] |= decoded[codes[start + int64(docs[i])]] == num_words
+            continue
+        row_docs = length_docs[sparse : sparse + length_starts[row + 1] - start]
+        place = int64(0)
+        for i in range(len(docs)):
+            place = gallop(row_docs, place, int64(docs[i]))
+            if place == len(row_docs):
+                break
+            if row_docs[place] == docs[i]:
+                has_length[i] |= decoded[codes[start + place]] == num_words
+    return docs[has_length]
 
 
 @kernel
@@ -122,16 +151,16 @@ def _entries(
     segment: Segment, words: tuple[str, ...]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Return documents (ascending) and fields in which a field consists of the words, in order."""
-    cached: dict[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]]]
+    cached: dict[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]] | int]
     cached = segment.caches.setdefault("whole fields", {})
     found = cached.get(words)
-    if found is None:
+    if found is None or isinstance(found, int):
         check_call()
         found = _find(segment, words)
         if len(cached) >= _CACHED_MAX:
             cached.clear()
-        if len(found[0]) <= _CACHED_MAX:
-            cached[words] = found
+        is_small = len(found[0]) <= _CACHED_MAX
+        cached[words] = found if is_small else len(np.unique(found[0]))
     return found
 
 
@@ -148,6 +177,7 @@ def _find(
         found = _entries_of(index.lists, index.field_lengths, term, DECODED_LENGTHS, 1)
         return found
     docs = docs_with_all_of(segment, words)
+    docs = _having_length(index.field_lengths, docs, DECODED_LENGTHS, len(words))
     if len(docs) == 0:
         return nothing
     terms = [np.array([index.vocabulary.find(word)], np.uint32) for word in words]
@@ -158,8 +188,11 @@ def _find(
 
 def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     """Return how many live documents of a segment have a field that consists of the words."""
+    deleted = deleted_docs(view)
+    known = view.segment.caches.get("whole fields", {}).get(words)
+    if isinstance(known, int) and deleted is None:
+        return known
     docs = np.unique(_entries(view.segment, words)[0])
-    deleted = deleted_docs(view) if len(docs) else None
     return len(docs) if deleted is None else int(np.isin(docs, deleted, invert=True).sum())
 
 

@@ -1,0 +1,58 @@
+"""How many documents have words side by side, or as a whole field: by comparing all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import FrozenBitMap
+
+from shard.query import whole_fields
+from shard.query.spacings import spacing_freq, spacing_freq_among
+from shard.query.whole_fields import whole_freq, whole_freq_among
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.snapshot import SegmentView
+from tests.shard.text_model import make_segment
+
+TEXTS = st.lists(st.sampled_from(["sea", "green", "mile"]), max_size=4).map(" ".join)
+ITEMS = st.lists(
+    st.fixed_dictionaries({}, optional={"a": TEXTS, "b": TEXTS, "c": TEXTS}), max_size=12
+)
+WORDS = st.lists(st.sampled_from(["sea", "green", "mile", "nope"]), min_size=1, max_size=3)
+
+
+def has_words(item: dict[str, str], words: list[str]) -> bool:
+    return any(f" {' '.join(words)} " in f" {text} " for text in item.values())
+
+
+def has_whole(item: dict[str, str], words: list[str]) -> bool:
+    return " ".join(words) in item.values()
+
+
+@pytest.mark.parametrize("cached_max", [0, 4_096])
+def test_counts_are_those_of_all_documents(monkeypatch: Any, cached_max: int) -> None:
+    monkeypatch.setattr(whole_fields, "_CACHED_MAX", cached_max)
+
+    @given(ITEMS, WORDS, st.sets(st.integers(0, 11)))
+    def compare(items: list[dict[str, str]], words: list[str], chosen: set[int]) -> None:
+        segment = make_segment(items, FieldRegistry())
+        some = sorted(one for one in chosen if one < len(items))
+        views = [SegmentView(segment), SegmentView(segment, FrozenBitMap(some))]
+        for _ in range(2):  # the second time from the cache
+            for view, gone in zip(views, ([], some), strict=True):
+                live = [item for i, item in enumerate(items) if i not in gone]
+                assert spacing_freq(view, tuple(words)) == sum(has_words(i, words) for i in live)
+                assert whole_freq(view, tuple(words)) == sum(has_whole(i, words) for i in live)
+        docs = np.array(some, np.uint32)
+        visible = [items[i] for i in some]
+        assert spacing_freq_among(segment, tuple(words), docs) == sum(
+            has_words(item, words) for item in visible
+        )
+        assert whole_freq_among(segment, tuple(words), docs) == sum(
+            has_whole(item, words) for item in visible
+        )
+
+    compare()
