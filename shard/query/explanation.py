@@ -172,6 +172,8 @@ def _part(
     **more: float,
 ) -> dict[str, Any]:
     known = [one for one in occurrences if one["gain"] > 0]
+    # By path, because field numbers depend on items that a key may not see.
+    known.sort(key=lambda one: one["field"])
     return {
         "kind": kind,
         "term": text,
