@@ -125,10 +125,7 @@ def test_searches_leave_it_to_another_thread(
         def snapshot(self, *_: object) -> Any:
             return snapshot
 
-        def index(self, _: int) -> None:
-            """Return nothing: no index can be closed here."""
-
-        def using(self, _: None) -> nullcontext[None]:
+        def kept_open(self, _: int) -> nullcontext[None]:
             return nullcontext()
 
     service = Handlers(cast(Indexes, OneIndex()), lambda: 0, Turns())
