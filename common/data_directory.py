@@ -144,7 +144,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 
 @contextlib.contextmanager
-def full_disk_told(what: str) -> Iterator[None]:
+def explaining_full_disk(what: str) -> Iterator[None]:
     """Report a full disk as 507, not as a failure of the program.
 
     Args:

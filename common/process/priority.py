@@ -38,7 +38,7 @@ def run_in_background() -> None:
     _set_niceness(BACKGROUND_NICENESS)
 
 
-def run_behind_searches() -> None:
+def run_below_searches() -> None:
     """Lower the priority of the calling thread by less; for a thread of single writes."""
     _set_niceness(WRITER_NICENESS)
 

@@ -48,7 +48,7 @@ from coordinator.parameters.parse import (
     parse_search,
 )
 from coordinator.parameters.raw import RawParameters, query_parameters
-from coordinator.parameters.typed import facet_wish
+from coordinator.parameters.typed import facet_spec
 
 HITS_PER_PAGE: Final = 20
 VALUES_PER_FACET: Final = 100
@@ -706,8 +706,8 @@ def read_facet_search(
         raise translated(error, per_page="maxFacetHits") from None
     is_by_count = reader.options["sort"][0] == "count:desc"
     order: FacetSort = (("count", True), ("key", False)) if is_by_count else (("key", False),)
-    wish = facet_wish(replace(parameters.facet, hide_zero=True, sort=order))
-    search = msgspec.structs.replace(_restricted(parameters.search, reader), facets=(wish,))
+    spec = facet_spec(replace(parameters.facet, hide_zero=True, sort=order))
+    search = msgspec.structs.replace(_restricted(parameters.search, reader), facets=(spec,))
     return msgspec.structs.replace(parameters, search=search), Style(**reader.style)
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from coordinator.cli.indexes import read_object
 from coordinator.cli.options import ServiceOptions, with_service
 from coordinator.cli.sources import databases, formats
-from coordinator.cli.sources.source import Source, SourceError, Wishes
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
 
@@ -127,11 +127,11 @@ def load(
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1:
             raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
-    wishes = Wishes(style, encoding, delimiter, id_field, kinds, separators, query, table)
+    options = ReadOptions(style, encoding, delimiter, id_field, kinds, separators, query, table)
     name = index or index_name(file, table)
     document = read_object(configuration) if configuration is not None else None
     try:
-        source = formats.read(file, wishes)
+        source = formats.read(file, options)
         _show_columns(source)
         _refuse_bad_rows(source, skip_bad)
         if dry_run:

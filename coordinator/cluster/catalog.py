@@ -34,7 +34,7 @@ from msgspec import Struct
 
 from common import data_directory
 from common.configuration import IndexConfiguration, parse_configuration
-from common.data_directory import DataDirectoryError, full_disk_told, write_atomically
+from common.data_directory import DataDirectoryError, explaining_full_disk, write_atomically
 from common.errors import NotFound
 from common.protocol.messages import CatalogUpdate, IndexEntry, SnapshotSource
 
@@ -277,7 +277,7 @@ class Catalog:
                 asyncio.to_thread(write_atomically, self._path, _encode(state), mode=0o600)
             )
             try:
-                with full_disk_told("nothing was changed"):
+                with explaining_full_disk("nothing was changed"):
                     await asyncio.shield(writing)
             finally:
                 if not writing.done():

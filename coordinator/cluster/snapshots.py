@@ -33,7 +33,12 @@ import xxhash
 from msgspec import Struct
 
 from common import data_directory
-from common.data_directory import DataDirectoryError, full_disk_told, sync_folder, write_atomically
+from common.data_directory import (
+    DataDirectoryError,
+    explaining_full_disk,
+    sync_folder,
+    write_atomically,
+)
 from common.errors import Conflict, InternalError, InvalidRequest, NotFound
 from common.process.faults import fault
 from common.process.logs import Log
@@ -160,7 +165,7 @@ async def make_snapshot(
             )
             for index in (catalog.indexes.values() if only is None else (only,))
         )
-        with _failure_told(), full_disk_told("no snapshot was made"):
+        with _failure_told(), explaining_full_disk("no snapshot was made"):
             await asyncio.to_thread(_begin, folder, name, partial, settings.limits)
             try:
                 number = None if only is None else only.number

@@ -32,7 +32,7 @@ from common.process.request_ids import REQUEST_IDS
 from common.settings import SettingError
 from coordinator.http.middleware import UNROUTED, Middleware
 from coordinator.http.request import Request
-from coordinator.http.responses import Response, error_answer, error_body, internal_error
+from coordinator.http.responses import Response, error_body, error_response, internal_error
 from coordinator.http.security import check_address
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Connection(RequestHandler):
         services.metrics.route(UNROUTED).observe(error.http_status, 0.0)
         if error.http_status >= 500:
             _log.error("request failed", cause=exc, request_id=request.request_id)
-        return error_answer(error, request.request_id).close_after()
+        return error_response(error, request.request_id).close_after()
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
         """Log in our own format what aiohttp could not handle."""
@@ -260,7 +260,7 @@ class Server(web.Server):
         limits = services.settings.limits
         super().__init__(
             handler,  # type: ignore[arg-type]  # our request and response, duck-typed
-            request_factory=self._make_exchange,  # type: ignore[arg-type]
+            request_factory=self._new_request,  # type: ignore[arg-type]
             access_log=None,
             keepalive_timeout=limits.keepalive_timeout_ms / 1000,
             lingering_time=LINGER_SECONDS,
@@ -280,7 +280,7 @@ class Server(web.Server):
         """Return the protocol of a new connection."""
         return Connection(self, self._services, loop=self._loop, **self._kwargs)
 
-    def _make_exchange(
+    def _new_request(
         self,
         message: RawRequestMessage,
         payload: StreamReader,

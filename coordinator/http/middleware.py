@@ -32,7 +32,7 @@ from common.errors import (
 from common.process.logs import Log
 from coordinator.http.rate_limit import RateLimit, TrustedProxies, client_of
 from coordinator.http.request import ByteBudget
-from coordinator.http.responses import Response, error_answer, header, internal_error
+from coordinator.http.responses import Response, error_response, header, internal_error
 from coordinator.http.routing import Body, Route, Router
 from coordinator.http.security import ANYBODY
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
@@ -189,7 +189,7 @@ class Middleware:
 
     def _refusal(self, error: ServiceError, request: Request) -> Response:
         """Return the response to a failed request."""
-        return error_answer(error, request.request_id, is_algolia=is_algolia(request))
+        return error_response(error, request.request_id, is_algolia=is_algolia(request))
 
     def _client(self, request: Request) -> str:
         """Return what identifies a client without a key."""

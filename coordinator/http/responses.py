@@ -156,7 +156,7 @@ def header(name: str, value: str) -> bytes:
     return f"{name}: {clean}\r\n".encode("latin-1", "replace")
 
 
-def json_answer(document: Any, *, status: int = 200, headers: bytes = b"") -> Response:
+def json_response(document: Any, *, status: int = 200, headers: bytes = b"") -> Response:
     """Return a JSON response."""
     return Response(orjson.dumps(document), status=status, headers=headers)
 
@@ -193,7 +193,7 @@ def error_body(error: ServiceError, request_id: str, *, is_algolia: bool = False
         return orjson.dumps({**outside, "error": members})
 
 
-def error_answer(error: ServiceError, request_id: str, *, is_algolia: bool = False) -> Response:
+def error_response(error: ServiceError, request_id: str, *, is_algolia: bool = False) -> Response:
     """Return the response to a failed request."""
     headers = b""
     allow = error.details.get("allow")

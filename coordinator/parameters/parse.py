@@ -30,11 +30,11 @@ from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     FacetParameters,
-    FacetWish,
+    FacetSpec,
     MergedPage,
     NamedSearch,
     SearchParameters,
-    facet_wish,
+    facet_spec,
 )
 
 WEIGHT_MAX: Final = 1_000
@@ -42,7 +42,7 @@ WEIGHT_MAX: Final = 1_000
 
 __all__ = [
     "FacetParameters",
-    "FacetWish",
+    "FacetSpec",
     "NamedSearch",
     "SearchParameters",
     "parse_facet",
@@ -102,9 +102,9 @@ def parse_facet(
     pattern, key_query = values.pop("key_pattern", None), values.pop("key_query", None)
     reader.facet_fields = [name]
     values["per_page"] = 0
-    wish = facet_wish(replace(facet, hide_zero=hide_zero))
+    spec = facet_spec(replace(facet, hide_zero=hide_zero))
     return FacetParameters(
-        search=structs.replace(reader.search_parameters(), facets=(wish,)),
+        search=structs.replace(reader.search_parameters(), facets=(spec,)),
         page=page,
         per_page=per_page,
         key_pattern=pattern,

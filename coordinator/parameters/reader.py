@@ -70,10 +70,10 @@ from coordinator.parameters.places import read_point
 from coordinator.parameters.raw import QueryText, RawParameters
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
-    FacetWish,
+    FacetSpec,
     SearchParameters,
-    TreeWish,
-    facet_wish,
+    TreeSpec,
+    facet_spec,
 )
 
 SNIPPET_WORDS_DEFAULT: Final = 30
@@ -652,7 +652,7 @@ class ParameterReader:
         if not isinstance(value, dict):
             value = dict.fromkeys(names(value, "hierarchies_max", self.limits))
         trees = self.configuration.hierarchies
-        wishes = []
+        specs = []
         for name, options in value.items():
             path = f".{name[:100]}"
             if name not in trees:
@@ -666,8 +666,8 @@ class ParameterReader:
             tree = trees[name]
             separator = tree.separator if tree.is_of_paths else ""
             leaves_out_own = not self.values.get("is_strict", False)
-            wishes.append(
-                TreeWish(
+            specs.append(
+                TreeSpec(
                     name,
                     tree.separator,
                     tuple(
@@ -681,7 +681,7 @@ class ParameterReader:
                     frozenset(self.filters.nodes(list(opened), f"{path}.open")),
                 )
             )
-        self.values["trees"] = tuple(wishes)
+        self.values["trees"] = tuple(specs)
 
     def read_same(self, nested: str, wanted: Any, path: str) -> None:
         """Read the conditions that one element of a nested field must meet."""
@@ -797,9 +797,9 @@ class ParameterReader:
                 RangeRequest(name, leaves_out_own=leaves_out_own, **options)
                 for name, options in self.ranges
             )
-        values["facets"] = self.facet_wishes(self.facets)
+        values["facets"] = self.facet_specs(self.facets)
         if self.field_facets:
-            values["field_facets"] = self.facet_wishes(self.field_facets)
+            values["field_facets"] = self.facet_specs(self.field_facets)
         if self.same:
             values["within"] = self.facets_within()
         return SearchParameters(**values)
@@ -842,21 +842,21 @@ class ParameterReader:
                 within[name] = self.element(nested, name if leaves_out_own else None)
         return within
 
-    def facet_wishes(self, facets: Mapping[str, FacetConfiguration]) -> tuple[FacetWish, ...]:
+    def facet_specs(self, facets: Mapping[str, FacetConfiguration]) -> tuple[FacetSpec, ...]:
         """Return those of some facets that are to be shown, in their order."""
         if self.facet_fields is None and not self.facet_options:
             return _all_facets(self.configuration)
         wanted = facets if self.facet_fields is None else set(self.facet_fields)
-        wishes = []
+        specs = []
         for name, facet in facets.items():
             if name in wanted:
                 options = self.facet_options.get(name)
-                wishes.append(
-                    facet_wish(facet)
+                specs.append(
+                    facet_spec(facet)
                     if options is None
-                    else facet_wish(facet, options.key_query, options.offset, options.summary)
+                    else facet_spec(facet, options.key_query, options.offset, options.summary)
                 )
-        return tuple(wishes)
+        return tuple(specs)
 
 
 class _WishCache:
@@ -868,15 +868,15 @@ class _WishCache:
 
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
-        self.entries: dict[int, tuple[IndexConfiguration, tuple[FacetWish, ...]]] = {}
+        self.entries: dict[int, tuple[IndexConfiguration, tuple[FacetSpec, ...]]] = {}
 
-    def __call__(self, configuration: IndexConfiguration) -> tuple[FacetWish, ...]:
+    def __call__(self, configuration: IndexConfiguration) -> tuple[FacetSpec, ...]:
         entry = self.entries.get(id(configuration))
         if entry is None:
             if len(self.entries) >= self.size_max:
                 self.entries.clear()
-            wishes = tuple(facet_wish(facet) for facet in configuration.facets.values())
-            entry = self.entries[id(configuration)] = (configuration, wishes)
+            specs = tuple(facet_spec(facet) for facet in configuration.facets.values())
+            entry = self.entries[id(configuration)] = (configuration, specs)
         return entry[1]
 
 

@@ -73,8 +73,8 @@ class FacetSummary(Struct, frozen=True):
 NO_SUMMARY: Final = FacetSummary()
 
 
-class FacetWish(Struct, frozen=True):
-    """One facet to show in the response; made by `facet_wish`."""
+class FacetSpec(Struct, frozen=True):
+    """One facet to show in the response; made by `facet_spec`."""
 
     configuration: FacetConfiguration
     """The index's settings, overridden by the request's options."""
@@ -87,29 +87,29 @@ class FacetWish(Struct, frozen=True):
     summary: FacetSummary = NO_SUMMARY
 
 
-def facet_wish(
+def facet_spec(
     configuration: FacetConfiguration,
     key_query: str | None = None,
     offset: int = 0,
     summary: FacetSummary = NO_SUMMARY,
-) -> FacetWish:
+) -> FacetSpec:
     """Return the request for a facet."""
     order = BucketOrder(configuration.sort, configuration.hide_zero)
-    return FacetWish(configuration, order, key_query, offset, summary)
+    return FacetSpec(configuration, order, key_query, offset, summary)
 
 
-def without_zeros(wish: FacetWish) -> FacetWish:
+def without_zeros(spec: FacetSpec) -> FacetSpec:
     """Return the request restricted to values with hits."""
-    return FacetWish(
-        dataclasses.replace(wish.configuration, hide_zero=True),
-        BucketOrder(wish.order.keys, hides_zero=True, hides_chosen_zero=True),
-        wish.key_query,
-        wish.offset,
-        wish.summary,
+    return FacetSpec(
+        dataclasses.replace(spec.configuration, hide_zero=True),
+        BucketOrder(spec.order.keys, hides_zero=True, hides_chosen_zero=True),
+        spec.key_query,
+        spec.offset,
+        spec.summary,
     )
 
 
-class TreeWish(Struct, frozen=True):
+class TreeSpec(Struct, frozen=True):
     """One tree to show in the response."""
 
     name: str
@@ -156,14 +156,14 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     "filter"): if such a field has no scalar values either, the request is wrong."""
     selected: Mapping[str, frozenset[str]] = MappingProxyType({})
     """Keys chosen in `filters`, by facet: their buckets are marked as selected."""
-    facets: tuple[FacetWish, ...] = ()
+    facets: tuple[FacetSpec, ...] = ()
     """Facets to count, in alphabetical order of their fields."""
-    field_facets: tuple[FacetWish, ...] = ()
+    field_facets: tuple[FacetSpec, ...] = ()
     """Fields that are not configured as facets, whose values to count all the same."""
     within: Mapping[str, Same] = MappingProxyType({})
     """The elements to count, by facet inside a nested field that `filters` restricts with `same`.
     The clauses from `same` are marked with `elements_of` the nested field."""
-    trees: tuple[TreeWish, ...] = ()
+    trees: tuple[TreeSpec, ...] = ()
     """Trees to show."""
     is_strict: bool = False
     """Whether every facet counts within the hits, including disjunctive ones and ranges."""

@@ -29,7 +29,7 @@ from common.values import INTEGER_MAX, INTEGER_MIN
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
-from coordinator.parameters.parse import FacetWish, SearchParameters
+from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.parameters.typed import BucketOrder
 from coordinator.read.facet_keys import accepted_keys
 from coordinator.read.facet_values import (
@@ -164,39 +164,39 @@ def plan_facets(
     known: dict[str, _Totals] = {}
     # A range filter is a facet's own filter too, but selects no value.
     filtered = {clause.facet for clause in parameters.filters}
-    for wish in parameters.facets:
-        settings = wish.configuration
+    for spec in parameters.facets:
+        settings = spec.configuration
         name = settings.field
         selected = bool(parameters.selected.get(name))
         leaves_out_own = name in filtered and not settings.conjunction and not parameters.is_strict
-        num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(wish)
+        num_alive_wanted = ALWAYS if wants_all_buckets or selected else _num_alive_wanted(spec)
         totals = None
         if is_total and not parameters.allows_partial:
             totals = memory.totals(name, horizon, num_alive_wanted)
-        wants_missing = wish.summary.missing
+        wants_missing = spec.summary.missing
         if totals is not None and not wants_missing:
             known[name] = totals
             continue
         within = parameters.within.get(name)
         requests.append(FacetRequest(name, leaves_out_own, num_alive_wanted, within, wants_missing))
-        if is_summed_up(wish) and (leaves_out_own or within is not None):
+        if is_summed_up(spec) and (leaves_out_own or within is not None):
             requests.append(FacetRequest(name, False, 0))
     return FacetPlan(tuple(requests), known, is_total)
 
 
-def is_summed_up(wish: FacetWish) -> bool:
+def is_summed_up(spec: FacetSpec) -> bool:
     """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
-    return wish.configuration.show_facet_stats or wish.summary.is_of_values
+    return spec.configuration.show_facet_stats or spec.summary.is_of_values
 
 
-def _num_alive_wanted(wish: FacetWish) -> int:
+def _num_alive_wanted(spec: FacetSpec) -> int:
     """Return how many buckets a response may list, with or without hits."""
-    settings = wish.configuration
+    settings = spec.configuration
     if settings.hide_zero:
         return 0
-    if wish.key_query or not wish.order.is_by_count:
+    if spec.key_query or not spec.order.is_by_count:
         return ALWAYS
-    return wish.offset + settings.size
+    return spec.offset + settings.size
 
 
 def facet_results(
@@ -226,15 +226,15 @@ def facet_results(
     requests = iter((*plan.requests, None))
     request = next(requests)
     at = 0
-    for wish in parameters.facets:
-        settings = wish.configuration
+    for spec in parameters.facets:
+        settings = spec.configuration
         name = settings.field
         values = memory.values(name)
         totals = plan.known.get(name)
         summed_up = FacetResult(name, settings.title, settings.position, [], None)
         missing = None
         if totals is None:
-            if wish.summary.missing:
+            if spec.summary.missing:
                 missing = sum([answer.facets[at].num_missing for _, answer in answers])
                 missing += groups[at].num_missing if groups else 0
             assert request is not None, "a facet that is neither known nor asked for"
@@ -244,25 +244,25 @@ def facet_results(
                     memory.remember(name, totals)
                 else:
                     added = counts.plus(groups[at].counts) if groups else counts
-                    buckets = listed_buckets(wish, parameters, values, added, analyzer)
-                    summed_up = summaries(wish, values, added)
+                    buckets = listed_buckets(spec, parameters, values, added, analyzer)
+                    summed_up = summaries(spec, values, added)
             request = next(requests)
             at += 1
             if request is not None and request.field == name:
                 with reader.next(values) as within_hits:
                     added = within_hits.plus(groups[at].counts) if groups else within_hits
-                    summed_up = summaries(wish, values, added)
+                    summed_up = summaries(spec, values, added)
                 request = next(requests)
                 at += 1
         if totals is not None:
-            buckets = _page_of_totals(wish, parameters, values, totals, analyzer)
-            summed_up = summaries(wish, values, totals.counts)
+            buckets = _page_of_totals(spec, parameters, values, totals, analyzer)
+            summed_up = summaries(spec, values, totals.counts)
         yield structs.replace(summed_up, buckets=buckets, missing=missing)
 
 
-def summaries(wish: FacetWish, values: FacetValues, counts: MergedCounts) -> FacetResult:
+def summaries(spec: FacetSpec, values: FacetValues, counts: MergedCounts) -> FacetResult:
     """Return a facet's result without buckets: the summaries of its counts within the hits."""
-    settings, summary = wish.configuration, wish.summary
+    settings, summary = spec.configuration, spec.summary
     return FacetResult(
         settings.field,
         settings.title,
@@ -303,40 +303,40 @@ def percentiles(
 
 
 def listed_buckets(
-    wish: FacetWish,
+    spec: FacetSpec,
     parameters: SearchParameters,
     values: FacetValues,
     counts: MergedCounts,
     analyzer: Analyzer,
 ) -> list[Bucket]:
     """Return the buckets to list."""
-    settings = wish.configuration
+    settings = spec.configuration
     return page_of_buckets(
         values,
         counts,
         parameters.selected.get(settings.field, NONE_SELECTED),
-        wish.order,
-        wish.offset,
+        spec.order,
+        spec.offset,
         settings.size,
-        accepted_keys(values, analyzer, None, wish.key_query) if wish.key_query else None,
+        accepted_keys(values, analyzer, None, spec.key_query) if spec.key_query else None,
     )
 
 
 def _page_of_totals(
-    wish: FacetWish,
+    spec: FacetSpec,
     parameters: SearchParameters,
     values: FacetValues,
     totals: _Totals,
     analyzer: Analyzer,
 ) -> list[Bucket]:
     """Return the buckets to list, and cache them for the next search."""
-    settings = wish.configuration
-    if wish.key_query or parameters.selected.get(settings.field):
-        return listed_buckets(wish, parameters, values, totals.counts, analyzer)
-    key = (wish.order, wish.offset, settings.size)
+    settings = spec.configuration
+    if spec.key_query or parameters.selected.get(settings.field):
+        return listed_buckets(spec, parameters, values, totals.counts, analyzer)
+    key = (spec.order, spec.offset, settings.size)
     page = totals.pages.get(key)
     if page is None:
-        page = listed_buckets(wish, parameters, values, totals.counts, analyzer)
+        page = listed_buckets(spec, parameters, values, totals.counts, analyzer)
         if len(totals.pages) < PAGES_REMEMBERED_MAX and len(page) <= BUCKETS_REMEMBERED_MAX:
             totals.pages[key] = page
     return page

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
-from coordinator.parameters.typed import FacetWish, SearchParameters
+from coordinator.parameters.typed import FacetSpec, SearchParameters
 from coordinator.read.facet_values import Bucket
 from coordinator.read.merge import comparable
 from coordinator.read.ranges import finite
@@ -51,12 +51,12 @@ def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
     Raises:
         InvalidRequest: `invalid_merge`; it asks for what is of one index only.
     """
-    wishes = (*parameters.facets, *parameters.field_facets)
+    specs = (*parameters.facets, *parameters.field_facets)
     for is_asked, name, reason in (
         (parameters.cursor is not None, "cursor", "a cursor is of one search"),
         (bool(parameters.trees), "trees", "trees are of one index"),
         (
-            any(one.summary.is_of_values or one.summary.fields for one in wishes),
+            any(one.summary.is_of_values or one.summary.fields for one in specs),
             "facets",
             "cardinality, percentiles and stats by value are of one index",
         ),
@@ -80,9 +80,9 @@ def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
     )
 
 
-def _with_all_buckets(wish: FacetWish) -> FacetWish:
-    configuration = dataclasses.replace(wish.configuration, size=_EVERY)
-    return structs.replace(wish, configuration=configuration, offset=0)
+def _with_all_buckets(spec: FacetSpec) -> FacetSpec:
+    configuration = dataclasses.replace(spec.configuration, size=_EVERY)
+    return structs.replace(spec, configuration=configuration, offset=0)
 
 
 def check_orders(members: Sequence[Member]) -> None:
@@ -158,16 +158,16 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
 
     The first search that has one says how to order its buckets, and how many to show.
     """
-    wishes: dict[str, FacetWish] = {}
+    specs: dict[str, FacetSpec] = {}
     parts: dict[str, list[FacetResult]] = {}
     for member, result in zip(members, results, strict=True):
-        for wish in (*member.parameters.facets, *member.parameters.field_facets):
-            wishes.setdefault(wish.configuration.field, wish)
+        for spec in (*member.parameters.facets, *member.parameters.field_facets):
+            specs.setdefault(spec.configuration.field, spec)
         for facet in result.facets:
             parts.setdefault(facet.field, []).append(facet)
     found = []
     for name in sorted(parts):
-        wish, facets = wishes[name], parts[name]
+        spec, facets = specs[name], parts[name]
         counts: Counter[str] = Counter()
         selected: set[str] = set()
         for facet in facets:
@@ -182,7 +182,7 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
             "count": lambda one: one.doc_count,
             "selected": lambda one: one.is_selected,
         }
-        for key, is_descending in reversed(wish.order.keys):
+        for key, is_descending in reversed(spec.order.keys):
             buckets.sort(key=columns[key], reverse=is_descending)
         missing = [facet.missing for facet in facets if facet.missing is not None]
         found.append(
@@ -190,7 +190,7 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
                 name,
                 facets[0].title,
                 facets[0].position,
-                buckets[wish.offset : wish.offset + wish.configuration.size],
+                buckets[spec.offset : spec.offset + spec.configuration.size],
                 _merged_stats([one.stats for one in facets if one.stats is not None]),
                 missing=sum(missing) if missing else None,
             )

@@ -17,7 +17,7 @@ from common.analysis.analyzer import Analyzer
 from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parse import SearchParameters
-from coordinator.parameters.typed import FacetWish
+from coordinator.parameters.typed import FacetSpec
 from coordinator.read.facet_values import Answers, FacetValues, MergedCounts
 from coordinator.read.facets import is_summed_up, listed_buckets, summaries
 from coordinator.read.results import FacetResult
@@ -30,26 +30,26 @@ def field_requests(parameters: SearchParameters) -> list[RangeRequest]:
     summaries are wanted.
     """
     requests = []
-    for wish in parameters.field_facets:
-        leaves_out_own = _leaves_out_own(parameters, wish)
+    for spec in parameters.field_facets:
+        leaves_out_own = _leaves_out_own(parameters, spec)
         requests.append(
             RangeRequest(
-                wish.configuration.field,
+                spec.configuration.field,
                 leaves_out_own=leaves_out_own,
                 is_of_values=True,
-                wants_missing=wish.summary.missing,
+                wants_missing=spec.summary.missing,
             )
         )
-        if leaves_out_own and is_summed_up(wish):
+        if leaves_out_own and is_summed_up(spec):
             requests.append(structs.replace(requests[-1], leaves_out_own=False))
     return requests
 
 
-def _leaves_out_own(parameters: SearchParameters, wish: FacetWish) -> bool:
+def _leaves_out_own(parameters: SearchParameters, spec: FacetSpec) -> bool:
     """Return whether the counts leave out what `filters` says of the field."""
-    if wish.configuration.conjunction or parameters.is_strict:
+    if spec.configuration.conjunction or parameters.is_strict:
         return False
-    return any(clause.facet == wish.configuration.field for clause in parameters.filters)
+    return any(clause.facet == spec.configuration.field for clause in parameters.filters)
 
 
 def field_results(
@@ -64,18 +64,18 @@ def field_results(
         analyzer: folds keys.
     """
     results = []
-    for wish in parameters.field_facets:
+    for spec in parameters.field_facets:
         values, counts, missing = _merged(answers, first)
         first += 1
         within_hits = (values, counts)
-        if _leaves_out_own(parameters, wish) and is_summed_up(wish):
+        if _leaves_out_own(parameters, spec) and is_summed_up(spec):
             within_hits = _merged(answers, first)[:2]
             first += 1
         results.append(
             structs.replace(
-                summaries(wish, *within_hits),
-                buckets=listed_buckets(wish, parameters, values, counts, analyzer),
-                missing=missing if wish.summary.missing else None,
+                summaries(spec, *within_hits),
+                buckets=listed_buckets(spec, parameters, values, counts, analyzer),
+                missing=missing if spec.summary.missing else None,
             )
         )
     return sorted(results, key=lambda one: one.field)

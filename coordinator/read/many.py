@@ -47,7 +47,7 @@ class CostSum:
         num_words = len(_analyzer.tokenize(search.query or ""))
         self._num_words += factor * min(num_words, limits.query_words_max)
         self._num_buckets += sum(
-            wish.configuration.size for wish in (*search.facets, *search.field_facets)
+            spec.configuration.size for spec in (*search.facets, *search.field_facets)
         )
         if self._num_words > limits.searches_words_max:
             raise InvalidRequest(

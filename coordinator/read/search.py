@@ -241,7 +241,7 @@ class Search:
             if parameters.group_hits is not None:
                 items = await self._with_groups(index, parameters, outcome, hits, items, deadline)
             facets = await self._facets(index, parameters, outcome)
-            if any(wish.summary.fields for wish in (*parameters.facets, *parameters.field_facets)):
+            if any(spec.summary.fields for spec in (*parameters.facets, *parameters.field_facets)):
                 facets = await self._with_statistics(parameters, outcome, facets, deadline)
         answers = outcome.answers
         return SearchResult(
@@ -374,8 +374,8 @@ class Search:
                     break
         values = outcome.memory.facets.values(facet.field)
         selected = search.selected.get(facet.field, NONE_SELECTED)
-        (wish,) = search.facets
-        order = wish.order
+        (spec,) = search.facets
+        order = spec.order
         if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
             order = msgspec.structs.replace(order, hides_zero=facet.hide_zero)
         accepts = accepted_keys(
@@ -533,7 +533,7 @@ class Search:
             or parameters.sort
             or parameters.ranges
             or parameters.distinct is not None
-            or any(wish.summary.fields for wish in parameters.facets)
+            or any(spec.summary.fields for spec in parameters.facets)
         ):
             await self._check_fields(index, memory, parameters, horizon, deadline)
         has_scores = scored.query is not None or bool(boosts or factors)
@@ -645,9 +645,9 @@ class Search:
         counted = memory.statistics.scalar_fields
         ranges = [one for one in parameters.ranges if one.origin is None and one.zoom is None]
         summed = [
-            (wish.configuration.field, name)
-            for wish in (*parameters.facets, *parameters.field_facets)
-            for name in wish.summary.fields
+            (spec.configuration.field, name)
+            for spec in (*parameters.facets, *parameters.field_facets)
+            for name in spec.summary.fields
         ]
         if (
             all(map(knows, (*parameters.filter_fields, *named, *distinct)))

@@ -12,49 +12,49 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from common.protocol.messages import SearchResponse
-from coordinator.parameters.typed import TreeWish
+from coordinator.parameters.typed import TreeSpec
 
 
 def merge_trees(
-    wishes: Sequence[TreeWish], first: int, answers: Sequence[tuple[int, SearchResponse]]
+    specs: Sequence[TreeSpec], first: int, answers: Sequence[tuple[int, SearchResponse]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the nodes of each tree.
 
     Args:
-        wishes: the trees.
+        specs: the trees.
         first: index of their first range in each response.
         answers: pairs (shard ordinal, response).
     """
     trees = {}
-    for wish in wishes:
+    for spec in specs:
         counts: Counter[str] = Counter()
-        for at in range(first, first + len(wish.requests)):
+        for at in range(first, first + len(spec.requests)):
             for _, answer in answers:
                 part = answer.ranges[at]
                 counts.update(dict(zip(map(str, part.keys), part.counts, strict=True)))
-        first += len(wish.requests)
-        trees[wish.name] = _shown(wish, counts)
+        first += len(spec.requests)
+        trees[spec.name] = _shown(spec, counts)
     return trees
 
 
-def _shown(wish: TreeWish, counts: Counter[str]) -> list[dict[str, Any]]:
+def _shown(spec: TreeSpec, counts: Counter[str]) -> list[dict[str, Any]]:
     """Return the top of a tree, with the nodes shown below it."""
-    on_way = set(_ways((*wish.chosen, *wish.opened), wish.separator))
+    on_way = set(_ways((*spec.chosen, *spec.opened), spec.separator))
     children: dict[str, list[str]] = {}
-    for node in {*counts, *_ways(wish.chosen, wish.separator)}:
-        children.setdefault(node.rpartition(wish.separator)[0], []).append(node)
+    for node in {*counts, *_ways(spec.chosen, spec.separator)}:
+        children.setdefault(node.rpartition(spec.separator)[0], []).append(node)
 
     def below(parent: str) -> list[dict[str, Any]]:
         nodes = sorted(children.get(parent, ()), key=lambda node: (-counts[node], node))
         kept = [
-            node for position, node in enumerate(nodes) if position < wish.size or node in on_way
+            node for position, node in enumerate(nodes) if position < spec.size or node in on_way
         ]
         return [
             {
-                "key": node.removeprefix(parent + wish.separator) if parent else node,
+                "key": node.removeprefix(parent + spec.separator) if parent else node,
                 "path": node,
                 "doc_count": counts[node],
-                "selected": node in wish.chosen,
+                "selected": node in spec.chosen,
                 **({"children": below(node)} if node in on_way else {}),
             }
             for node in kept

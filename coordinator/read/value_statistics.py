@@ -17,7 +17,7 @@ from common.protocol.messages import (
     SearchResponse,
     ValueStatisticsRequest,
 )
-from coordinator.parameters.parse import FacetWish, SearchParameters
+from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.read.facet_values import NumberSummary, SummedBucket
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult
@@ -32,24 +32,24 @@ def statistics_requests(
         parameters: of the search.
         results: its facets, with the buckets that are shown.
     """
-    wishes = {one.configuration.field: one for one in _wishes(parameters)}
+    specs = {one.configuration.field: one for one in _specs(parameters)}
     filtered = {clause.facet for clause in parameters.filters}
     requests = {}
     for result in results:
-        wish = wishes[result.field]
-        if wish.summary.fields and result.buckets:
-            is_conjunctive = wish.configuration.conjunction or parameters.is_strict
+        spec = specs[result.field]
+        if spec.summary.fields and result.buckets:
+            is_conjunctive = spec.configuration.conjunction or parameters.is_strict
             leaves_out_own = result.field in filtered and not is_conjunctive
             within = parameters.within.get(result.field)
             requests[result.field] = ValueStatisticsRequest(
                 FacetRequest(result.field, leaves_out_own, 0, within),
                 tuple([bucket.key for bucket in result.buckets]),
-                wish.summary.fields,
+                spec.summary.fields,
             )
     return requests
 
 
-def _wishes(parameters: SearchParameters) -> tuple[FacetWish, ...]:
+def _specs(parameters: SearchParameters) -> tuple[FacetSpec, ...]:
     return (*parameters.facets, *parameters.field_facets)
 
 

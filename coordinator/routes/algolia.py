@@ -21,12 +21,6 @@ from common.placement import canonical_id, shard_of_id
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from coordinator.algolia import settings as index_settings
-from coordinator.algolia.answers import (
-    facet_answer,
-    folded_answer,
-    object_of,
-    search_answer,
-)
 from coordinator.algolia.filters import expression_of
 from coordinator.algolia.folding import Asked, fold
 from coordinator.algolia.keys import new_key, shown_key
@@ -38,9 +32,15 @@ from coordinator.algolia.parameters import (
     read_facet_search,
     read_search,
 )
+from coordinator.algolia.responses import (
+    facet_response,
+    folded_response,
+    object_of,
+    search_answer,
+)
 from coordinator.cluster.catalog import Index
 from coordinator.http.middleware import check_index_name
-from coordinator.http.responses import Response, json_answer
+from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action, stored_keys
 from coordinator.http.security import shown_key as shown_own_key
@@ -168,7 +168,7 @@ async def query(services: Services, request: Request) -> Response:
         params |= flattened(_search_body(services, request))
     index, asked = _read(services, request, Asked(request.arguments[0], params))
     answer, _ = await _answer(services, request, index, asked)
-    return json_answer(answer)
+    return json_response(answer)
 
 
 async def browse(services: Services, request: Request) -> Response:
@@ -180,17 +180,17 @@ async def browse(services: Services, request: Request) -> Response:
     asked_for = Asked(request.arguments[0], page)
     index, asked = _read(services, request, asked_for, is_browsing=True)
     answer, _ = await _answer(services, request, index, asked)
-    return json_answer(answer)
+    return json_response(answer)
 
 
 async def facet_query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/facets/{facet}/query`: values that start with the typed text."""
     name, facet = request.arguments
     params = flattened(_search_body(services, request))
-    return json_answer(await _facet_answer(services, request, name, facet, params))
+    return json_response(await _facet_response(services, request, name, facet, params))
 
 
-async def _facet_answer(
+async def _facet_response(
     services: Services, request: Request, name: Any, facet: Any, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     index, _ = find_index(services, request, name)
@@ -201,7 +201,7 @@ async def _facet_answer(
     parameters, style = read_facet_search(facet, params, kept, index.configuration, limits)
     parameters = msgspec.structs.replace(parameters, search=narrowed(parameters.search, request))
     page = await services.search.facet(index, parameters)
-    return facet_answer(page, parameters.key_query or "", style, page.timings.total_us)
+    return facet_response(page, parameters.key_query or "", style, page.timings.total_us)
 
 
 async def queries(services: Services, request: Request) -> Response:
@@ -261,7 +261,7 @@ async def queries(services: Services, request: Request) -> Response:
             raise _placed(error, i) from None
         running.append(partial(_search_into, services, request, results, i, folded, index, read))
     await in_turn(running, Deadline.after_ms(limits.request_timeout_ms))
-    return json_answer({"results": results})
+    return json_response({"results": results})
 
 
 async def _search_into(
@@ -280,7 +280,7 @@ async def _search_into(
         raise _placed(error, position) from None
     results[position] = answer
     for i, facet in folded:
-        results[i] = folded_answer(answer, facet)
+        results[i] = folded_response(answer, facet)
 
 
 async def _facet_into(
@@ -292,7 +292,7 @@ async def _facet_into(
 ) -> None:
     """Store the response of a facet search at its position."""
     try:
-        results[position] = await _facet_answer(services, request, *asked)
+        results[position] = await _facet_response(services, request, *asked)
     except ServiceError as error:
         raise _placed(error, position) from None
 
@@ -341,7 +341,7 @@ async def get_object(services: Services, request: Request) -> Response:
     document = await _document(services, index, object_id)
     if document is None:
         raise NotFound("ObjectID does not exist", code="item_not_found")
-    return json_answer(object_of(document, _retrieved(params.get("attributesToRetrieve"))))
+    return json_response(object_of(document, _retrieved(params.get("attributesToRetrieve"))))
 
 
 async def get_objects(services: Services, request: Request) -> Response:
@@ -361,7 +361,7 @@ async def get_objects(services: Services, request: Request) -> Response:
         document = await _document(services, index, asked.get("objectID"))
         names = _retrieved(asked.get("attributesToRetrieve"))
         results.append(None if document is None else object_of(document, names))
-    return json_answer({"results": results})
+    return json_response({"results": results})
 
 
 async def _write(services: Services, index: Index, changes: Sequence[ObjectChange]) -> int:
@@ -379,7 +379,7 @@ async def batch(services: Services, request: Request) -> Response:
     index = await index_to_write(services, request, request.arguments[0])
     listed = _requests(services, request)
     ids, seq = await _carry_out(services, request, index, listed)
-    return json_answer({"taskID": seq, "objectIDs": ids})
+    return json_response({"taskID": seq, "objectIDs": ids})
 
 
 async def batches(services: Services, request: Request) -> Response:
@@ -393,7 +393,7 @@ async def batches(services: Services, request: Request) -> Response:
         index = await index_to_write(services, request, name)
         changed, tasks[name] = await _carry_out(services, request, index, listed)
         ids += changed
-    return json_answer({"taskID": tasks, "objectIDs": ids})
+    return json_response({"taskID": tasks, "objectIDs": ids})
 
 
 def _requests(services: Services, request: Request) -> list[tuple[int, dict[str, Any]]]:
@@ -443,7 +443,7 @@ async def save_object(services: Services, request: Request) -> Response:
     change = _single(services, request, index, "addObject", object_id)
     seq = await _write(services, index, [change])
     moment = {"updatedAt": _now()} if object_id is not None else {"createdAt": _now()}
-    return json_answer({"taskID": seq, "objectID": change.object_id, **moment})
+    return json_response({"taskID": seq, "objectID": change.object_id, **moment})
 
 
 async def update_object(services: Services, request: Request) -> Response:
@@ -455,7 +455,7 @@ async def update_object(services: Services, request: Request) -> Response:
     action = "partialUpdateObject" if creates else "partialUpdateObjectNoCreate"
     change = _single(services, request, index, action, object_id)
     seq = await _write(services, index, [change])
-    return json_answer({"taskID": seq, "objectID": change.object_id, "updatedAt": _now()})
+    return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": _now()})
 
 
 async def delete_object(services: Services, request: Request) -> Response:
@@ -464,7 +464,7 @@ async def delete_object(services: Services, request: Request) -> Response:
     index, _ = find_index(services, request, name)
     change = _single(services, request, index, "deleteObject", object_id)
     seq = await _write(services, index, [change])
-    return json_answer({"taskID": seq, "deletedAt": _now()})
+    return json_response({"taskID": seq, "deletedAt": _now()})
 
 
 def _single(
@@ -496,7 +496,7 @@ async def delete_by(services: Services, request: Request) -> Response:
 async def clear(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/clear`: deletes all objects."""
     index, _ = find_index(services, request, request.arguments[0])
-    return json_answer({"taskID": await _clear(services, request, index), "updatedAt": _now()})
+    return json_response({"taskID": await _clear(services, request, index), "updatedAt": _now()})
 
 
 async def _clear(services: Services, request: Request, index: Index) -> int:
@@ -514,7 +514,7 @@ async def _delete_matching(
     request.query_string = ""  # Algolia's clients identify themselves in it
     answer = await delete_items(services, request)
     seq = orjson.loads(answer.body)["seq"] or services.cluster.horizon(index.number)
-    return json_answer({"taskID": seq, "updatedAt": _now()})
+    return json_response({"taskID": seq, "updatedAt": _now()})
 
 
 # --- indexes, settings, tasks
@@ -523,7 +523,7 @@ async def _delete_matching(
 async def list_indexes(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes`: the indexes that the caller may use."""
     names = [name for name in sorted(services.catalog.indexes) if request.caller.may_use(name)]
-    return json_answer({"items": [{"name": name} for name in names], "nbPages": 1})
+    return json_response({"items": [{"name": name} for name in names], "nbPages": 1})
 
 
 async def delete_index(services: Services, request: Request) -> Response:
@@ -531,13 +531,13 @@ async def delete_index(services: Services, request: Request) -> Response:
     try:
         index, sort = find_index(services, request, request.arguments[0])
     except NotFound:
-        return json_answer({"taskID": 1, "deletedAt": _now()})
+        return json_response({"taskID": 1, "deletedAt": _now()})
     if sort:
         raise InvalidRequest(
             f"{request.arguments[0]!r} is {index.name!r} in an order; there is nothing to delete",
             code="invalid_index_name",
         )
-    return json_answer({"taskID": await _drop(services, request, index), "deletedAt": _now()})
+    return json_response({"taskID": await _drop(services, request, index), "deletedAt": _now()})
 
 
 async def _drop(services: Services, request: Request, index: Index) -> int:
@@ -552,7 +552,7 @@ async def _drop(services: Services, request: Request, index: Index) -> int:
 async def get_settings(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes/{index}/settings`."""
     index, _ = find_index(services, request, request.arguments[0])
-    return json_answer(index_settings.shown(index.document, index.configuration))
+    return json_response(index_settings.shown(index.document, index.configuration))
 
 
 async def set_settings(services: Services, request: Request) -> Response:
@@ -565,12 +565,12 @@ async def set_settings(services: Services, request: Request) -> Response:
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.ingest.configure(index.name, document, deadline)
     seq = max(1, services.cluster.horizon(index.number))
-    return json_answer({"taskID": seq, "updatedAt": _now()})
+    return json_response({"taskID": seq, "updatedAt": _now()})
 
 
 async def task(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/task/{taskID}` and `/1/task/{taskID}`: done when acknowledged."""
-    return json_answer({"status": "published", "pendingTask": False})
+    return json_response({"status": "published", "pendingTask": False})
 
 
 # --- keys
@@ -579,7 +579,7 @@ async def task(services: Services, request: Request) -> Response:
 async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys`: ids stand for the keys, which are never shown again."""
     keys = stored_keys(services.catalog)
-    return json_answer(
+    return json_response(
         {"keys": [shown_key(shown_own_key(id_, key), id_) for id_, key in sorted(keys.items())]}
     )
 
@@ -595,7 +595,7 @@ async def get_key(services: Services, request: Request) -> Response:
     key = stored_keys(services.catalog).get(_key_id(value))
     if key is None:
         raise NotFound("Key does not exist", code="key_not_found")
-    return json_answer(shown_key(shown_own_key(_key_id(value), key), value))
+    return json_response(shown_key(shown_own_key(_key_id(value), key), value))
 
 
 async def create_key(services: Services, request: Request) -> Response:
@@ -603,7 +603,7 @@ async def create_key(services: Services, request: Request) -> Response:
     document = new_key(_body(services, request), services.settings.limits)
     request.body = orjson.dumps(document)
     made = orjson.loads((await operations.create_key(services, request)).body)
-    return json_answer(
+    return json_response(
         {"key": made["key"], "createdAt": _now()}, headers=b"Cache-Control: no-store\r\n"
     )
 
@@ -612,7 +612,7 @@ async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/keys/{key}`."""
     request.arguments = [_key_id(request.arguments[0])]
     await operations.delete_key(services, request)
-    return json_answer({"deletedAt": _now()})
+    return json_response({"deletedAt": _now()})
 
 
 def _route(

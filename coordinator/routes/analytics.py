@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import InvalidRequest, NotFound
 from common.placement import canonical_id
-from coordinator.http.responses import Response, json_answer
+from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_object, query_parameters
@@ -46,7 +46,7 @@ async def report(services: Services, request: Request) -> Response:
     days = _number(raw, "days", DAYS_DEFAULT, 10_000, code="invalid_days")
     size = _number(raw, "size", SIZE_DEFAULT, SIZE_MAX, code="invalid_size")
     index = raw.get("index")
-    return json_answer(
+    return json_response(
         await services.analytics.report(None if index is None else str(index), days, size)
     )
 
@@ -58,7 +58,7 @@ async def forget(services: Services, request: Request) -> Response:
     refuse_unknown(raw, ("index",))
     index = raw.get("index")
     await services.analytics.forget(None if index is None else str(index))
-    return json_answer({"status": "deleted"})
+    return json_response({"status": "deleted"})
 
 
 async def clicks(services: Services, request: Request) -> Response:
@@ -78,7 +78,7 @@ async def clicks(services: Services, request: Request) -> Response:
         )
     found = [_click(services, request, one, i) for i, one in enumerate(listed)]
     num_counted = sum(services.analytics.click(*one) for one in found)
-    return json_answer({"status": "counted", "counted": num_counted})
+    return json_response({"status": "counted", "counted": num_counted})
 
 
 def _click(

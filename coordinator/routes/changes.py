@@ -33,7 +33,7 @@ from coordinator.routes.items import (
     matching_hits,
     refuse_query,
     refuse_unknown,
-    write_answer,
+    write_response,
 )
 from coordinator.write.ingest import WriteResult, with_id
 from coordinator.write.partitioning import Selected
@@ -103,7 +103,7 @@ async def delete_items(services: Services, request: Request) -> Response:
     else:
         change = _Change(Operation.DELETE, lambda canonical: canonical)
         result = await _Changes(services, request, raw, change).carry_out()
-    return write_answer("deleted", result)
+    return write_response("deleted", result)
 
 
 async def update_items(services: Services, request: Request) -> Response:
@@ -129,7 +129,7 @@ async def update_items(services: Services, request: Request) -> Response:
         result = await changes.carry_out()
     else:
         result = await changes.carry_out_named(ids)
-    return write_answer("updated", result)
+    return write_response("updated", result)
 
 
 class _Changes:

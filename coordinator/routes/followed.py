@@ -23,11 +23,11 @@ from common.protocol.messages import PositionsRequest
 from common.protocol.methods import POSITIONS
 from common.protocol.operations import Operation
 from coordinator.cluster.fan_out import gather
-from coordinator.http.responses import Response, json_answer
+from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
 from coordinator.parameters.raw import query_parameters
-from coordinator.routes.items import refuse_query, refuse_unknown, write_answer
+from coordinator.routes.items import refuse_query, refuse_unknown, write_response
 
 if TYPE_CHECKING:
     from common.limits import Limits
@@ -75,7 +75,7 @@ async def change_items(services: Services, request: Request) -> Response:
         Deadline.after_ms(limits.request_timeout_ms),
         _positions(body, limits),
     )
-    return write_answer("indexed", result)
+    return write_response("indexed", result)
 
 
 async def positions(services: Services, request: Request) -> Response:
@@ -93,7 +93,7 @@ async def positions(services: Services, request: Request) -> Response:
         for source in sorted(first)
         if all(source in other for other in others)
     }
-    return json_answer({"positions": found})
+    return json_response({"positions": found})
 
 
 def _members(body: dict[str, msgspec.Raw], name: str) -> list[msgspec.Raw]:

@@ -19,7 +19,7 @@ from coordinator.cluster.fan_out import gather_partial
 from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.snapshots import copied_index
 from coordinator.http.middleware import check_index_name
-from coordinator.http.responses import Response, json_answer
+from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_json, decode_object, query_parameters
@@ -68,7 +68,7 @@ async def _change_configuration(
         deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
         _, plan = await services.ingest.configure(name, document, deadline, is_patch=is_patch)
         status = "configuration accepted"
-    return json_answer({"status": status, "warnings": plan.warnings, "changes": plan.changes})
+    return json_response({"status": status, "warnings": plan.warnings, "changes": plan.changes})
 
 
 def flag_parameter(request: Request, name: str, code: str) -> bool:
@@ -89,8 +89,8 @@ async def configuration(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/configuration`: the document as posted, or with all defaults."""
     index = request.index
     if flag_parameter(request, "effective", code="invalid_effective"):
-        return json_answer(effective(index.configuration))
-    return json_answer(index.document)
+        return json_response(effective(index.configuration))
+    return json_response(index.document)
 
 
 async def delete_index(services: Services, request: Request) -> Response:
@@ -105,7 +105,7 @@ async def delete_index(services: Services, request: Request) -> Response:
         )
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
     await services.ingest.delete_index(index.name, deadline)
-    return json_answer({"status": "deleted", "index": index.name})
+    return json_response({"status": "deleted", "index": index.name})
 
 
 async def rename_index(services: Services, request: Request) -> Response:
@@ -120,7 +120,7 @@ async def rename_index(services: Services, request: Request) -> Response:
         )
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
     await services.ingest.rename(name, new_name, keeps_alias=keeps_alias, deadline=deadline)
-    return json_answer({"status": "renamed", "index": new_name, "from": name})
+    return json_response({"status": "renamed", "index": new_name, "from": name})
 
 
 async def copy_index(services: Services, request: Request) -> Response:
@@ -136,7 +136,7 @@ async def copy_index(services: Services, request: Request) -> Response:
     # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.ingest.copy(name, new_name, make_source, deadline)
-    return json_answer({"status": "copied", "index": new_name, "from": name})
+    return json_response({"status": "copied", "index": new_name, "from": name})
 
 
 def _names_of_change(
@@ -170,7 +170,7 @@ def _names_of_change(
 
 async def index_status(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/status`."""
-    return json_answer({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
 async def summary(services: Services, request: Request) -> Response:
@@ -178,7 +178,7 @@ async def summary(services: Services, request: Request) -> Response:
     index = request.index
     present = [part for part in await index_statistics(services, index) if part is not None]
     facets = index.configuration.facets
-    return json_answer(
+    return json_response(
         {
             "name": index.name,
             "items": sum(part.num_docs for part in present),
@@ -220,7 +220,7 @@ async def statistics(services: Services, request: Request) -> Response:
             merged = fields.setdefault(path, {"name": path, "kinds": set(), "items": 0})
             merged["kinds"].update(one["kinds"])
             merged["items"] += one["num_docs"]
-    return json_answer(
+    return json_response(
         {
             "name": index.name,
             "number": index.number,
@@ -291,7 +291,7 @@ async def list_indexes(services: Services, request: Request) -> Response:
                 ),
             }
         )
-    return json_answer({"indexes": rows})
+    return json_response({"indexes": rows})
 
 
 # --- aliases
@@ -299,7 +299,7 @@ async def list_indexes(services: Services, request: Request) -> Response:
 
 async def list_aliases(services: Services, request: Request) -> Response:
     """Answer `GET /_aliases`: those that the caller may use, by their own or their index's name."""
-    return json_answer({"aliases": _shown_aliases(services.catalog.aliases, request.caller)})
+    return json_response({"aliases": _shown_aliases(services.catalog.aliases, request.caller)})
 
 
 def _shown_aliases(aliases: Mapping[str, str], caller: Caller) -> dict[str, str]:
@@ -361,7 +361,7 @@ async def change_aliases(services: Services, request: Request) -> Response:
         return changed
 
     state = await services.catalog.change(change)
-    return json_answer(
+    return json_response(
         {"status": "aliases changed", "aliases": _shown_aliases(state.aliases, request.caller)}
     )
 

@@ -15,7 +15,7 @@ from common.placement import canonical_id, shard_of_id, shown_id
 from common.process.logs import Log
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
-from coordinator.http.responses import Response, Stream, header, json_answer
+from coordinator.http.responses import Response, Stream, header, json_response
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import Action
 from coordinator.parameters.parse import SearchParameters, parse_search
@@ -46,9 +46,9 @@ _PROJECTING: Final = frozenset(("fields", "exclude_fields"))
 _log = Log("http")
 
 
-def write_answer(status: str, result: WriteResult, **more: Any) -> Response:
+def write_response(status: str, result: WriteResult, **more: Any) -> Response:
     """Return the response to a write."""
-    return json_answer(
+    return json_response(
         {
             "status": status,
             **more,
@@ -144,7 +144,7 @@ async def update_item(services: Services, request: Request) -> Response:
         _deadline(services),
         version=wanted_version(request),
     )
-    return write_answer("updated", result)
+    return write_response("updated", result)
 
 
 async def put_item(services: Services, request: Request) -> Response:
@@ -158,7 +158,7 @@ async def put_item(services: Services, request: Request) -> Response:
     result = await services.ingest.put_item(
         request.index, item_id(request), request.body, _deadline(services)
     )
-    return write_answer("indexed", result)
+    return write_response("indexed", result)
 
 
 async def merge_item(services: Services, request: Request) -> Response:
@@ -174,7 +174,7 @@ async def merge_item(services: Services, request: Request) -> Response:
         _deadline(services),
         version=wanted_version(request),
     )
-    return write_answer("updated", result)
+    return write_response("updated", result)
 
 
 async def delete_item(services: Services, request: Request) -> Response:
@@ -185,7 +185,7 @@ async def delete_item(services: Services, request: Request) -> Response:
         request.index, canonical, _deadline(services), version=wanted_version(request)
     )
     deleted_id = canonical.decode() if result.has_text_id else shown_id(canonical)
-    return write_answer("deleted", result, id=deleted_id)
+    return write_response("deleted", result, id=deleted_id)
 
 
 # --- many items
@@ -195,7 +195,7 @@ async def put_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items`: a JSON array, all or nothing; or a single item."""
     refuse_query(request)
     result = await services.ingest.put_items(request.index, request.body, _deadline(services))
-    return write_answer("indexed", result)
+    return write_response("indexed", result)
 
 
 async def load(services: Services, request: Request) -> Response:
@@ -214,13 +214,13 @@ async def load(services: Services, request: Request) -> Response:
         skips_bad=on_error == "skip",
         request_id=request.request_id,
     )
-    return write_answer("indexed", result)
+    return write_response("indexed", result)
 
 
 async def list_loads(services: Services, request: Request) -> Response:
     """Answer `GET /_loads`: the progress of the running bulk loads."""
     loads = [load for load in services.ingest.loads if request.caller.may_use(load.index)]
-    return json_answer({"loads": [load.shown() for load in loads]})
+    return json_response({"loads": [load.shown() for load in loads]})
 
 
 def refuse_unknown(raw: dict[str, Any], known: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from coordinator.cluster.catalog import program_version
 from coordinator.http import openapi
 from coordinator.http.metrics import Waiting
 from coordinator.http.middleware import check_index_name
-from coordinator.http.responses import Response, json_answer
+from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Body, Route
 from coordinator.http.security import (
     Action,
@@ -42,7 +42,7 @@ _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 async def status(services: Services, request: Request) -> Response:
     """Answer `GET /status`."""
-    return json_answer({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
 async def health(services: Services, request: Request) -> Response:
@@ -54,7 +54,7 @@ async def health(services: Services, request: Request) -> Response:
     }
     if services.shared_log is not None:
         shown["replica"] = services.shared_log.state._asdict()
-    return json_answer(shown)
+    return json_response(shown)
 
 
 async def ready(services: Services, request: Request) -> Response:
@@ -83,7 +83,7 @@ async def ready(services: Services, request: Request) -> Response:
             f"shards {', '.join(map(str, silent))} of {cluster.num_shards} do not answer",
             details={"shards": {"total": cluster.num_shards, "failed": silent}},
         )
-    return json_answer(
+    return json_response(
         {"status": "ready", "shards": {"total": cluster.num_shards, "ok": cluster.num_shards}}
     )
 
@@ -131,7 +131,7 @@ async def statistics(services: Services, request: Request) -> Response:
                 ],
             }
         )
-    return json_answer(
+    return json_response(
         {
             "version": program_version(),
             "uptime_s": time.time() - services.metrics.started,
@@ -165,14 +165,14 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     deadline = Deadline.after_ms(settings.configure_timeout_ms)
     snapshot = await services.ingest.while_unchanged(make, deadline)
     folder = settings.snapshot_folder / name
-    return json_answer({**_shown_snapshot(snapshot), "directory": str(folder)})
+    return json_response({**_shown_snapshot(snapshot), "directory": str(folder)})
 
 
 async def list_snapshots(services: Services, request: Request) -> Response:
     """Answer `GET /_snapshots`: the complete ones, oldest first."""
     folder = services.settings.snapshot_folder
     found = await asyncio.to_thread(snapshots.list_snapshots, folder)
-    return json_answer({"snapshots": [_shown_snapshot(one) for one in found]})
+    return json_response({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
 async def restore_snapshot(services: Services, request: Request) -> Response:
@@ -222,7 +222,7 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
     # Large data takes long to restore, so the deadline is that of configuring.
     await services.ingest.restore(plan, Deadline.after_ms(services.settings.configure_timeout_ms))
     indexes = [{"name": one.name, "from": one.former_name} for one in plan]
-    return json_answer({"status": "restored", "snapshot": name, "indexes": indexes})
+    return json_response({"status": "restored", "snapshot": name, "indexes": indexes})
 
 
 def _is_names(names: object) -> bool:
@@ -251,7 +251,7 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
     # Not while a snapshot is being made: that removes unfinished ones.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.ingest.while_unchanged(remove, deadline)
-    return json_answer({"status": "deleted", "name": name})
+    return json_response({"status": "deleted", "name": name})
 
 
 def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
@@ -271,7 +271,7 @@ async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /_keys`: keys within the caller's indexes, without secrets."""
     keys = stored_keys(services.catalog)
     shown = [shown_key(id_, key) for id_, key in sorted(keys.items()) if request.caller.covers(key)]
-    return json_answer({"keys": shown})
+    return json_response({"keys": shown})
 
 
 async def create_key(services: Services, request: Request) -> Response:
@@ -282,7 +282,7 @@ async def create_key(services: Services, request: Request) -> Response:
         services.settings.limits,
         request.caller,
     )
-    return json_answer({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
+    return json_response({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
 
 
 async def delete_key(services: Services, request: Request) -> Response:
@@ -297,7 +297,7 @@ async def delete_key(services: Services, request: Request) -> Response:
             code="invalid_key",
         )
     await remove_key(services.catalog, id_, request.caller)
-    return json_answer({"status": "deleted", "id": id_})
+    return json_response({"status": "deleted", "id": id_})
 
 
 # --- documentation

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from coordinator.http.responses import Response, json_answer
+from coordinator.http.responses import Response, json_response
 from coordinator.http.routing import Route
 from coordinator.http.security import Action
 from coordinator.parameters.parse import parse_search
@@ -54,7 +54,7 @@ async def proposal(services: Services, request: Request) -> Response:
     document = await asyncio.to_thread(
         lambda: propose([orjson.loads(item) for item in items], first.total, index.document)
     )
-    return json_answer(document)
+    return json_response(document)
 
 
 ROUTES: Final = (

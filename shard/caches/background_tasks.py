@@ -48,7 +48,7 @@ class BackgroundTasks:
             if key != self._in_work and len(self._waiting) < WAITING_MAX:
                 self._waiting.setdefault(key, (weakref.ref(owner), make))
 
-    def grant_all(self) -> None:
+    def run_all(self) -> None:
         """Run all waiting tasks, the oldest first."""
         while True:
             with self._lock:

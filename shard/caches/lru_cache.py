@@ -112,7 +112,7 @@ class LruCache:
             del self._owners[entry[2]]
 
 
-FILTER_MEMO: Final = LruCache(16 * MIB)
+FILTER_CACHE: Final = LruCache(16 * MIB)
 """Documents of filters: 4 bytes each, at most 62 KB per filter and 500,000 documents."""
-COLUMN_MEMO: Final = LruCache(128 * MIB)
+COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""

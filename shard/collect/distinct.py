@@ -29,7 +29,7 @@ import numpy as np
 from common.deadline import check_call
 from common.protocol.messages import DistinctCounts
 from common.values import NO_TOKEN
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_k import Hits, select_hits
 from shard.query.matches import Matches
 from shard.segment.distinct_values import DistinctValues, distinct_values
@@ -132,11 +132,11 @@ def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> Matc
     if not found:
         return MatchValues(by_doc, numbers, np.zeros(0, np.uint64))
     key = ("joined", *[groups.serial for groups in found.values()])
-    joined: _Joined | None = COLUMN_MEMO.get(key)
+    joined: _Joined | None = COLUMN_CACHE.get(key)
     if joined is None:
         joined = _joined_values([groups.tokens for groups in found.values()])
         num_bytes = joined.tokens.nbytes + sum(part.nbytes for part in joined.numbers)
-        COLUMN_MEMO.put(key, joined, num_bytes, matches[max(found)].view.segment)
+        COLUMN_CACHE.put(key, joined, num_bytes, matches[max(found)].view.segment)
     for i, own in zip(found, joined.numbers, strict=True):
         numbers[i] = own
     return MatchValues(by_doc, numbers, joined.tokens)

@@ -18,7 +18,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32, uint64
 from common.query import And, Filter, Same
-from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.query.filters import element_view, resolve
 from shard.segment.doc_sets import bitset_of, count_docs, list_all_docs
 from shard.segment.facet_columns import facet_column
@@ -151,11 +151,11 @@ def passing_elements(
     """Return the elements that pass a condition, ascending; cached for the next facet."""
     segment = elements.view.segment
     key = ("passing", segment.uid, condition)
-    passing: NDArray[np.uint32] | None = FILTER_MEMO.get(key)
+    passing: NDArray[np.uint32] | None = FILTER_CACHE.get(key)
     if passing is None:
         words = resolve(snapshot, elements.view, condition)
         passing = list_all_docs(words, int(count_docs(words)))
-        FILTER_MEMO.put(key, passing, passing.nbytes, segment)
+        FILTER_CACHE.put(key, passing, passing.nbytes, segment)
     return passing
 
 
@@ -170,7 +170,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
     assert key.within is not None, "no elements to order by"
     segment = view.segment
     memo_key = ("elements", segment.uid, field, key.within, key.is_descending)
-    order: SortColumn | None = COLUMN_MEMO.get(memo_key)
+    order: SortColumn | None = COLUMN_CACHE.get(memo_key)
     if order is None:
         numbers = np.full(segment.num_docs, np.nan)
         elements = element_view(snapshot, segment, key.within.field)
@@ -186,7 +186,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
                 best = np.maximum if key.is_descending else np.minimum
                 numbers[docs[firsts]] = best.reduceat(doubles, firsts)
         order = SortColumn(segment.num_docs, numbers=numbers)
-        COLUMN_MEMO.put(memo_key, order, order.size + numbers.nbytes, segment)
+        COLUMN_CACHE.put(memo_key, order, order.size + numbers.nbytes, segment)
     return order
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from common.protocol.messages import FacetRequest
 from common.values import number_text
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.elements import passing_elements
 from shard.query.filters import element_view
 from shard.segment.facet_columns import FacetColumn, facet_column
@@ -116,7 +116,7 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
     """
     texts = text_column(snapshot, view, field)
     memo_key = ("values", view.segment.uid, field, None if texts is None else texts.identity)
-    known: FieldValues | None = COLUMN_MEMO.get(memo_key)
+    known: FieldValues | None = COLUMN_CACHE.get(memo_key)
     if known is not None:
         return known
     codes: dict[str, int] = {}
@@ -149,7 +149,7 @@ def field_values(snapshot: Snapshot, view: SegmentView, field: int) -> FieldValu
         pairs = distinct_pairs(*[np.concatenate(column) for column in zip(*parts, strict=True)])
     values = FieldValues(list(codes), pairs)
     num_bytes = pairs.docs.nbytes + pairs.codes.nbytes + 100 * len(codes)
-    COLUMN_MEMO.put(memo_key, values, num_bytes, view.segment)
+    COLUMN_CACHE.put(memo_key, values, num_bytes, view.segment)
     return values
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +34,9 @@ def random_numbers(segment: Segment, docs: NDArray[np.uint32], seed: int) -> NDA
 def _hashes(segment: Segment) -> NDArray[np.uint64]:
     """Return, by document, the hash of each item's id, or its insertion number; cached."""
     key = ("id hashes", segment.uid)
-    hashes: NDArray[np.uint64] | None = COLUMN_MEMO.get(key)
+    hashes: NDArray[np.uint64] | None = COLUMN_CACHE.get(key)
     if hashes is None:
         hashes = segment["docs.place"].astype(np.uint64)
         hashes[segment["ids.doc"]] = segment["ids.hash"]
-        COLUMN_MEMO.put(key, hashes, hashes.nbytes, segment)
+        COLUMN_CACHE.put(key, hashes, hashes.nbytes, segment)
     return hashes

@@ -25,7 +25,7 @@ import numpy as np
 from common.errors import InvalidRequest
 from common.protocol.messages import RangeCounts, RangeRequest
 from common.query import Exists, Range
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.calendars import bucket_of
 from shard.collect.facet_pairs import are_among, field_values
 from shard.collect.trees import count_nodes
@@ -245,7 +245,7 @@ def _calendar_buckets(
     """
     assert request.calendar is not None, "no calendar"
     memo_key = ("calendar", texts.identity, request.calendar, request.time_zone)
-    known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_MEMO.get(memo_key)
+    known: tuple[list[str], NDArray[np.int64]] | None = COLUMN_CACHE.get(memo_key)
     if known is not None:
         return known
     positions: dict[str, int] = {}
@@ -256,7 +256,7 @@ def _calendar_buckets(
             bucket = positions.setdefault(name, len(positions) + 1)
             bucket_of_code[number + 1] = bucket
     buckets = list(positions), bucket_of_code
-    COLUMN_MEMO.put(memo_key, buckets, bucket_of_code.nbytes, segment)
+    COLUMN_CACHE.put(memo_key, buckets, bucket_of_code.nbytes, segment)
     return buckets
 
 

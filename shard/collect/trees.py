@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.facet_columns import FacetColumn, build_column, count_codes, facet_column
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _nodes_of(
     """Return the nodes of a segment's documents, cached. Cost: 20 ns a value to build."""
     segment = part.view.segment
     key = ("nodes", segment.uid, field, request.separator)
-    nodes: _Nodes | None = COLUMN_MEMO.get(key)
+    nodes: _Nodes | None = COLUMN_CACHE.get(key)
     if nodes is not None:
         return nodes
     # Split each value that occurs into the paths of its nodes, numbered as they appear.
@@ -82,5 +82,5 @@ def _nodes_of(
     arrays = build_column(np.repeat(docs, counts), found, segment.num_docs)
     nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(positions))
     size = sum(array.nbytes for array in arrays.values()) + 100 * len(positions)
-    COLUMN_MEMO.put(key, nodes, size, segment)
+    COLUMN_CACHE.put(key, nodes, size, segment)
     return nodes

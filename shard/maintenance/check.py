@@ -140,7 +140,7 @@ def _check_truth(environment: Environment, report: Report) -> _Truth:
             report.problems.append("the tree of items does not have as many as it says")
     if len(live) != state.num_docs:
         report.problems.append(f"{len(live)} live items, but the counter says {state.num_docs}")
-    last = groups[-1].seq if groups else state.seq_folded
+    last = groups[-1].seq if groups else state.seq_compacted
     if last > state.seq_max:
         report.problems.append(f"write group {last} is above the counter {state.seq_max}")
     report.num_items = len(live)

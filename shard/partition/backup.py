@@ -95,11 +95,11 @@ def roll_back(txn: Transaction, horizon: int) -> None:
         InvalidRequest: some of them are no longer in the log.
     """
     state = read_state(txn)
-    if horizon < state.seq_folded:
+    if horizon < state.seq_compacted:
         raise InvalidRequest(
-            f"state {horizon} is gone; the oldest that can be copied is {state.seq_folded}"
+            f"state {horizon} is gone; the oldest that can be copied is {state.seq_compacted}"
         )
-    seq_max = state.seq_folded
+    seq_max = state.seq_compacted
     for group in read_groups(txn):
         if group.seq <= horizon:
             seq_max = max(seq_max, group.seq)

@@ -202,7 +202,7 @@ class DerivedFiles:
         Raises:
             OSError: no room, or the device failed; the former manifest stands.
         """
-        pieces = {path: self._write_tail(path, one) for path, one in dictionaries.items()}
+        pieces = {path: self._write_open_segment(path, one) for path, one in dictionaries.items()}
         fault("manifest.write")
         settled = state()
         manifest = IndexManifest(
@@ -246,7 +246,7 @@ class DerivedFiles:
                 segment.path.unlink(missing_ok=True)
                 self.reserved.discard(segment.path.name)
 
-    def _write_tail(self, path: str, dictionary: FacetDictionary) -> DictionaryEntry:
+    def _write_open_segment(self, path: str, dictionary: FacetDictionary) -> DictionaryEntry:
         """Write the values of a dictionary that no piece has yet."""
         num_values = len(dictionary)
         entry = self._pieces.get(path)

@@ -43,7 +43,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import Conflict, InternalError, NotFound, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
-from common.process.priority import run_behind_searches
+from common.process.priority import run_below_searches
 from common.process.request_ids import carried
 from common.protocol.messages import (
     ApplyRequest,
@@ -69,9 +69,9 @@ from shard.storage.environment import (
     Environment,
     StorageFailure,
     cause_of,
+    explaining_refusal,
     is_disk_full,
     read_meta_page,
-    refusal_told,
 )
 from shard.storage.group_log import read_state
 from shard.storage.manifest import (
@@ -253,7 +253,7 @@ class Indexes:
         self._has_catalog = False
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
-        self._closer = ThreadPoolExecutor(1, "closer", run_behind_searches)
+        self._closer = ThreadPoolExecutor(1, "closer", run_below_searches)
         self.opening = Opening()
         self.merger = Merger()
         RECENT_ITEMS.begin(settings.recent_items_bytes_max)
@@ -389,7 +389,7 @@ class Indexes:
         index = OpenIndex(
             partition,
             Writer(partition, self._on_failure),
-            ThreadPoolExecutor(1, f"writer-{number}", run_behind_searches),
+            ThreadPoolExecutor(1, f"writer-{number}", run_below_searches),
         )
         index.used = next(self._uses)
         self._open[number] = index
@@ -585,7 +585,7 @@ class Indexes:
         Raises:
             StorageFull, InternalError: the disk refused it, or the snapshot is damaged.
         """
-        with refusal_told("to make the index"):
+        with explaining_refusal("to make the index"):
             self._take_up(await self._in_thread(lambda: self._make(entry)))
 
     def _make(self, entry: IndexEntry) -> Partition:
@@ -662,7 +662,7 @@ class Indexes:
             return
         if prepared is None:
             prepared = await self._prepare(index, entry)
-        with refusal_told("to configure the index"):
+        with explaining_refusal("to configure the index"):
             try:
                 await asyncio.wrap_future(index.submit(prepared.finish))
             except StorageFailure as error:
@@ -698,10 +698,10 @@ class Indexes:
             index.writer.settle(horizon)
             return Rebuild(index.partition, entry)
 
-        with refusal_told("to build the index again"):
+        with explaining_refusal("to build the index again"):
             rebuild = await asyncio.wrap_future(index.submit(make))
         try:
-            with refusal_told("to build the index again"):
+            with explaining_refusal("to build the index again"):
                 await self._in_thread(rebuild.run)
         except BaseException:
             await self._in_thread(rebuild.discard)

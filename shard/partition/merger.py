@@ -30,7 +30,7 @@ from common.process.faults import fault
 from common.process.logs import Log
 from common.process.memory import trim
 from common.process.priority import run_in_background
-from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.partition.merge_policy import SegmentSize, choose_merge
 from shard.partition.partition import Partition
 from shard.partition.writer import Writer, has_room
@@ -231,14 +231,14 @@ class Merger:
 
     def _tidy(self, job: Job) -> bool:
         """Close the open segment, then purge dead records; returns whether there is more to do."""
-        if job.partition.tail_uid and len(job.partition.history.newest.views) > 1:
-            job.submit(job.writer.retire_tail).result()
+        if job.partition.open_segment_uid and len(job.partition.history.newest.views) > 1:
+            job.submit(job.writer.retire_open_segment).result()
             return True
         if job.partition.purgeable:
             return bool(job.submit(job.writer.purge).result())
         with job.partition.lock:
             job.partition.history.forget_revisions()
-        for memo in (FILTER_MEMO, COLUMN_MEMO):
+        for memo in (FILTER_CACHE, COLUMN_CACHE):
             memo.sweep()
         trim()
         return False
@@ -252,12 +252,12 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     """
     with partition.lock:
         views = partition.history.newest.views
-        tail_uid = partition.tail_uid
+        open_segment_uid = partition.open_segment_uid
     sizes = [
         SegmentSize(
             view.segment.num_docs,
             partition.count_droppable(view),
-            is_fixed=view.segment.uid == tail_uid,
+            is_fixed=view.segment.uid == open_segment_uid,
         )
         for view in views
     ]
@@ -279,7 +279,7 @@ def flush(partition: Partition) -> None:
     """Write all segments that are in memory to files; for an orderly stop."""
     while True:
         with partition.lock:
-            partition.tail_uid = 0
+            partition.open_segment_uid = 0
             views = partition.history.newest.views
         run = _last_memory_run(views)
         if run is None:

@@ -151,8 +151,8 @@ class Partition:
         generation: the configuration in force and what belongs to it.
         history: searchable states.
         state: counters as of the last commit.
-        unfolded: groups that are still in the log, not compacted, oldest first.
-        tail_uid: the open segment, which the writer may still replace, or 0.
+        uncompacted: groups that are still in the log, not compacted, oldest first.
+        open_segment_uid: the open segment, which the writer may still replace, or 0.
         purgeable: dead records that no segment has any more.
         damaged: live records that no segment has, because their items cannot be read.
         num_rebuilds: configurations that are being built. While there are any, nothing is purged:
@@ -177,8 +177,8 @@ class Partition:
         self.generation = Generation.make(entry, FieldRegistry())
         self.history: SnapshotHistory
         self.state = State()
-        self.unfolded: list[Group] = []
-        self.tail_uid = 0
+        self.uncompacted: list[Group] = []
+        self.open_segment_uid = 0
         self.purgeable: list[NDArray[np.uint64]] = []
         self.damaged: set[int] = set()
         self.num_rebuilds = 0
@@ -255,15 +255,15 @@ class Partition:
     def _open_derived(self, manifest: IndexManifest | None, opening: Opening) -> None:
         with self.environment.read() as txn:
             self.state = read_state(txn)
-            self.unfolded = read_groups(txn)
-            folded = read_tombstones(txn)
+            self.uncompacted = read_groups(txn)
+            compacted = read_tombstones(txn)
         loaded = self.derived.load(manifest)
         registry = FieldRegistry.from_list(loaded.fields)
         self.generation = Generation.make(self.generation.entry, registry, loaded.dictionaries)
         self.damaged = set() if manifest is None else set(manifest.damaged)
         self.documents.num_corrupt += len(self.damaged)
-        segments = self._fill_gaps(loaded.segments, folded, opening)
-        views = self._hide_dead(segments, folded)
+        segments = self._fill_gaps(loaded.segments, compacted, opening)
+        views = self._hide_dead(segments, compacted)
         found = sum(view.num_docs for view in views)
         if found + len(self.damaged) != self.state.num_docs:
             _log.error(
@@ -274,14 +274,14 @@ class Partition:
             )
             self.generation = Generation.make(self.generation.entry, registry)
             self.damaged = set()
-            views = self._hide_dead(self._fill_gaps([], folded, opening), folded)
+            views = self._hide_dead(self._fill_gaps([], compacted, opening), compacted)
         self.tell_damaged(self.damaged)
-        known = [self.state.seq_folded, *(group.seq for group in self.unfolded)]
+        known = [self.state.seq_compacted, *(group.seq for group in self.uncompacted)]
         self.history = SnapshotHistory(
             self.make_snapshot(self.state.seq_max, tuple(views)),
             known=tuple(seq for seq in known if seq < self.state.seq_max),
         )
-        self._find_purgeable(views, folded)
+        self._find_purgeable(views, compacted)
 
     def _fill_gaps(
         self, segments: Sequence[Segment], dead: NDArray[np.uint64], opening: Opening
@@ -318,14 +318,14 @@ class Partition:
         return filled
 
     def _hide_dead(
-        self, segments: Sequence[Segment], folded: NDArray[np.uint64]
+        self, segments: Sequence[Segment], compacted: NDArray[np.uint64]
     ) -> list[SegmentView]:
         views = [SegmentView(segment) for segment in segments]
-        return delete_records(views, self._dead(folded))
+        return delete_records(views, self._dead(compacted))
 
-    def _dead(self, folded: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _dead(self, compacted: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the records that are dead in the newest state."""
-        return np.concatenate([folded, *(group.deleted for group in self.unfolded)])
+        return np.concatenate([compacted, *(group.deleted for group in self.uncompacted)])
 
     def tell_damaged(self, records: Collection[int]) -> None:
         """Log which items are left out of the index, if any are."""
@@ -339,13 +339,13 @@ class Partition:
                 records=",".join(map(str, sorted(records)[:DAMAGED_NAMED_MAX])),
             )
 
-    def _find_purgeable(self, views: Sequence[SegmentView], folded: NDArray[np.uint64]) -> None:
+    def _find_purgeable(self, views: Sequence[SegmentView], compacted: NDArray[np.uint64]) -> None:
         """Note the dead records that segments do not have, but LMDB does.
 
         Records that a segment still has are not purgeable, even if noted before.
         """
         kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
-        gone = np.unique(np.concatenate([folded, *self.purgeable]))
+        gone = np.unique(np.concatenate([compacted, *self.purgeable]))
         if kept:
             gone = np.setdiff1d(gone, np.concatenate(kept))
         self.purgeable = [gone] if len(gone) else []
@@ -448,7 +448,7 @@ class Partition:
                 param="cursor",
             )
         newer = self.history.after(seq, self.generation.entry.revision)
-        later = [group for group in self.unfolded if seq < group.seq <= newer.seq]
+        later = [group for group in self.uncompacted if seq < group.seq <= newer.seq]
         hidden = [np.zeros(0, np.uint64)]
         revived = [np.zeros(0, np.uint64)]
         for group in later:
@@ -468,7 +468,7 @@ class Partition:
         added: Segment | None,
         replaced_uid: int = 0,
         deleted: NDArray[np.uint64] | None = None,
-        tail_uid: int = 0,
+        open_segment_uid: int = 0,
     ) -> None:
         """Make the next state visible; called by the writer.
 
@@ -478,10 +478,10 @@ class Partition:
             replaced_uid: uid of the newest segment if `added` takes its place: it begins with the
                 same documents.
             deleted: records that the group removed.
-            tail_uid: uid of the open segment, which the writer may still replace.
+            open_segment_uid: uid of the open segment, which the writer may still replace.
         """
         with self.lock:
-            self.tail_uid = tail_uid
+            self.open_segment_uid = open_segment_uid
             views = list(self.history.newest.views)
             if deleted is not None and len(deleted):
                 views = delete_records(views, deleted)
@@ -530,18 +530,20 @@ class Partition:
 
     def final_groups(self) -> list[Group]:
         """Return the groups of the log that no search can name a state before."""
-        groups = self.unfolded
+        groups = self.uncompacted
         return groups[: bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq)]
 
-    def forget_folded(self, state: State) -> None:
+    def forget_compacted(self, state: State) -> None:
         """Adopt new counters, and forget the groups that are compacted by now."""
-        if state.seq_folded != self.state.seq_folded:
-            self.unfolded = [group for group in self.unfolded if group.seq > state.seq_folded]
+        if state.seq_compacted != self.state.seq_compacted:
+            self.uncompacted = [
+                group for group in self.uncompacted if group.seq > state.seq_compacted
+            ]
         self.state = state
 
     def recent_groups(self) -> list[Group]:
         """Return the groups whose deletions are not final yet."""
-        groups = self.unfolded
+        groups = self.uncompacted
         return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
 
     def count_droppable(self, view: SegmentView) -> int:
@@ -615,7 +617,7 @@ class Partition:
         self,
         generation: Generation,
         views: Sequence[SegmentView],
-        folded: NDArray[np.uint64] | None = None,
+        compacted: NDArray[np.uint64] | None = None,
         damaged: set[int] | None = None,
     ) -> None:
         """Switch searches to another generation.
@@ -623,19 +625,19 @@ class Partition:
         Args:
             generation: the configuration in force from now on.
             views: its segments.
-            folded: the records that were dead when these were built anew; None if they are the
+            compacted: the records that were dead when these were built anew; None if they are the
                 former ones.
             damaged: live records that these leave out; None if they are the former ones.
         """
         with self.lock:
             self.generation = generation
-            self.tail_uid = 0
+            self.open_segment_uid = 0
             if damaged is not None:
                 self.damaged = damaged
             seq = self.history.newest.seq
             self.history.add(self.make_snapshot(seq, tuple(views)))
-            if folded is not None:
-                self._find_purgeable(views, folded)
+            if compacted is not None:
+                self._find_purgeable(views, compacted)
         self.commit_derived()
         write_entry(self.environment, generation.entry)
 

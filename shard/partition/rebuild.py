@@ -89,8 +89,8 @@ class Rebuild:
 
     def _build_up_to(self, end: int) -> None:
         partition = self._partition
-        folded = self._folded()
-        for batch in partition.read_batches(self._next_record, end, folded, self._damaged):
+        compacted = self._folded()
+        for batch in partition.read_batches(self._next_record, end, compacted, self._damaged):
             segment = partition.build_batch(self._generation, batch)
             if segment.num_docs >= partition.settings.flush_docs:
                 segment = partition.derived.write(segment)
@@ -117,13 +117,13 @@ class Rebuild:
         else:
             self._build_up_to(partition.state.next_record)
             with partition.environment.read() as txn:
-                folded = read_tombstones(txn)
+                compacted = read_tombstones(txn)
                 groups = read_groups(txn)
             # An older state with some of the dead can still be restored: these are only hidden.
-            dead = np.concatenate([folded, *(group.deleted for group in groups)])
+            dead = np.concatenate([compacted, *(group.deleted for group in groups)])
             views = delete_records([SegmentView(segment) for segment in self._segments], dead)
             damaged = self._damaged.difference(dead.tolist())
-            partition.switch_generation(self._generation, views, folded, damaged)
+            partition.switch_generation(self._generation, views, compacted, damaged)
             partition.tell_damaged(damaged)
 
     def discard(self) -> None:

@@ -48,19 +48,19 @@ from shard.storage.codecs import as_bytes_array
 from shard.storage.documents import TRAINING_ITEMS_MAX, TRAINING_ITEMS_MIN
 from shard.storage.environment import StorageFailure, SubDatabase, is_disk_full
 from shard.storage.group_log import (
-    DELETED_UNFOLDED_MAX,
-    GROUPS_UNFOLDED_MAX,
+    DELETED_UNCOMPACTED_MAX,
+    GROUPS_UNCOMPACTED_MAX,
     Group,
     State,
     append_group,
-    fold_groups,
+    compact_groups,
     purge_records,
     write_state,
 )
 from shard.storage.positions import write_positions
 
-TAIL_DOCS_MAX = 32
-TAIL_BYTES_MAX = 256 << 10
+OPEN_SEGMENT_DOCS_MAX = 32
+OPEN_SEGMENT_BYTES_MAX = 256 << 10
 """Bound of the open segment: rebuilding it takes 0.25 ms."""
 PLAN_SINGLY_MAX = 64
 """Operations of a group that are planned one by one; larger groups of plain items are arrays."""
@@ -113,7 +113,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class OpenSegment:
     """Bytes of the documents in the open segment."""
 
     uid: int
@@ -132,7 +132,7 @@ class Writer:
     def __init__(self, partition: Partition, on_failure: Callable[[BaseException], None]) -> None:
         self._partition = partition
         self._on_failure = on_failure
-        self._tail: Tail | None = None
+        self._open_segment: OpenSegment | None = None
         self._has_failed = False
         self._bulk = ThreadPoolExecutor(1, f"bulk-{partition.number}", run_in_background)
         self._committer = ThreadPoolExecutor(1, f"committer-{partition.number}", run_in_background)
@@ -152,7 +152,7 @@ class Writer:
             InternalError: nothing was changed, or (after a failed commit) the process ends.
             Unavailable: it is about to end.
         """
-        if len(request.payload) <= TAIL_BYTES_MAX:
+        if len(request.payload) <= OPEN_SEGMENT_BYTES_MAX:
             return self._apply(request)
         return self._bulk.submit(carried(partial(self._apply, request))).result()
 
@@ -169,15 +169,15 @@ class Writer:
         self._check_room(request)
         planned = self._plan(request, partition.history.newest)
         carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
-        (state, group), (segment, tail) = carry_out(request, planned)
+        (state, group), (segment, open_segment) = carry_out(request, planned)
         fault("writer.index")
-        self._publish(state, group, segment, tail)
+        self._publish(state, group, segment, open_segment)
         fault("writer.publish")
         return ApplyResponse(planned.outcomes, planned.text_ids)
 
     def _in_turn(
         self, request: ApplyRequest, planned: Planned
-    ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
+    ) -> tuple[tuple[State, Group], tuple[Segment | None, OpenSegment | None]]:
         """Build, then commit: for a small group a second thread costs more than it saves."""
         try:
             built = self._build(planned)
@@ -187,7 +187,7 @@ class Writer:
 
     def _at_once(
         self, request: ApplyRequest, planned: Planned
-    ) -> tuple[tuple[State, Group], tuple[Segment | None, Tail | None]]:
+    ) -> tuple[tuple[State, Group], tuple[Segment | None, OpenSegment | None]]:
         """Build while another thread commits."""
         commit = self._committer.submit(carried(partial(self._commit, request, planned)))
         try:
@@ -198,7 +198,7 @@ class Writer:
         return commit.result(), built
 
     def _answer_again(self, seq: int, *, is_repeat: bool) -> ApplyResponse:
-        for group in self._partition.unfolded:
+        for group in self._partition.uncompacted:
             if group.seq == seq:
                 return ApplyResponse(outcomes=group.outcomes)
         if is_repeat:
@@ -213,10 +213,10 @@ class Writer:
         """
         if self._has_failed:
             raise Unavailable("the shard is restarting after a disk error; try again")
-        for group in self._partition.unfolded:
+        for group in self._partition.uncompacted:
             if group.seq == seq:
                 return OutcomesResponse(True, group.outcomes)
-        return OutcomesResponse(seq > self._partition.state.seq_folded, b"")
+        return OutcomesResponse(seq > self._partition.state.seq_compacted, b"")
 
     def _check_room(self, request: ApplyRequest) -> None:
         """Refuse additions when map or disk are nearly full; deletes go on.
@@ -389,7 +389,7 @@ class Writer:
                     txn.append(SubDatabase.DOCUMENTS, items)
                 append_group(txn, group)
                 state = replace(
-                    fold_groups(txn, state, self._foldable()),
+                    compact_groups(txn, state, self._compactable()),
                     next_record=first + additions.count,
                     seq_max=seq,
                     num_docs=state.num_docs + additions.count - len(planned.deleted),
@@ -412,13 +412,14 @@ class Writer:
         _log.error("the disk refused a write", index=self._partition.number, cause=error)
         self._on_failure(error)
 
-    def _foldable(self, *, is_final: bool = False) -> list[Group]:
+    def _compactable(self, *, is_final: bool = False) -> list[Group]:
         """Return the groups to compact now: all that may be, once it is worth it."""
         partition = self._partition
         groups = partition.final_groups()
         num_deleted = sum(len(group.deleted) for group in groups)
         is_worth_it = (
-            len(partition.unfolded) > GROUPS_UNFOLDED_MAX or num_deleted > DELETED_UNFOLDED_MAX
+            len(partition.uncompacted) > GROUPS_UNCOMPACTED_MAX
+            or num_deleted > DELETED_UNCOMPACTED_MAX
         )
         return groups if is_worth_it or is_final else []
 
@@ -449,59 +450,66 @@ class Writer:
 
     # --- make it visible
 
-    def _build(self, planned: Planned) -> tuple[Segment | None, Tail | None]:
+    def _build(self, planned: Planned) -> tuple[Segment | None, OpenSegment | None]:
         """Build the segment of a group, together with the open segment if both are small."""
         partition = self._partition
         builder = partition.generation.builder
         additions = planned.additions
-        tail = self._tail if partition.tail_uid else None
+        open_segment = self._open_segment if partition.open_segment_uid else None
         if not additions.count:
-            return None, tail
+            return None, open_segment
         first = partition.state.next_record
         records = np.arange(first, first + additions.count, dtype=np.uint64)
         extraction = planned.extraction
-        if extraction is None and tail is not None and _fits_tail(tail.additions, additions):
-            additions = additions.behind(tail.additions)
-            records = np.concatenate((tail.records, records))
+        if (
+            extraction is None
+            and open_segment is not None
+            and _fits_open_segment(open_segment.additions, additions)
+        ):
+            additions = additions.behind(open_segment.additions)
+            records = np.concatenate((open_segment.records, records))
         if extraction is None:
             extraction = builder.extract(additions.payload, additions.starts, additions.ends)
         segment = builder.build(extraction, records, additions.places)
-        if additions.count >= TAIL_DOCS_MAX or len(additions.payload) >= TAIL_BYTES_MAX:
+        if (
+            additions.count >= OPEN_SEGMENT_DOCS_MAX
+            or len(additions.payload) >= OPEN_SEGMENT_BYTES_MAX
+        ):
             return segment, None
-        return segment, Tail(segment.uid, additions, records)
+        return segment, OpenSegment(segment.uid, additions, records)
 
     def _publish(
-        self, state: State, group: Group, segment: Segment | None, tail: Tail | None
+        self, state: State, group: Group, segment: Segment | None, open_segment: OpenSegment | None
     ) -> None:
         partition = self._partition
         replaced_uid = 0
-        if segment is not None and self._tail is not None:
-            is_joined = int(segment["docs.record"][0]) == int(self._tail.records[0])
-            replaced_uid = self._tail.uid if is_joined else 0
+        if segment is not None and self._open_segment is not None:
+            is_joined = int(segment["docs.record"][0]) == int(self._open_segment.records[0])
+            replaced_uid = self._open_segment.uid if is_joined else 0
         self._note(state, group)
-        self._tail = tail
+        self._open_segment = open_segment
         partition.publish(
             group.seq,
             added=segment,
             replaced_uid=replaced_uid,
             deleted=group.deleted,
-            tail_uid=0 if tail is None else tail.uid,
+            open_segment_uid=0 if open_segment is None else open_segment.uid,
         )
 
     def _note(self, state: State, group: Group) -> None:
         """Take over counters and log of a commit."""
         partition = self._partition
         with partition.lock:
-            partition.forget_folded(state)
-            partition.unfolded.append(group)
+            partition.forget_compacted(state)
+            partition.uncompacted.append(group)
 
     # --- between groups
 
-    def retire_tail(self) -> None:
+    def retire_open_segment(self) -> None:
         """Close the open segment, so that it can be merged; the next group opens a new one."""
-        self._tail = None
+        self._open_segment = None
         with self._partition.lock:
-            self._partition.tail_uid = 0
+            self._partition.open_segment_uid = 0
 
     def purge(self) -> bool:
         """Remove some dead records for good; returns whether there are more.
@@ -540,7 +548,7 @@ class Writer:
         partition = self._partition
         try:
             with partition.environment.write() as txn:
-                state = fold_groups(txn, partition.state, self._foldable(is_final=True))
+                state = compact_groups(txn, partition.state, self._compactable(is_final=True))
                 write_state(txn, state)
                 if purged is not None:
                     purge_records(txn, purged)
@@ -548,17 +556,17 @@ class Writer:
             self._fail(error)
             return
         with partition.lock:
-            partition.forget_folded(state)
+            partition.forget_compacted(state)
 
 
 def _is_small(additions: Additions) -> bool:
-    return additions.count <= IN_TURN_DOCS_MAX and len(additions.payload) <= TAIL_BYTES_MAX
+    return additions.count <= IN_TURN_DOCS_MAX and len(additions.payload) <= OPEN_SEGMENT_BYTES_MAX
 
 
-def _fits_tail(tail: Additions, additions: Additions) -> bool:
+def _fits_open_segment(open_segment: Additions, additions: Additions) -> bool:
     return (
-        tail.count + additions.count <= TAIL_DOCS_MAX
-        and len(tail.payload) + len(additions.payload) <= TAIL_BYTES_MAX
+        open_segment.count + additions.count <= OPEN_SEGMENT_DOCS_MAX
+        and len(open_segment.payload) + len(additions.payload) <= OPEN_SEGMENT_BYTES_MAX
     )
 
 

@@ -73,7 +73,7 @@ from common.protocol.methods import (
     STATISTICS,
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.lru_cache import COLUMN_MEMO, FILTER_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.caches.query_memo import QUERY_MEMOS
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.index_statistics import index_statistics
@@ -81,7 +81,7 @@ from shard.partition.indexes import Indexes
 from shard.process.readers import Readers
 from shard.read import searcher
 from shard.segment.snapshot import Snapshot
-from shard.storage.environment import refusal_told
+from shard.storage.environment import explaining_refusal
 from shard.storage.positions import read_positions
 
 
@@ -112,7 +112,7 @@ class Handlers:
         self._turns = turns
         self._readers = Readers()
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
-        self._granting: Future[None] | None = None
+        self._running_tasks: Future[None] | None = None
 
     def table(self) -> Sequence[Handler[Any, Any]]:
         """Return the handlers of all methods."""
@@ -194,7 +194,7 @@ class Handlers:
 
         def search() -> SearchResponse:
             response = searcher.search(snapshot, request)
-            self._grant_wishes()
+            self._run_background_tasks()
             return response
 
         return self._read(request.index, search)
@@ -215,13 +215,13 @@ class Handlers:
         """Read on a reader thread, so that other requests need not wait."""
         with self._indexes.kept_open(index):
             response = await self._readers.run(index, read)
-        self._grant_wishes()
+        self._run_background_tasks()
         return response
 
-    def _grant_wishes(self) -> None:
+    def _run_background_tasks(self) -> None:
         """Let the thread run the scheduled tasks; a later task wakes it again."""
-        if BACKGROUND_TASKS and (self._granting is None or self._granting.done()):
-            self._granting = self._deriver.submit(BACKGROUND_TASKS.grant_all)
+        if BACKGROUND_TASKS and (self._running_tasks is None or self._running_tasks.done()):
+            self._running_tasks = self._deriver.submit(BACKGROUND_TASKS.run_all)
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         """Return stored documents; only highlights depend on a configuration."""
@@ -308,8 +308,8 @@ class Handlers:
                 *((number, one.statistics()) for number, one in resting),
             ),
             cache_bytes={
-                "filters": FILTER_MEMO.size,
-                "columns": COLUMN_MEMO.size,
+                "filters": FILTER_CACHE.size,
+                "columns": COLUMN_CACHE.size,
                 "items": RECENT_ITEMS.size,
                 "queries": QUERY_MEMOS.size,
             },
@@ -320,7 +320,7 @@ class Handlers:
     async def backup(self, request: BackupRequest) -> None:
         """Copy the truth of all indexes, or of one, into a folder."""
         folder = Path(request.directory)
-        with refusal_told("to write the copy"):
+        with explaining_refusal("to write the copy"):
             await asyncio.to_thread(folder.mkdir, parents=True)
             for number in self._indexes.all_numbers():
                 if request.only in (None, number):

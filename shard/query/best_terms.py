@@ -41,22 +41,22 @@ import numpy as np
 from common.kernels.byte_words import count_ones
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U8Array, U32Array, U64Array, int64, uint32, uint64
-from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, clear_bits, mark_bits, saturate
+from shard.query.bm25f import SCORE_UNIT, ScoredLists, Wanted, bm25_tf, clear_bits, mark_bits
 from shard.query.bounds import (
     CODES,
     GROUP_SHIFT,
     GroupBounds,
     kept_bounds,
     make_block_bounds,
-    wish_for_bounds,
+    spec_for_bounds,
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.proximity import (
-    Nearness,
+    Proximity,
     join,
     num_first,
+    rank_by_proximity,
     rank_front,
-    rank_near,
     rank_others,
 )
 from shard.query.ranking import GREATEST, best_of, kth_greatest, pick
@@ -192,7 +192,7 @@ def _best_of_term(
         docs = docs[:found]
         scores = scores[:found]
         for position in range(found):
-            scores[position] = saturate(scores[position], weight, k1)
+            scores[position] = bm25_tf(scores[position], weight, k1)
         if num_chosen == num_blocks:
             return best_of(docs, scores, k)  # nothing was pruned
         is_enough = True
@@ -201,7 +201,7 @@ def _best_of_term(
             # exact.
             worst = kth_greatest(scores, k)
             for block in range(num_blocks):
-                reach = saturate(int64(bounds[block] * drift) + 1, weight, k1)
+                reach = bm25_tf(int64(bounds[block] * drift) + 1, weight, k1)
                 is_enough &= is_chosen[block] or reach < worst
                 is_chosen[block] |= reach >= worst
         else:  # the filters leave fewer than k of these: try four times the blocks
@@ -302,7 +302,7 @@ def _best_by_bounds(
     scored: ScoredLists,
     of_terms: DenseTerms,
     bounds: GroupBounds,
-    nearness: Nearness,
+    proximity: Proximity,
     docs: U32Array,
     scores: I64Array,
     k: int,
@@ -326,14 +326,14 @@ def _best_by_bounds(
         least = kth_greatest(uppers, num_first(k))
         first, totals = pick(docs, uppers, least, GREATEST, scores)
     add_dense(scored, of_terms, first, totals)
-    near, near_totals, front, reach = rank_front(scored, nearness, first, totals, k)
+    near, near_totals, front, reach = rank_front(scored, proximity, first, totals, k)
     # Add all others that can reach it with the greatest possible proximity: scored already or not.
     others, other_totals = pick(first, totals, reach, front - 1, totals)
     more, totals = pick(docs, uppers, reach, least - 1, scores)
     add_dense(scored, of_terms, more, totals)
     more, totals = pick(more, totals, reach, GREATEST, totals)
     others, other_totals = join(others, other_totals, more, totals)
-    return rank_others(scored, nearness, near, near_totals, others, other_totals, k)
+    return rank_others(scored, proximity, near, near_totals, others, other_totals, k)
 
 
 @kernel
@@ -346,7 +346,7 @@ def _best_of_terms(
     allowed: U64Array,
     segment: Searched,
     bounds: GroupBounds,
-    nearness: Nearness,
+    proximity: Proximity,
     k: int,
 ) -> tuple[U32Array, U32Array, I64Array, int]:
     """Return the documents with all terms; the best; their scores; how many terms lack bounds."""
@@ -360,10 +360,10 @@ def _best_of_terms(
         for place in places:
             num_missing += place >= 0 and not bounds.is_known[place]
         if num_missing == 0:
-            best, totals = _best_by_bounds(scored, of_terms, bounds, nearness, docs, scores, k)
+            best, totals = _best_by_bounds(scored, of_terms, bounds, proximity, docs, scores, k)
             return docs, best, totals, num_missing
     add_dense(scored, of_terms, docs, scores)
-    best, totals = rank_near(scored, nearness, docs, scores, k)
+    best, totals = rank_by_proximity(scored, proximity, docs, scores, k)
     return docs, best, totals, num_missing
 
 
@@ -435,7 +435,7 @@ def _best_by_groups(
         return None
     kept, drift = kept_bounds(lists)
     if not kept.of_groups.is_known[place]:
-        wish_for_bounds(lists, kept, term)
+        spec_for_bounds(lists, kept, term)
         return None
     word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.array([weight]))
     found: tuple[NDArray[np.uint32], NDArray[np.int64]] = _best_of_dense_term(
@@ -449,7 +449,7 @@ def _best_by_groups(
 
 
 def best_of_terms(
-    lists: TermLists, words: QueryTerms, allowed: NDArray[np.uint64], nearness: Nearness, k: int
+    lists: TermLists, words: QueryTerms, allowed: NDArray[np.uint64], proximity: Proximity, k: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
     """Return the documents that have all of some terms, and the k best of them.
 
@@ -457,7 +457,7 @@ def best_of_terms(
         lists: of the segment.
         words: the terms.
         allowed: bitset of documents; empty: all.
-        nearness: proximity of the query's words in this segment.
+        proximity: proximity of the query's words in this segment.
         k: at least 1.
 
     Returns:
@@ -474,10 +474,10 @@ def best_of_terms(
         allowed,
         Searched(lists.index.num_docs, lists.bits),
         kept.of_groups.raised(drift),
-        nearness,
+        proximity,
         k,
     )
     if num_missing:
         for term in words.terms.tolist():
-            wish_for_bounds(lists, kept, term)
+            spec_for_bounds(lists, kept, term)
     return docs, best, totals

@@ -92,14 +92,14 @@ class ScoredLists(NamedTuple):
     Attributes:
         lists: of its terms and prefixes.
         lengths: of its fields.
-        gains: (rows, 256): by row and length code, weight / norm in whole units of 2^-24; 0: not
+        tf_norms: (rows, 256): by row and length code, weight / norm in whole units of 2^-24; 0: not
             searched.
         row_languages: bit of each row's language.
     """
 
     lists: PostingLists
     lengths: FieldLengths
-    gains: Rows[np.float64]
+    tf_norms: Rows[np.float64]
     row_languages: NDArray[np.uint64]
 
 
@@ -167,7 +167,7 @@ class BlockScratch(NamedTuple):
     picked: NDArray[np.int64]
 
 
-class FieldGains:
+class FieldTfNorms:
     """Tf norms of a query's fields in one segment.
 
     Attributes:
@@ -181,43 +181,43 @@ class FieldGains:
     def __init__(self, lists: ScoredLists, choice: Hashable) -> None:
         self.lists = lists
         self.choice = choice
-        self.are_all_searched = bool((lists.gains[:, 1] > 0).all())
-        self._drift: tuple[FieldGains, float] | None = None
+        self.are_all_searched = bool((lists.tf_norms[:, 1] > 0).all())
+        self._drift: tuple[FieldTfNorms, float] | None = None
 
-    def drift_from(self, other: FieldGains) -> float:
+    def drift_from(self, other: FieldTfNorms) -> float:
         """Return the greatest factor by which a document's t can exceed its t under other gains."""
         if other is self:
             return 1.0
         if self._drift is None or self._drift[0] is not other:
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = self.lists.gains[:, 1:] / other.lists.gains[:, 1:]
+                ratios = self.lists.tf_norms[:, 1:] / other.lists.tf_norms[:, 1:]
             # NaN (0 / 0): a field that neither searches.
             self._drift = other, float(np.nanmax(ratios, initial=1.0))
         return self._drift[1]
 
 
 @kernel
-def _make_gains(
+def _compute_tf_norms(
     weights: F64Array, averages: F64Array, b: float, lengths: I64Array
 ) -> Rows[np.float64]:
-    gains = np.zeros((len(weights), 256), np.float64)
+    tf_norms = np.zeros((len(weights), 256), np.float64)
     for row in range(len(weights)):
         if weights[row] > 0.0:
             average = averages[row] if averages[row] > 0.0 else 1.0
             for code in range(1, 256):
                 norm = 1.0 - b + b * (lengths[code] / average)
                 # b = 1 would let a short text in a field of long ones grow without bound.
-                gain = np.rint(weights[row] / max(norm, 1e-3) * FREQ_UNIT)
-                gains[row, code] = max(gain, 1.0)
-    return gains
+                tf_norm = np.rint(weights[row] / max(norm, 1e-3) * FREQ_UNIT)
+                tf_norms[row, code] = max(tf_norm, 1.0)
+    return tf_norms
 
 
-def make_gains(
+def make_tf_norms(
     index: TextIndex,
     numbers: dict[int, FieldWeight],
     languages: dict[int, int],
     b: float,
-) -> FieldGains:
+) -> FieldTfNorms:
     """Compute the tf norm of every field and length code of one segment.
 
     Args:
@@ -234,14 +234,16 @@ def make_gains(
         if field is not None:
             weights[row] = field.weight
             averages[row] = field.average_length
-    gains = _make_gains(weights, averages, b, DECODED_LENGTHS)
+    tf_norms = _compute_tf_norms(weights, averages, b, DECODED_LENGTHS)
     choice = tuple(
         (number, round(_CHOICE_STEPS * math.log2(field.weight)))
         for number, field in sorted(numbers.items())
         if field.weight > 0
     )
     row_languages = np.array([languages[number] for number in rows], np.uint64)
-    return FieldGains(ScoredLists(index.lists, index.field_lengths, gains, row_languages), choice)
+    return FieldTfNorms(
+        ScoredLists(index.lists, index.field_lengths, tf_norms, row_languages), choice
+    )
 
 
 class Scratch(threading.local):
@@ -305,7 +307,7 @@ def length_code(lengths: FieldLengths, row: U64, doc: int) -> U8:
 
 
 @kernel(inline=True, allocates=False)
-def saturate(freq: int, weight: float, k1: float) -> int:
+def bm25_tf(freq: int, weight: float, k1: float) -> int:
     """Return weight · t / (t + k1), BM25's saturated tf, in units of 2^-32; freq, k1 in 2^-24."""
     t = float(max(freq, 1))
     return int64(weight * SCORE_UNIT * (t / (t + k1)) + 0.5)
@@ -331,7 +333,7 @@ def _add_terms(
     scored: ScoredLists, weighed: WeighedTerms, wanted: Wanted, cells: Cells, scratch: BlockScratch
 ) -> None:
     """Do the work of `add_terms`, given scratch space for a block."""
-    lists, lengths, gains, row_languages = scored
+    lists, lengths, tf_norms, row_languages = scored
     docs, picked = scratch
     has_bits = len(wanted.bits) > 0
     for i_term in range(len(weighed.terms)):
@@ -365,14 +367,14 @@ def _add_terms(
                 row = uint64(lengths.field_rows[field])
                 if not row_languages[row] & languages:
                     continue
-                gain = gains[row, length_code(lengths, row, doc)]
-                if gain == 0.0:
+                tf_norm = tf_norms[row, length_code(lengths, row, doc)]
+                if tf_norm == 0.0:
                     continue
                 if cell == 0:
                     # First entry of the document: its cell takes this tier.
                     cell = rank << _TIER_SHIFT
                     cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
-                cells.totals[doc] = cell + int64(freq * gain * ratio + 0.5)
+                cells.totals[doc] = cell + int64(freq * tf_norm * ratio + 0.5)
 
 
 @kernel(allocates=False)
@@ -388,14 +390,14 @@ def add_entries(
         if has_allowed and not allowed[doc >> 6] >> uint64(doc & 63) & _ONE:
             continue
         row = uint64(lengths.field_rows[fields[i]])
-        gain = scored.gains[row, length_code(lengths, row, doc)]
-        if gain == 0.0:
+        tf_norm = scored.tf_norms[row, length_code(lengths, row, doc)]
+        if tf_norm == 0.0:
             continue
         cell = cells.totals[doc]
         if cell == 0:
             cell = int64(NUM_TIERS) << _TIER_SHIFT
             cells.touched[doc >> 6] |= _ONE << uint64(doc & 63)
-        cells.totals[doc] = cell + int64(freqs[i] * gain * ratio + 0.5)
+        cells.totals[doc] = cell + int64(freqs[i] * tf_norm * ratio + 0.5)
 
 
 @kernel
@@ -421,7 +423,7 @@ def take_scores(
         touched[doc >> uint32(6)] = 0
     # A separate loop, so that the compiler vectorizes the division.
     for i in range(len(docs)):
-        scores[i] = saturate(scores[i], weights[tiers[i]], k1)
+        scores[i] = bm25_tf(scores[i], weights[tiers[i]], k1)
     return scores, tiers
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from common.boosts import MILLISECONDS_MIN, Boost, moment_of
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.query import filters
 from shard.query.bm25f import SCORE_UNIT
 from shard.query.matches import Matches
@@ -149,7 +149,7 @@ def is_slow(snapshot: Snapshot, view: SegmentView, boost: Boost) -> bool:
     return (
         texts is not None
         and texts.num_values > _TEXTS_FAST_MAX
-        and COLUMN_MEMO.get(("moments", view.segment.uid, field, texts.identity)) is None
+        and COLUMN_CACHE.get(("moments", view.segment.uid, field, texts.identity)) is None
     )
 
 
@@ -166,8 +166,8 @@ def factors(
         column = sort_column(snapshot, view, field)
         values = _moments(view, field, column, docs) if boost.is_time else _numbers(column, docs)
     has_value = ~np.isnan(values)
-    gains = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(moment))
-    by = np.rint((1.0 + np.minimum(gains, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
+    tf_norms = boost.weight * _function(boost, np.where(has_value, values, 0.0), float(moment))
+    by = np.rint((1.0 + np.minimum(tf_norms, FACTOR_MAX)) * _FACTOR_UNIT) / _FACTOR_UNIT
     return np.where(has_value, by, 1.0)
 
 
@@ -251,10 +251,10 @@ def _moments(
 def _moments_by_rank(view: SegmentView, field: int, texts: TextColumn) -> NDArray[np.float64]:
     """Return the moment of every text of a column, by rank; cached."""
     key = ("moments", view.segment.uid, field, texts.identity)
-    by_rank: NDArray[np.float64] | None = COLUMN_MEMO.get(key)
+    by_rank: NDArray[np.float64] | None = COLUMN_CACHE.get(key)
     if by_rank is None:
         read = [moment_of(one.decode("utf-8", "replace")) for one in texts.all_keys()]
         by_number = np.array([np.nan if one is None else one for one in read], np.float64)
         by_rank = by_number if texts.order is None else by_number[texts.order]
-        COLUMN_MEMO.put(key, by_rank, by_rank.nbytes, view.segment)
+        COLUMN_CACHE.put(key, by_rank, by_rank.nbytes, view.segment)
     return by_rank

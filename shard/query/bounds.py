@@ -37,7 +37,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.query.bm25f import NO_BITS, SCRATCH, FieldGains, ScoredLists, length_code
+from shard.query.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.bitset_postings import find_dense
@@ -92,7 +92,7 @@ def _bound_blocks(
     scored: ScoredLists, checks_rows: bool, term: int, languages: U64, bounds: I64Array
 ) -> None:
     """Write, for each block of a term, the greatest t of the documents that begin in it."""
-    lists, lengths, gains, row_languages = scored
+    lists, lengths, tf_norms, row_languages = scored
     postings, field_rows = lists.postings, lengths.field_rows
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     current = int64(-1)
@@ -113,7 +113,7 @@ def _bound_blocks(
             row = uint64(field_rows[field])
             if checks_rows and not row_languages[row] & languages:
                 continue
-            total += int64(freq * gains[row, length_code(lengths, row, doc)] + 0.5)
+            total += int64(freq * tf_norms[row, length_code(lengths, row, doc)] + 0.5)
             bounds[owner] = max(bounds[owner], total)
 
 
@@ -122,14 +122,14 @@ class Bounds:
     """The bounds of one segment's lists, and the tf norms they were computed under.
 
     Attributes:
-        gains: these tf norms.
+        tf_norms: these tf norms.
         k1: of the query that the group bounds were computed for.
         of_blocks: by skip row.
         is_known: by skip row; set for all rows of a term at once.
         of_groups: with drift 1.
     """
 
-    gains: FieldGains
+    tf_norms: FieldTfNorms
     k1: float
     of_blocks: NDArray[np.int64]
     is_known: NDArray[np.bool_]
@@ -157,7 +157,7 @@ def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
     """Return the bounds kept for this choice of fields, and their drift."""
     memo: dict[Hashable, Bounds] = lists.segment.caches.setdefault("bounds", {})
     known = memo.get(lists.fields.choice)
-    drift = 1.0 if known is None else lists.fields.drift_from(known.gains)
+    drift = 1.0 if known is None else lists.fields.drift_from(known.tf_norms)
     if known is None or drift > _DRIFT_MAX or known.k1 != lists.k1:
         if len(memo) >= _CHOICES_MAX:
             memo.clear()
@@ -171,8 +171,8 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
     # In a new array: another thread may be reading these rows.
     bounds = np.empty(end - start, np.int64)
     _bound_blocks(
-        kept.gains.lists,
-        not kept.gains.are_all_searched,
+        kept.tf_norms.lists,
+        not kept.tf_norms.are_all_searched,
         term,
         uint64(ALL_LANGUAGES),
         bounds,
@@ -181,7 +181,7 @@ def make_block_bounds(lists: TermLists, kept: Bounds, term: int, start: int, end
     kept.is_known[start:end] = True
 
 
-def wish_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
+def spec_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
     """Schedule a term's group bounds in the background, if it is dense and has none yet."""
     place = find_dense(lists.index.dense_lists, term)
     if place >= 0 and not kept.of_groups.is_known[place]:
@@ -196,7 +196,7 @@ def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment
     if kept is None:
         return  # other choices of fields have evicted these
     SCRATCH.reserve(segment.num_docs)
-    lists = TermLists(segment, kept.gains, kept.k1, SCRATCH.members)
+    lists = TermLists(segment, kept.tf_norms, kept.k1, SCRATCH.members)
     word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))
     docs, scores = lists.match(word, NO_BITS, None)
     _write_codes(docs, scores, kept.of_groups.codes[place])

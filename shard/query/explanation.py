@@ -259,5 +259,5 @@ def _occurrence(
         "field": registry.paths[field],
         "frequency": freq,
         "length": int(DECODED_LENGTHS[code]),
-        "gain": float(scored.gains[row, code]) * ratio / FREQ_UNIT,
+        "gain": float(scored.tf_norms[row, code]) * ratio / FREQ_UNIT,
     }

@@ -9,7 +9,7 @@
 
 A result covers every document of the segment, deleted ones included; the caller removes these once,
 at the end. So a leaf's result depends on an immutable segment only, and stays cached
-(`FILTER_MEMO`) whatever is written meanwhile. Results are shared: never write to them.
+(`FILTER_CACHE`) whatever is written meanwhile. Results are shared: never write to them.
 
 Which column answers a leaf depends on the field alone, never on how the segment came about:
 
@@ -56,7 +56,7 @@ from common.query import (
     Under,
 )
 from common.values import number_text
-from shard.caches.lru_cache import FILTER_MEMO
+from shard.caches.lru_cache import FILTER_CACHE
 from shard.segment.doc_sets import (
     add_docs,
     bitset_of,
@@ -238,7 +238,7 @@ def _resolve_objects(
     """Resolve a condition on points or elements, through the filter cache."""
     segment = view.segment
     key = (segment.uid, condition, None)
-    kept: NDArray[Any] | None = FILTER_MEMO.get(key)
+    kept: NDArray[Any] | None = FILTER_CACHE.get(key)
     if kept is not None:
         return _unpacked(kept, segment.num_docs)
     match condition:
@@ -251,14 +251,14 @@ def _resolve_objects(
         case _:
             assert_never(condition)
     kept = _packed(words)
-    FILTER_MEMO.put(key, kept, kept.nbytes, segment)
+    FILTER_CACHE.put(key, kept, kept.nbytes, segment)
     return words
 
 
 def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[np.uint64]:
     """Return the documents that have one of some nodes of a tree, or a value under one."""
     key = (view.segment.uid, condition, None)
-    kept: NDArray[Any] | None = FILTER_MEMO.get(key)
+    kept: NDArray[Any] | None = FILTER_CACHE.get(key)
     if kept is not None:
         return _unpacked(kept, view.segment.num_docs)
     words = empty_bitset(view.segment.num_docs)
@@ -273,7 +273,7 @@ def _under(snapshot: Snapshot, view: SegmentView, condition: Under) -> NDArray[n
             [n for n, one in enumerate(keys) if one in nodes or one.startswith(beginnings)], words
         )
     kept = _packed(words)
-    FILTER_MEMO.put(key, kept, kept.nbytes, view.segment)
+    FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)
     return words
 
 
@@ -375,11 +375,11 @@ def _resolve_leaf(
     # Extracted texts lack the documents deleted by then, so their identity is part of the key.
     is_extracted = texts is not None and not texts.are_ranks_global
     key = (view.segment.uid, condition, texts.identity if texts and is_extracted else None)
-    kept: NDArray[Any] | None = FILTER_MEMO.get(key)
+    kept: NDArray[Any] | None = FILTER_CACHE.get(key)
     if kept is None:
         words = _Values(snapshot, view, field, texts).resolve(condition)
         kept = _packed(words)
-        FILTER_MEMO.put(key, kept, kept.nbytes, view.segment)
+        FILTER_CACHE.put(key, kept, kept.nbytes, view.segment)
         return words
     return _unpacked(kept, view.segment.num_docs)
 

@@ -17,7 +17,7 @@ from common.analysis.analyzer import is_run
 from common.query import Phrase, Word
 from common.scoring import WHOLE_FIELD_FACTOR
 from shard.query.bm25f import NUM_TIERS, SCORE_UNIT, TIER_OF_KIND
-from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, closeness_bound
+from shard.query.proximity import CHAIN_MAX, RUN_PAIR_FACTOR, WORDS_MAX, proximity_bound
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class PreparedQuery:
         self.bonus_max = 0
         if self.pairs is not None:
             # A little above the greatest proximity score, so that rounding cannot prune a document.
-            greatest = query.proximity * closeness_bound(self.pairs.weights)
+            greatest = query.proximity * proximity_bound(self.pairs.weights)
             self.bonus_max = int(greatest * (1.0 + 1e-9) * SCORE_UNIT) + 1
 
     @property

@@ -116,7 +116,7 @@ class _QueryTerms(NamedTuple):
 
 
 @arguments
-class Nearness(NamedTuple):
+class Proximity(NamedTuple):
     """What it takes to score the proximity of a query's words in the documents of a segment.
 
     Attributes:
@@ -320,7 +320,7 @@ def _add_occurrences(
 
     A negative result says how long `found` must at least be: grow it and call again.
     """
-    lists, lengths, gains, row_languages = scored
+    lists, lengths, tf_norms, row_languages = scored
     postings, field_rows = lists.postings, lengths.field_rows
     positions, position_starts, skip_positions = word_positions
     term, languages, word = of_word
@@ -350,7 +350,7 @@ def _add_occurrences(
                 field, freq = decode_entry(postings, packing, i)
                 field_row = field_rows[field]
                 # Only fields that the query searches, in a language in which the term counts.
-                if gains[field_row, 1] != 0.0 and row_languages[field_row] & languages:
+                if tf_norms[field_row, 1] != 0.0 and row_languages[field_row] & languages:
                     num_skipped = sum_freqs(postings, packing, num_read, i)
                     cursor = skip_varints(positions, cursor, num_skipped)
                     num_read = i + 1
@@ -371,15 +371,15 @@ def _add_occurrences(
 
 
 @kernel
-def _list_occurrences(scored: ScoredLists, nearness: Nearness, wanted: U32Array) -> U64Array:
+def _list_occurrences(scored: ScoredLists, proximity: Proximity, wanted: U32Array) -> U64Array:
     """Return the occurrences, in documents, of the terms and prefix lists of all words; not sorted.
 
     An occurrence packs: number of the document (20 bits), field (16), position (22), 63 - word (6).
     The word is inverted so that where two words of the query share one position, the later one
     comes first: it must pair with the earlier word at the position before, not at its own.
     """
-    positions, num_terms, prefixes = nearness.positions, nearness.num_terms, nearness.prefixes
-    terms, languages, words = nearness.read
+    positions, num_terms, prefixes = proximity.positions, proximity.num_terms, proximity.prefixes
+    terms, languages, words = proximity.read
     readings, listed = _narrow(scored.lists, num_terms, prefixes, terms, wanted)
     docs, numbers = listed
     found = np.empty(256, np.uint64)
@@ -452,15 +452,15 @@ def _measure(occurrences: U64Array, pair_weights: F64Array, sums: F64Array) -> N
 
 
 @kernel
-def reward(scored: ScoredLists, nearness: Nearness, docs: U32Array) -> I64Array:
+def proximity_scores(scored: ScoredLists, proximity: Proximity, docs: U32Array) -> I64Array:
     """Return the proximity score of ascending documents, in units of 2^-32."""
-    pair_weights, unit = nearness.pair_weights, nearness.unit
+    pair_weights, unit = proximity.pair_weights, proximity.unit
     bonus = np.zeros(len(docs), np.int64)
     if len(pair_weights) == 0:
         return bonus
     for start in range(0, len(docs), _DOCS_MAX):
         wanted = docs[start : start + _DOCS_MAX]
-        occurrences = _list_occurrences(scored, nearness, wanted)
+        occurrences = _list_occurrences(scored, proximity, wanted)
         occurrences.sort()
         sums = np.empty(len(wanted), np.float64)
         _measure(occurrences, pair_weights, sums)
@@ -499,13 +499,13 @@ def join(
 
 @kernel
 def rank_front(
-    scored: ScoredLists, nearness: Nearness, docs: U32Array, totals: I64Array, k: int
+    scored: ScoredLists, proximity: Proximity, docs: U32Array, totals: I64Array, k: int
 ) -> tuple[U32Array, I64Array, int, int]:
     """Add proximity to those scored documents that are in front without it.
 
     Args:
         scored: the posting lists.
-        nearness: of the query's words.
+        proximity: of the query's words.
         docs: ascending, `num_first(k)` at least.
         totals: their scores without proximity.
         k: how many of the best are wanted.
@@ -516,14 +516,14 @@ def rank_front(
     """
     front = kth_greatest(totals, num_first(k))
     near, near_totals = pick(docs, totals, front, GREATEST, totals)
-    near_totals += reward(scored, nearness, near)
-    return near, near_totals, front, kth_greatest(near_totals, k) - nearness.most
+    near_totals += proximity_scores(scored, proximity, near)
+    return near, near_totals, front, kth_greatest(near_totals, k) - proximity.most
 
 
 @kernel
 def rank_others(
     scored: ScoredLists,
-    nearness: Nearness,
+    proximity: Proximity,
     near: U32Array,
     near_totals: I64Array,
     others: U32Array,
@@ -531,20 +531,20 @@ def rank_others(
     k: int,
 ) -> tuple[U32Array, I64Array]:
     """Add proximity to the others too; return the best of all, with their scores."""
-    other_totals += reward(scored, nearness, others)
+    other_totals += proximity_scores(scored, proximity, others)
     docs, totals = join(near, near_totals, others, other_totals)
     return best_of(docs, totals, k)
 
 
 @kernel
-def rank_near(
-    scored: ScoredLists, nearness: Nearness, docs: U32Array, totals: I64Array, k: int
+def rank_by_proximity(
+    scored: ScoredLists, proximity: Proximity, docs: U32Array, totals: I64Array, k: int
 ) -> tuple[U32Array, I64Array]:
     """Return the best documents, with their full scores.
 
     Args:
         scored: the posting lists.
-        nearness: of the query's words.
+        proximity: of the query's words.
         docs: ascending.
         totals: their scores without proximity.
         k: how many of the best are wanted, at least 1.
@@ -553,27 +553,27 @@ def rank_near(
         Ascending documents with scores that include proximity: the k best, with all ties for the
         k-th place.
     """
-    if len(nearness.pair_weights) == 0:
+    if len(proximity.pair_weights) == 0:
         return best_of(docs, totals, k)
     if len(docs) <= max(k, 2 * num_first(k)):
-        return best_of(docs, totals + reward(scored, nearness, docs), k)
-    near, near_totals, front, reach = rank_front(scored, nearness, docs, totals, k)
+        return best_of(docs, totals + proximity_scores(scored, proximity, docs), k)
+    near, near_totals, front, reach = rank_front(scored, proximity, docs, totals, k)
     others, other_totals = pick(docs, totals, reach, front - 1, totals)
-    return rank_others(scored, nearness, near, near_totals, others, other_totals, k)
+    return rank_others(scored, proximity, near, near_totals, others, other_totals, k)
 
 
-def closeness_bound(pair_weights: NDArray[np.float64]) -> float:
+def proximity_bound(pair_weights: NDArray[np.float64]) -> float:
     """Return the greatest sum of weight times proximity; the first pair cannot continue a chain."""
     return float(pair_weights[0] + CHAIN_MAX * pair_weights[1:].sum())
 
 
-def make_nearness(
+def make_proximity(
     index: TextIndex,
     expansions: Sequence[Expansion],
     pair_weights: NDArray[np.float64],
     unit: float,
     most: int,
-) -> Nearness:
+) -> Proximity:
     """Return what it takes to score proximity in one segment.
 
     Args:
@@ -589,7 +589,7 @@ def make_nearness(
     words = np.arange(len(read))
     if counts.count(1) != len(counts):
         words = np.repeat(words, counts)
-    return Nearness(
+    return Proximity(
         index.positions,
         len(index.vocabulary),
         index.prefix_ranges,

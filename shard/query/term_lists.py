@@ -33,14 +33,14 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import (
-    FieldGains,
+    FieldTfNorms,
     ScoredLists,
     Wanted,
+    bm25_tf,
     clear_bits,
     length_place,
     mark_bits,
     pick_wanted,
-    saturate,
 )
 from shard.query.expansion import ALL_LANGUAGES
 from shard.segment.bitset_postings import (
@@ -206,13 +206,13 @@ def scan_scratch() -> ScanScratch:
 
 
 @kernel(allocates=False)
-def _add_gains(scored: ScoredLists, entries: _Entries, count: int, totals: I64Array) -> None:
+def _add_tf_norms(scored: ScoredLists, entries: _Entries, count: int, totals: I64Array) -> None:
     """Add frequency times tf norm of the first `count` entries to the t of their owners.
 
     Each loop does one read and has no branch that depends on it: where documents are few among
     many, each read is a cache miss, and this way many misses overlap.
     """
-    lists, lengths, gains, _ = scored
+    lists, lengths, tf_norms, _ = scored
     postings, field_rows = lists.postings, lengths.field_rows
     owners, docs, bits, packings, rows, places = entries
     for i in range(count):
@@ -224,7 +224,7 @@ def _add_gains(scored: ScoredLists, entries: _Entries, count: int, totals: I64Ar
     for i in range(count):
         places[i] = lengths.lengths[places[i]]
     for i in range(count):
-        totals[owners[i]] += int64(packings[i] * gains[rows[i], places[i]] + 0.5)
+        totals[owners[i]] += int64(packings[i] * tf_norms[rows[i], places[i]] + 0.5)
 
 
 @kernel(allocates=False)
@@ -232,13 +232,13 @@ def _pick_counted(
     scored: ScoredLists, packing: Packing, languages: U64, picked: I64Array, num_picked: int
 ) -> int:
     """Keep those picked entries of a block whose fields count for the term; return how many."""
-    _, lengths, gains, row_languages = scored
+    _, lengths, tf_norms, row_languages = scored
     num_kept: Any = 0
     for p in range(num_picked):
         field, _ = decode_entry(scored.lists.postings, packing, picked[p])
         row = uint64(lengths.field_rows[field])  # unsigned: no test for a negative index
         picked[num_kept] = picked[p]
-        num_kept += int64(row_languages[row] & languages != 0 and gains[row, 1] != 0.0)
+        num_kept += int64(row_languages[row] & languages != 0 and tf_norms[row, 1] != 0.0)
     return num_kept
 
 
@@ -310,7 +310,7 @@ def scan(
             entries.bits[p] = packing.first + picked[p] * packing.width
             entries.packings[p] = low_and_freq
         if is_scored:
-            _add_gains(scored, entries, num_picked, out_totals)
+            _add_tf_norms(scored, entries, num_picked, out_totals)
     return found
 
 
@@ -332,7 +332,7 @@ def _add_located(
         _, packing = open_block(lists.postings, start + int64(places[i]))
         bits[i] = packing.first + bits[i] % BLOCK_ENTRIES * packing.width
         packings[i] = packing.low << 8 | packing.freq
-    _add_gains(scored, entries, count, totals)
+    _add_tf_norms(scored, entries, count, totals)
 
 
 @kernel(allocates=False)
@@ -356,10 +356,10 @@ def _sum_found(
 
 
 @kernel(allocates=False)
-def _add_saturated(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
+def _add_bm25_tf(totals: I64Array, weight: float, k1: float, scores: I64Array) -> None:
     """Add the scores of these t, in a loop of its own so that the compiler vectorizes it."""
     for i in range(len(scores)):
-        scores[i] += saturate(totals[i], weight, k1)
+        scores[i] += bm25_tf(totals[i], weight, k1)
 
 
 @kernel
@@ -380,7 +380,7 @@ def add_dense(scored: ScoredLists, of_terms: DenseTerms, docs: U32Array, scores:
             if places[i] >= 0:
                 find_entries(dense, places[i], num_docs, found.docs, firsts, counts)
                 _sum_found(scored, terms[i], found, entries, totals)
-                _add_saturated(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
+                _add_bm25_tf(totals, weights[i], k1, scores[start : start + _PIECE_DOCS])
 
 
 @kernel(inline=True, allocates=False)
@@ -518,7 +518,7 @@ def match_terms(
         return docs, scores
     last = _last_read(places)
     if last >= 0:
-        _add_saturated(totals, weights[last], k1, scores)
+        _add_bm25_tf(totals, weights[last], k1, scores)
     # All documents are known now: read the earlier lists again for them, this time for scores.
     if last > 0 and count_dense(places[:last]) < last:
         scratch = scan_scratch()
@@ -528,7 +528,7 @@ def match_terms(
         for i in range(last):
             if places[i] < 0:
                 scan(scored, checks_rows, terms[i], languages[i], found, True, matched, scratch)
-                _add_saturated(matched.totals, weights[i], k1, scores)
+                _add_bm25_tf(matched.totals, weights[i], k1, scores)
         clear_bits(bits, docs)
     return docs, scores
 
@@ -608,7 +608,7 @@ class TermLists:
     __slots__ = ("bits", "fields", "index", "k1", "segment")
 
     def __init__(
-        self, segment: Segment, fields: FieldGains, k1: float, bits: NDArray[np.uint64]
+        self, segment: Segment, fields: FieldTfNorms, k1: float, bits: NDArray[np.uint64]
     ) -> None:
         self.segment = segment
         self.index = text_index(segment)

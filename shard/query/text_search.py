@@ -48,13 +48,13 @@ from shard.query.bm25f import (
     SCORE_UNIT,
     SCRATCH,
     TIER_OF_KIND,
-    FieldGains,
+    FieldTfNorms,
     Wanted,
     WeighedTerms,
     add_entries,
     add_terms,
     clear_bits,
-    make_gains,
+    make_tf_norms,
     mark_bits,
     take_scores,
 )
@@ -62,7 +62,7 @@ from shard.query.expansion import Expansion, expand_word, language_bits
 from shard.query.matches import Matches
 from shard.query.phrase import docs_with_all, find_phrase, phrase_terms
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
-from shard.query.proximity import Nearness, make_nearness, rank_near, reward
+from shard.query.proximity import Proximity, make_proximity, proximity_scores, rank_by_proximity
 from shard.query.term_lists import QueryTerms, TermLists
 from shard.query.whole_fields import whole_docs
 from shard.segment.doc_sets import bitset_of, count_docs, list_all_docs, list_docs
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
 
-_GAINS_MAX: Final = 64
+_TF_NORMS_MAX: Final = 64
 """Tables of tf norms cached per segment."""
 _CANDIDATES_SHARE: Final = 64
 """With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
@@ -257,12 +257,12 @@ class Evaluation:
         self.query = prepared.query
         self.tier = prepared.worst_tier if tier is None else tier
         self.index: TextIndex = text_index(segment)
-        self.fields = _gains_of(segment, prepared)
+        self.fields = _tf_norms_of(segment, prepared)
         self.k1 = self.query.k1 * FREQ_UNIT
         SCRATCH.reserve(self.index.num_docs)
         self.lists = TermLists(segment, self.fields, self.k1, SCRATCH.members)
         self._readings: list[_Reading] | None = None
-        self._nearness: Nearness | None = None
+        self._nearness: Proximity | None = None
         self._better: dict[int, Evaluation] = {}
 
     def up_to(self, tier: int) -> Evaluation:
@@ -357,7 +357,7 @@ class Evaluation:
         if len(singles) < len(self.readings):
             return None
         if len(singles) > 1:
-            return best_of_terms(self.lists, _as_terms(singles), allowed, self.nearness, k)
+            return best_of_terms(self.lists, _as_terms(singles), allowed, self.proximity, k)
         (single,) = singles
         best = best_of_term(self.lists, single.term, single.languages, single.weight, allowed, k)
         return None if best is None else (None, *best)
@@ -547,12 +547,12 @@ class Evaluation:
     # --- proximity
 
     @property
-    def nearness(self) -> Nearness:
+    def proximity(self) -> Proximity:
         """What it takes to score the proximity of the query's words."""
         if self._nearness is None:
             pairs = self.prepared.pairs
             words = () if pairs is None else pairs.words
-            self._nearness = make_nearness(
+            self._nearness = make_proximity(
                 self.index,
                 [self.expansion(word) for word in words],
                 np.zeros(0) if pairs is None else pairs.weights,
@@ -563,7 +563,7 @@ class Evaluation:
 
     def bonus(self, docs: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return the proximity score of documents, in units of 2^-32."""
-        bonus: NDArray[np.int64] = reward(self.fields.lists, self.nearness, docs)
+        bonus: NDArray[np.int64] = proximity_scores(self.fields.lists, self.proximity, docs)
         return bonus
 
     def rank(
@@ -571,20 +571,20 @@ class Evaluation:
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return those scored documents that can be among the k best, proximity added."""
         ranked: tuple[NDArray[np.uint32], NDArray[np.int64]]
-        ranked = rank_near(self.fields.lists, self.nearness, docs, totals, k)
+        ranked = rank_by_proximity(self.fields.lists, self.proximity, docs, totals, k)
         return ranked
 
 
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 
-def _gains_of(segment: Segment, prepared: PreparedQuery) -> FieldGains:
+def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
-    memo: dict[Any, FieldGains] = segment.caches.setdefault("gains", {})
+    memo: dict[Any, FieldTfNorms] = segment.caches.setdefault("gains", {})
     query, languages = prepared.query, prepared.languages
     key = (query.fields, query.b, languages.used, bool(languages.by_path))
-    gains = memo.get(key)
-    if gains is None:
+    tf_norms = memo.get(key)
+    if tf_norms is None:
         registry = prepared.registry
         numbers: dict[int, FieldWeight] = {}
         for field in query.fields:
@@ -597,11 +597,11 @@ def _gains_of(segment: Segment, prepared: PreparedQuery) -> FieldGains:
             number: bits[languages.of(registry.paths[number])]
             for number in index.length_fields.tolist()
         }
-        gains = make_gains(index, numbers, by_number, query.b)
-        if len(memo) >= _GAINS_MAX:
+        tf_norms = make_tf_norms(index, numbers, by_number, query.b)
+        if len(memo) >= _TF_NORMS_MAX:
             memo.clear()
-        memo[key] = gains
-    return gains
+        memo[key] = tf_norms
+    return tf_norms
 
 
 def match_text(

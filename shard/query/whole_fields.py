@@ -44,7 +44,7 @@ from shard.segment.text_index import text_index
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shard.query.bm25f import FieldGains
+    from shard.query.bm25f import FieldTfNorms
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
 
@@ -137,7 +137,7 @@ def _searched(scored: ScoredLists, docs: U32Array, fields: U16Array, allowed: U6
     for i in range(len(docs)):
         doc = int64(docs[i])
         row = int64(scored.lengths.field_rows[fields[i]])
-        if doc == previous or scored.gains[row, 1] == 0.0:
+        if doc == previous or scored.tf_norms[row, 1] == 0.0:
             continue
         if len(allowed) and not allowed[doc >> 6] >> uint64(doc & 63) & uint64(1):
             continue
@@ -202,7 +202,7 @@ def whole_freq_among(segment: Segment, words: tuple[str, ...], docs: NDArray[np.
 
 
 def whole_docs(
-    segment: Segment, words: tuple[str, ...], fields: FieldGains, allowed: NDArray[np.uint64]
+    segment: Segment, words: tuple[str, ...], fields: FieldTfNorms, allowed: NDArray[np.uint64]
 ) -> NDArray[np.uint32]:
     """Return the allowed documents with a searched field that consists of the words, ascending.
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from common.values import NO_TOKEN
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.number_columns import number_column
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.selection import TEXT_KINDS
@@ -77,10 +77,10 @@ def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> Distin
     has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
     texts = text_column(snapshot, view, field) if has_texts else None
     key = ("distinct", segment.uid, field, None if texts is None else texts.identity)
-    values: DistinctValues | None = COLUMN_MEMO.get(key)
+    values: DistinctValues | None = COLUMN_CACHE.get(key)
     if values is None:
         values = _make(segment, field, column, texts)
-        COLUMN_MEMO.put(key, values, values.numbers.nbytes + values.tokens.nbytes, segment)
+        COLUMN_CACHE.put(key, values, values.numbers.nbytes + values.tokens.nbytes, segment)
     return values
 
 

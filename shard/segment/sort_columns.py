@@ -56,7 +56,7 @@ from common.kernels.types import (
 )
 from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.lru_cache import COLUMN_MEMO
+from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.doc_sets import complement, empty_bitset
 from shard.segment.extraction import canonical_keys, extract
 from shard.segment.facet_columns import FacetColumn, build_column, facet_column
@@ -268,7 +268,7 @@ def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn
     if texts is None:
         texts = _extract_texts(snapshot, view, field)
         entry = _StoredTexts(texts, view.deleted)
-        COLUMN_MEMO.put(("texts", view.segment.uid, field), entry, texts.size, view.segment)
+        COLUMN_CACHE.put(("texts", view.segment.uid, field), entry, texts.size, view.segment)
     return texts
 
 
@@ -289,7 +289,7 @@ def _facet_identity(snapshot: Snapshot, field: int) -> tuple[int, int]:
 
 def _remembered_texts(view: SegmentView, field: int) -> TextColumn | None:
     """Return the cached text column, if there is one that covers all live documents of the view."""
-    entry: _StoredTexts | None = COLUMN_MEMO.get(("texts", view.segment.uid, field))
+    entry: _StoredTexts | None = COLUMN_CACHE.get(("texts", view.segment.uid, field))
     if entry is None:
         return None
     is_covered = entry.deleted is None or (
@@ -474,8 +474,8 @@ class SortColumn:
         Otherwise counts a use, and schedules a background build after enough of them. Cost: 15-160
         ns a document, on another thread; memory 5 bytes a document, in the LRU cache.
         """
-        permutation: Permutation | None = COLUMN_MEMO.get(self._permutation_key)
-        if permutation is None and COLUMN_MEMO.takes(_PERMUTATION_BYTES * self.num_docs):
+        permutation: Permutation | None = COLUMN_CACHE.get(self._permutation_key)
+        if permutation is None and COLUMN_CACHE.takes(_PERMUTATION_BYTES * self.num_docs):
             self._uses += 1
             if self._uses >= PERMUTATION_USES_MIN:
                 self._uses = 0  # after an eviction it must prove its worth again
@@ -498,7 +498,7 @@ class SortColumn:
         packed.sort()
         permutation = Permutation(packed.astype(np.uint32), is_first)
         num_bytes = permutation.docs.nbytes + is_first.nbytes
-        COLUMN_MEMO.put(self._permutation_key, permutation, num_bytes, self)
+        COLUMN_CACHE.put(self._permutation_key, permutation, num_bytes, self)
 
 
 def plain_doubles(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -524,10 +524,10 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
     has_texts = bool(presence_of(segment).scalar_kinds(field) & TEXT_KINDS)
     texts = text_column(snapshot, view, field) if has_texts else None
     key = ("order", segment.uid, field, None if texts is None else texts.identity)
-    column = COLUMN_MEMO.get(key)
+    column = COLUMN_CACHE.get(key)
     if column is None:
         column = _make_column(view, field, texts)
-        COLUMN_MEMO.put(key, column, column.size, segment)
+        COLUMN_CACHE.put(key, column, column.size, segment)
     return column
 
 
@@ -545,7 +545,7 @@ def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
         identity = _facet_identity(snapshot, field)
     elif (texts := _remembered_texts(view, field)) is not None:
         identity = texts.identity
-    return COLUMN_MEMO.get(("order", segment.uid, field, identity)) is None
+    return COLUMN_CACHE.get(("order", segment.uid, field, identity)) is None
 
 
 def _plain_column(segment: Segment, field: int) -> SortColumn | None:

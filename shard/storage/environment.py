@@ -146,7 +146,7 @@ def cause_of(error: OSError | StorageFailure) -> str:
 
 
 @contextmanager
-def refusal_told(what: str) -> Iterator[None]:
+def explaining_refusal(what: str) -> Iterator[None]:
     """Tell a client what the system refused, and why; the log has the paths.
 
     Args:

@@ -41,9 +41,9 @@ _STATE = struct.Struct("<QQQQ")
 _STATE_KEY = b"state"
 
 CHUNK_BITS = 16
-GROUPS_UNFOLDED_MAX = 256
+GROUPS_UNCOMPACTED_MAX = 256
 """Compact when more are in the log: bounds what is read at open."""
-DELETED_UNFOLDED_MAX = 4_096
+DELETED_UNCOMPACTED_MAX = 4_096
 """Compact when the log has more dead records that could be compacted. Open cannot know which
 records of the log may be forgotten, so it indexes those that merges have dropped once more."""
 
@@ -54,7 +54,7 @@ class State:
 
     next_record: int = 0
     seq_max: int = 0
-    seq_folded: int = 0
+    seq_compacted: int = 0
     """Groups up to here are no longer in the log."""
     num_docs: int = 0
     """Live documents: what the segments must add up to."""
@@ -88,7 +88,7 @@ def read_state(txn: Transaction) -> State:
 
 def write_state(txn: Transaction, state: State) -> None:
     """Set the counters."""
-    content = _STATE.pack(state.next_record, state.seq_max, state.seq_folded, state.num_docs)
+    content = _STATE.pack(state.next_record, state.seq_max, state.seq_compacted, state.num_docs)
     txn.put(SubDatabase.META, _STATE_KEY, encode_value(0, content))
 
 
@@ -121,7 +121,7 @@ def read_groups(txn: Transaction) -> list[Group]:
     return groups
 
 
-def fold_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> State:
+def compact_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> State:
     """Move the oldest groups of the log into the tombstones.
 
     Args:
@@ -134,7 +134,7 @@ def fold_groups(txn: Transaction, state: State, groups: Sequence[Group]) -> Stat
     _change_tombstones(txn, np.concatenate([group.deleted for group in groups]), is_dead=True)
     for group in groups:
         txn.delete(SubDatabase.GROUPS, number_key(group.seq))
-    return replace(state, seq_folded=groups[-1].seq)
+    return replace(state, seq_compacted=groups[-1].seq)
 
 
 def read_tombstones(txn: Transaction) -> NDArray[np.uint64]:

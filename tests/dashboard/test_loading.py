@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.source import Source, SourceError, Wishes
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from tests.dashboard.conftest import Service, drop_file, violations, watched_page
 
 TOOLS = "id,name,colour,price,tags\n" + "".join(
@@ -213,7 +213,7 @@ def test_the_page_reads_csv_as_the_command_line_does(page: Any, tmp_path: Path) 
         path = tmp_path / name
         path.write_bytes(body)
         try:
-            expected = read_by_command_line(formats.read(str(path), Wishes()))
+            expected = read_by_command_line(formats.read(str(path), ReadOptions()))
         except SourceError:
             assert found.get("name") == "SourceError", name
             continue

@@ -93,13 +93,13 @@ class FakeSearch:
             items=self.items[: parameters.per_page],
             facets=[
                 FacetResult(
-                    wish.configuration.field,
-                    wish.configuration.title,
-                    wish.configuration.position,
+                    spec.configuration.field,
+                    spec.configuration.title,
+                    spec.configuration.position,
                     self.buckets,
                     None,
                 )
-                for wish in parameters.facets
+                for spec in parameters.facets
             ],
             ranges=[],
             seq=17,

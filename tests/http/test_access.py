@@ -220,7 +220,7 @@ async def test_filter_of_a_key_narrows_every_search(web: Web) -> None:
         asked: Any = web.search.asked[-1]
         search = getattr(asked, "search", asked)
         assert search.filters[-1] == forced
-        assert all(wish.configuration.hide_zero for wish in search.facets)
+        assert all(spec.configuration.hide_zero for spec in search.facets)
     assert await status(web, "GET", "/films/items/1", tenant) == 403
     assert await status(web, "POST", "/films/items", tenant, b"[]") == 403
     assert await status(web, "GET", "/films/stats", tenant) == 403

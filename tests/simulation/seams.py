@@ -22,7 +22,7 @@ from typing import Any
 import lmdb
 
 from common.process import faults
-from shard.caches import background_tasks as wishes
+from shard.caches import background_tasks as options
 from shard.storage import residency
 from tests.simulation.primitives import Condition, Executor, Lock, Thread
 from tests.simulation.world import Killed, World
@@ -130,7 +130,7 @@ def _stand_ins(world: World, kill: Callable[[int, int], None]) -> dict[int, Any]
     stand_ins[id(residency.shared_bytes)] = lambda: 0
     stand_ins[id(time.monotonic)] = monotonic
     # What another world has wished for is not this one's.
-    stand_ins[id(wishes.BACKGROUND_TASKS)] = wishes.BackgroundTasks()
+    stand_ins[id(options.BACKGROUND_TASKS)] = options.BackgroundTasks()
 
     def make_executor(*arguments: Any, **options: Any) -> Executor:
         return Executor(world, world.current.process, *arguments, **options)

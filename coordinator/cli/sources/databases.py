@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coordinator.cli.sources.rows import id_name, to_items
-from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, shown
+from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 ROWS_AT_ONCE: Final = 1_000
 SCHEMES: Final = ("postgres", "postgresql", "mysql", "mariadb", "sqlite")
@@ -37,7 +37,7 @@ def without_password(url: str) -> str:
     return url.replace(f":{parts.password}@", ":…@", 1)
 
 
-def read(name: str, wishes: Wishes) -> Source:
+def read(name: str, options: ReadOptions) -> Source:
     """Open a database by its URL.
 
     Raises:
@@ -45,13 +45,13 @@ def read(name: str, wishes: Wishes) -> Source:
     """
     scheme = urlsplit(name).scheme
     if scheme == "sqlite":
-        return read_sqlite(unquote(name.removeprefix("sqlite://")), wishes)
-    query = _query(wishes, '"' if scheme.startswith("postgres") else "`", name)
+        return read_sqlite(unquote(name.removeprefix("sqlite://")), options)
+    query = _query(options, '"' if scheme.startswith("postgres") else "`", name)
     fetch = _postgres(name) if scheme.startswith("postgres") else _mysql(name)
-    return _source(without_password(name), fetch, query, wishes)
+    return _source(without_password(name), fetch, query, options)
 
 
-def read_sqlite(path: str, wishes: Wishes) -> Source:
+def read_sqlite(path: str, options: ReadOptions) -> Source:
     """Open a SQLite file; if it has a single table, read that one by default."""
 
     def connect() -> sqlite3.Connection:
@@ -74,7 +74,7 @@ def read_sqlite(path: str, wishes: Wishes) -> Source:
         finally:
             connection.close()
 
-    if wishes.query is None and wishes.table is None:
+    if options.query is None and options.table is None:
         listing = (
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite_%' ORDER BY name"
@@ -84,24 +84,24 @@ def read_sqlite(path: str, wishes: Wishes) -> Source:
             known = ", ".join(tables) or "none"
             raise SourceError(f"name a --table of {path}, or a --query; its tables are {known}")
         quoted = _quoted(tables[0], '"')
-        return _source(path, fetch, f"SELECT * FROM {quoted}", wishes)
-    return _source(path, fetch, _query(wishes, '"', path), wishes)
+        return _source(path, fetch, f"SELECT * FROM {quoted}", options)
+    return _source(path, fetch, _query(options, '"', path), options)
 
 
-def _query(wishes: Wishes, quote: str, name: str) -> str:
+def _query(options: ReadOptions, quote: str, name: str) -> str:
     """Return the query that the command line specifies."""
-    if wishes.query is not None:
-        return wishes.query
-    if wishes.table is None:
+    if options.query is not None:
+        return options.query
+    if options.table is None:
         raise SourceError(f"name a --table of {without_password(name)}, or a --query")
-    return "SELECT * FROM " + ".".join(_quoted(part, quote) for part in wishes.table.split("."))
+    return "SELECT * FROM " + ".".join(_quoted(part, quote) for part in options.table.split("."))
 
 
 def _quoted(name: str, quote: str) -> str:
     return f"{quote}{name.replace(quote, quote * 2)}{quote}"
 
 
-def _source(name: str, fetch: Rows, query: str, wishes: Wishes) -> Source:
+def _source(name: str, fetch: Rows, query: str, options: ReadOptions) -> Source:
     """Inspect the first row; return all rows as items."""
     rows = fetch(query)
     first = next(rows, None)
@@ -109,7 +109,7 @@ def _source(name: str, fetch: Rows, query: str, wishes: Wishes) -> Source:
     for one in names:
         if names.count(one) > 1:
             raise SourceError(f"two columns are called {one!r}; rename one in the query: … AS name")
-    id_column = id_name(names, wishes.id_field, "the result") if names else None
+    id_column = id_name(names, options.id_field, "the result") if names else None
 
     def items() -> Iterator[bytes]:
         mappings = (dict(zip(names, values, strict=True)) for _, values in fetch(query))

@@ -20,7 +20,7 @@ import orjson
 
 from coordinator.cli.sources.cells import CHECKS, CONVERTERS, KINDS, ColumnKind
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, Opened
-from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, shown
+from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 CELL_CHARS_MAX: Final = 16 * 1024 * 1024
@@ -28,14 +28,14 @@ CELL_CHARS_MAX: Final = 16 * 1024 * 1024
 PIECE_BYTES: Final = 256 * 1024
 
 
-def read(opened: Opened, wishes: Wishes) -> Source:
+def read(opened: Opened, options: ReadOptions) -> Source:
     """Inspect a file of delimited cells.
 
     Raises:
         SourceError: it is malformed, or has another encoding.
     """
     csv.field_size_limit(CELL_CHARS_MAX)
-    table = _Table(opened, wishes)
+    table = _Table(opened, options)
     source = Source(opened.name, table.pieces)
     table.inspect(source)
     return source
@@ -44,11 +44,11 @@ def read(opened: Opened, wishes: Wishes) -> Source:
 class _Table:
     """One file, and what is known about its columns."""
 
-    def __init__(self, opened: Opened, wishes: Wishes) -> None:
+    def __init__(self, opened: Opened, options: ReadOptions) -> None:
         self._opened = opened
-        self._wishes = wishes
-        self._encoding = wishes.encoding or _encoding(opened)
-        self._delimiter = wishes.delimiter or self._find_delimiter()
+        self._options = options
+        self._encoding = options.encoding or _encoding(opened)
+        self._delimiter = options.delimiter or self._find_delimiter()
         self._names: list[str] = []
         self._kinds: list[str] = []
         self._id_column: int | None = None
@@ -61,11 +61,11 @@ class _Table:
         """Find the names and kinds of columns, and the rows that cannot become items."""
         rows = self._rows()
         self._names = self._read_header(next(rows, None))
-        wishes = self._wishes
+        options = self._options
         found = [ColumnKind() for _ in self._names]
         self._id_column = self._find_id()
         width = len(self._names)
-        wanted = [wishes.kinds.get(name) for name in self._names]
+        wanted = [options.kinds.get(name) for name in self._names]
         lines: list[int] = []
         for number, (line, row) in enumerate(rows):
             message = None
@@ -89,7 +89,7 @@ class _Table:
                 source.note_bad(f"line {line}", message)
         self._lines = array("q", lines)
         for name, column, kind in zip(self._names, found, wanted, strict=True):
-            self._kinds.append(kind or ("list" if name in wishes.separators else column.kind))
+            self._kinds.append(kind or ("list" if name in options.separators else column.kind))
         if self._id_column is not None and not found[self._id_column].can_be_id:
             self._kinds[self._id_column] = "text"
         source.columns = [
@@ -112,7 +112,7 @@ class _Table:
         next(rows)
         makers = []
         for i, (name, kind) in enumerate(zip(self._names, self._kinds, strict=True)):
-            separator = self._wishes.separators.get(name)
+            separator = self._options.separators.get(name)
             is_id = i == self._id_column
             names = ["id", *([name] if name.lower() != "id" else [])] if is_id else [name]
             makers.append((i, names, CONVERTERS.get(kind), separator))
@@ -185,16 +185,16 @@ class _Table:
                     "each a name of its own"
                 )
         for what, given in (
-            ("--type", self._wishes.kinds),
-            ("--split", self._wishes.separators),
+            ("--type", self._options.kinds),
+            ("--split", self._options.separators),
         ):
             for name in given:
                 self._check_name(what, name, names)
-        for kind in self._wishes.kinds.values():
+        for kind in self._options.kinds.values():
             if kind not in KINDS:
                 raise SourceError(f"--type: {kind!r} is none of {', '.join(KINDS)}")
-        if self._wishes.id_field is not None:
-            self._check_name("--id-field", self._wishes.id_field, names)
+        if self._options.id_field is not None:
+            self._check_name("--id-field", self._options.id_field, names)
         return names
 
     def _check_name(self, option: str, name: str, names: list[str]) -> None:
@@ -206,8 +206,8 @@ class _Table:
 
     def _find_id(self) -> int | None:
         """Return the column that holds the items' ids."""
-        if self._wishes.id_field is not None:
-            return self._names.index(self._wishes.id_field)
+        if self._options.id_field is not None:
+            return self._names.index(self._options.id_field)
         named = [i for i, name in enumerate(self._names) if name.lower() == "id"]
         return named[0] if len(named) == 1 else None
 

@@ -11,7 +11,7 @@ import orjson
 
 from coordinator.cli.sources import databases, delimited, parquet
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, Opened
-from coordinator.cli.sources.source import Source, SourceError, Wishes
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
 FORMATS: Final = ("csv", "tsv", "json", "ndjson", "parquet", "sqlite")
 _BY_SUFFIX: Final = {
@@ -30,39 +30,39 @@ _BY_SUFFIX: Final = {
 }
 
 
-def read(name: str, wishes: Wishes) -> Source:
+def read(name: str, options: ReadOptions) -> Source:
     """Open the source that the user named.
 
     Raises:
         SourceError: it cannot be read; says what would be valid.
     """
     if databases.is_database(name):
-        return databases.read(name, wishes)
+        return databases.read(name, options)
     opened = Opened(name)
     try:
-        return _read_file(opened, wishes)
+        return _read_file(opened, options)
     except BROKEN as error:
         raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
 
 
-def _read_file(opened: Opened, wishes: Wishes) -> Source:
+def _read_file(opened: Opened, options: ReadOptions) -> Source:
     """Open a file, a URL or stdin."""
     name = opened.name
-    style = wishes.style or _format_of(opened)
-    if style != "sqlite" and (wishes.query or wishes.table):
+    style = options.style or _format_of(opened)
+    if style != "sqlite" and (options.query or options.table):
         raise SourceError(f"--query and --table are for databases; {name} is {style.upper()}")
     if style in ("csv", "tsv"):
-        if style == "tsv" and wishes.delimiter is None:
-            wishes = replace(wishes, delimiter="\t")
-        return delimited.read(opened, wishes)
-    if wishes.kinds or wishes.separators:
+        if style == "tsv" and options.delimiter is None:
+            options = replace(options, delimiter="\t")
+        return delimited.read(opened, options)
+    if options.kinds or options.separators:
         raise SourceError("--type and --split are for CSV and TSV; other formats have types")
     if style == "parquet":
-        return parquet.read(opened, wishes)
+        return parquet.read(opened, options)
     if style == "sqlite":
-        source = databases.read_sqlite(str(opened.plain_path()), wishes)
+        source = databases.read_sqlite(str(opened.plain_path()), options)
         return replace(source, name=opened.name, opened=opened)
-    return _json(opened, wishes)
+    return _json(opened, options)
 
 
 def _format_of(opened: Opened) -> str:
@@ -81,9 +81,9 @@ def _format_of(opened: Opened) -> str:
     return "tsv" if b"\t" in start.split(b"\n", 1)[0] else "csv"
 
 
-def _json(opened: Opened, wishes: Wishes) -> Source:
+def _json(opened: Opened, options: ReadOptions) -> Source:
     """Return JSON unchanged; the service validates it."""
-    id_field = wishes.id_field
+    id_field = options.id_field
 
     def pieces() -> Iterator[bytes]:
         try:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from coordinator.cli.sources.opening import Opened
 from coordinator.cli.sources.rows import id_name, to_items
-from coordinator.cli.sources.source import Column, Source, SourceError, Wishes, shown
+from coordinator.cli.sources.source import Column, ReadOptions, Source, SourceError, shown
 
 ROWS_AT_ONCE: Final = 4_096
 
 
-def read(opened: Opened, wishes: Wishes) -> Source:
+def read(opened: Opened, options: ReadOptions) -> Source:
     """Open a Parquet file.
 
     Raises:
@@ -32,7 +32,7 @@ def read(opened: Opened, wishes: Wishes) -> Source:
         raise SourceError(f"{opened.name} is no Parquet file: {error}") from error
     schema = file.schema_arrow
     names = list(schema.names)
-    id_column = id_name(names, wishes.id_field, opened.name)
+    id_column = id_name(names, options.id_field, opened.name)
 
     def rows(opened: Opened = opened) -> Iterator[dict[str, Any]]:  # its file lives as it does
         for batch in file.iter_batches(ROWS_AT_ONCE):

@@ -80,7 +80,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ReadOptions:
     """Options of the command line about reading.
 
     Attributes:

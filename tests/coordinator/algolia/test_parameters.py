@@ -203,7 +203,7 @@ def test_what_is_honoured() -> None:
     assert search.search_fields == CONFIGURATION.searchable_fields[:1]  # type: ignore[index]
     assert search.marks is not None
     assert search.marks.snippet_fields == (("text", 12),)
-    assert [wish.configuration.size for wish in search.facets] == [5, 5]
+    assert [spec.configuration.size for spec in search.facets] == [5, 5]
     assert search.facets[0].order.keys == (("key", False),)
     assert (asked.style.pre, asked.style.excluded) == ("<b>", ("secret",))
 
@@ -244,7 +244,7 @@ def test_chosen_facet_leaves_out_its_own_filter() -> None:
 
     assert FilterClause(AnyOf("brand", ("A",)), "brand") in asked.search.filters
     assert FilterClause(AnyOf("size", ("L",))) in asked.search.filters
-    by_field = {wish.configuration.field: wish.configuration for wish in asked.search.facets}
+    by_field = {spec.configuration.field: spec.configuration for spec in asked.search.facets}
     assert (by_field["brand"].conjunction, by_field["size"].conjunction) == (False, True)
 
 
@@ -288,8 +288,8 @@ def test_search_in_the_values_of_a_facet() -> None:
 
     assert (facet.key_query, facet.per_page, facet.search.query) == ("ap", 4, "lamp")
     assert facet.search.filters == (FilterClause(AnyOf("size", ("L",))),)
-    (wish,) = facet.search.facets
-    assert wish.order == BucketOrder((("count", True), ("key", False)), hides_zero=True)
+    (spec,) = facet.search.facets
+    assert spec.order == BucketOrder((("count", True), ("key", False)), hides_zero=True)
     by_key, _ = read_facet_search(
         "brand", {"sortFacetValuesBy": "alpha"}, {}, CONFIGURATION, DEFAULT_LIMITS
     )

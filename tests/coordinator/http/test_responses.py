@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from common.errors import InvalidRequest, Unavailable
-from coordinator.http.responses import error_answer, error_body, facet_body, header, search_body
+from coordinator.http.responses import error_body, error_response, facet_body, header, search_body
 from coordinator.read.facet_values import Bucket
 from coordinator.read.results import (
     FacetPage,
@@ -136,7 +136,7 @@ def test_error_never_fails_on_what_it_carries() -> None:
 
 
 def test_temporary_errors_say_when_to_come_back() -> None:
-    answer = error_answer(Unavailable("busy", code="overloaded"), "r")
+    answer = error_response(Unavailable("busy", code="overloaded"), "r")
 
     assert (answer.status, b"Retry-After: 1\r\n" in answer.headers) == (503, True)
 

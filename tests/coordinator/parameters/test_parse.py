@@ -67,7 +67,7 @@ class TestDefaults:
         found = search()
 
         assert (found.query, found.page, found.per_page, found.offset) == ("", 1, 10, 0)
-        assert [wish.configuration.field for wish in found.facets] == ["actors", "country", "tags"]
+        assert [spec.configuration.field for spec in found.facets] == ["actors", "country", "tags"]
         assert found.filters == ()
 
     def test_modes_come_from_the_configuration_unless_given(self) -> None:
@@ -218,7 +218,7 @@ class TestFacets:
     def test_unknown_facet_fields_are_ignored(self) -> None:
         found = search(facet_fields=["nope", "tags", "tags"])
 
-        assert [wish.configuration.field for wish in found.facets] == ["tags"]
+        assert [spec.configuration.field for spec in found.facets] == ["tags"]
 
     def test_options_change_one_facet_only(self) -> None:
         found = search(
@@ -241,7 +241,7 @@ class TestFacets:
         assert (found.facet.field, found.offset) == ("actors", 200)
         assert (found.key_pattern, found.key_query) == ("a*", "b")
         assert (found.search.query, found.search.per_page) == ("star", 0)
-        assert [wish.configuration.field for wish in found.search.facets] == ["actors"]
+        assert [spec.configuration.field for spec in found.search.facets] == ["actors"]
         assert found.search.selected == {"tags": {"x"}}
 
     def test_facet_route_needs_a_facet(self) -> None:

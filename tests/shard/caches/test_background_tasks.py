@@ -1,4 +1,4 @@
-"""What searches wish for is made once, behind them, and keeps nothing alive."""
+"""What searches schedule is made once, in the background, and keeps nothing alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from common.process.turns import Turns
 from common.protocol.messages import SearchResponse, SortKey
-from shard.caches import background_tasks as wishes
+from shard.caches import background_tasks
 from shard.caches.background_tasks import WAITING_MAX, BackgroundTasks
 from shard.partition.indexes import Indexes
 from shard.process import handlers
@@ -31,13 +31,13 @@ class Owner:
 OWNER = Owner()
 
 
-def test_each_wish_is_granted_once_in_order() -> None:
+def test_each_task_runs_once_in_order() -> None:
     wished = BackgroundTasks()
     made: list[tuple[str, object]] = []
     for key in ("a", "b", "a"):
         wished.add(key, OWNER, lambda owner, key=key: made.append((key, owner)))  # type: ignore[misc]
     assert len(wished) == 2
-    wished.grant_all()
+    wished.run_all()
     assert made == [("a", OWNER), ("b", OWNER)]
     assert not wished
 
@@ -51,10 +51,10 @@ def test_wishing_again_while_it_is_made_is_one_wish() -> None:
         wished.add("a", owner, make)
 
     wished.add("a", OWNER, make)
-    wished.grant_all()
+    wished.run_all()
     assert made == [OWNER]
     wished.add("a", OWNER, made.append)
-    wished.grant_all()
+    wished.run_all()
     assert made == [OWNER, OWNER]
 
 
@@ -68,7 +68,7 @@ def test_a_wish_keeps_nothing_alive() -> None:
     del owner
     gc.collect()
     assert reference() is None
-    wished.grant_all()
+    wished.run_all()
     assert made == [OWNER]
 
 
@@ -77,14 +77,14 @@ def test_only_so_many_wait() -> None:
     made: list[int] = []
     for number in range(WAITING_MAX + 10):
         wished.add(number, OWNER, lambda _, number=number: made.append(number))  # type: ignore[misc]
-    wished.grant_all()
+    wished.run_all()
     assert made == list(range(WAITING_MAX))
 
 
 def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[BaseException] = []
     log = SimpleNamespace(error=lambda _, *, cause: told.append(cause))
-    monkeypatch.setattr(wishes, "_log", log)
+    monkeypatch.setattr(background_tasks, "_log", log)
     wished = BackgroundTasks()
     made: list[object] = []
 
@@ -93,7 +93,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch
 
     wished.add("a", OWNER, fail)
     wished.add("b", OWNER, made.append)
-    wished.grant_all()
+    wished.run_all()
     assert made == [OWNER]
     assert [type(cause) for cause in told] == [MemoryError]
 
@@ -112,14 +112,14 @@ def test_searches_leave_it_to_another_thread(
     monkeypatch.setattr(handlers, "BACKGROUND_TASKS", wished)
     monkeypatch.setattr("shard.segment.sort_columns.BACKGROUND_TASKS", wished)
     monkeypatch.setattr(searcher, "is_slow", lambda *_: is_slow)
-    make = BackgroundTasks.grant_all
+    make = BackgroundTasks.run_all
 
-    def grant_all(self: BackgroundTasks) -> None:
+    def run_all(self: BackgroundTasks) -> None:
         makers.append(threading.current_thread().name)
         make(self)
         granted.set()
 
-    monkeypatch.setattr(BackgroundTasks, "grant_all", grant_all)
+    monkeypatch.setattr(BackgroundTasks, "run_all", run_all)
 
     class OneIndex:
         def snapshot(self, *_: object) -> Any:

@@ -198,7 +198,7 @@ def test_large_segments_give_the_same_with_and_without_their_permutation() -> No
                         world.snapshot, all_matches(world, None), request(keys), num_hits
                     )
                     assert records(hits) == expected[:num_hits]
-                BACKGROUND_TASKS.grant_all()
+                BACKGROUND_TASKS.run_all()
 
 
 @pytest.mark.parametrize("is_descending", [False, True])
@@ -235,21 +235,21 @@ def test_the_first_of_very_many_equal_keys_are_found_without_looking_at_all(
     world.snapshot.registry.register(field)
     for _ in range(PERMUTATION_USES_MIN):
         select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
-    BACKGROUND_TASKS.grant_all()
+    BACKGROUND_TASKS.run_all()
     expected = [row[1] for row in expected_order(world, (key,), None, False)]
     monkeypatch.setattr(top_k, "_kth_smallest_heap", None)
     hits = select_hits(world.snapshot, all_matches(world, None), request((key,)), 10)
     assert records(hits) == expected[:10]
 
 
-def test_a_permutation_is_made_behind_the_searches_that_wish_for_it() -> None:
+def test_a_permutation_is_built_in_the_background_once_searches_schedule_it() -> None:
     world = large_world()
     view = world.snapshot.views[0]
     column = sort_column(world.snapshot, view, world.snapshot.registry.register("price"))
     for _ in range(PERMUTATION_USES_MIN):
         assert column.permutation() is None
     assert len(BACKGROUND_TASKS) == 1
-    BACKGROUND_TASKS.grant_all()
+    BACKGROUND_TASKS.run_all()
     permutation = column.permutation()
     assert permutation is not None
     prices = column.values(permutation.docs)

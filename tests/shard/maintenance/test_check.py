@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
         _put(writer, seq, items)
         work(partition, is_idle=False)
     _put(writer, 6, [{"id": "ä", "title": None}])
-    writer.retire_tail()
+    writer.retire_open_segment()
     while work(partition, is_idle=True):
         pass
     flush(partition)

@@ -141,7 +141,7 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
         with running.partition.environment.read() as txn:
             num_records = txn.count(SubDatabase.DOCUMENTS)
         views = running.partition.history.newest.views
-        return len(views) <= 2 and num_records == 168 and not running.partition.tail_uid
+        return len(views) <= 2 and num_records == 168 and not running.partition.open_segment_uid
 
     deadline = threading.Event()
     for _ in range(1_000):

@@ -156,7 +156,7 @@ class Shard:
         self.writer = Writer(self.partition, _no_failure)
 
     def merge(self) -> None:
-        self.writer.retire_tail()
+        self.writer.retire_open_segment()
         while work(self.partition, is_idle=True):
             pass
 
@@ -300,11 +300,11 @@ def test_state_keeps_what_died_in_it_for_the_states_before(shard: Shard) -> None
     shard.held = 1
     shard.put(*[{"id": number} for number in range(200)])
     shard.put({"id": "short-lived"})
-    shard.writer.retire_tail()
+    shard.writer.retire_open_segment()
     assert shard.apply((Operation.DELETE, "short-lived")) == [Outcome.DELETED]
     for number in range(8):
         shard.put({"id": f"later {number}"})
-        shard.writer.retire_tail()
+        shard.writer.retire_open_segment()
     partition = shard.partition
     assert "short-lived" not in _live(partition.snapshot_at(3))
     shard.merge()
@@ -628,7 +628,7 @@ def test_full_map_refuses_additions_but_not_deletes(tmp_path: Path) -> None:
     assert _live(partition.history.newest)
     for number in range(num_docs - 5):
         writer.apply(_group(next(seqs), [(Operation.DELETE, str(number))], horizon=1 << 40))
-    writer.retire_tail()
+    writer.retire_open_segment()
     while work(partition, is_idle=True):
         pass
     while writer.purge():
@@ -1041,7 +1041,7 @@ class PartitionMachine(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.shard.writer.retire_tail()
+        self.shard.writer.retire_open_segment()
         flush(self.shard.partition)
 
     @rule()

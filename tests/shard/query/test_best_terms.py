@@ -72,7 +72,7 @@ def test_the_best_of_a_term_are_those_of_the_whole_list(
         query = make_query("sea", averages)
         everything = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, None)
         match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
-        BACKGROUND_TASKS.grant_all()
+        BACKGROUND_TASKS.run_all()
         best = match_text(view, PreparedQuery(query, registry, LANGUAGES), allowed, k)
         assert best.found.count == everything.found.count
         assert best.found.docs.tolist() == everything.found.docs.tolist()
@@ -148,14 +148,14 @@ def test_the_best_of_several_terms_are_those_of_all(
         everything = match_text(view, prepared, allowed, None)
         scores = dict(zip(everything.ranked.docs.tolist(), scores_of(everything), strict=True))
         worst = min(sorted(scores.values(), reverse=True)[:k], default=0.0)
-        for _ in range(2):  # without bounds, and with those that this wishes for
+        for _ in range(2):  # without bounds, and with those that this schedules
             best = match_text(view, prepared, allowed, k)
             assert best.found.count == everything.found.count
             assert best.found.docs.tolist() == everything.found.docs.tolist()
             ranked = best.ranked.docs.tolist()
             assert [scores[doc] for doc in ranked] == scores_of(best)
             assert {doc for doc, score in scores.items() if score >= worst} <= set(ranked)
-            BACKGROUND_TASKS.grant_all()
+            BACKGROUND_TASKS.run_all()
 
 
 @pytest.mark.parametrize(("text", "k"), [("tide sea", 3), ("sea", DEEP_HITS_MIN)])
@@ -165,7 +165,7 @@ def test_bounds_say_which_documents_are_scored(
     prepared = PreparedQuery(make_query(text), registry, LANGUAGES)
     evaluation = Evaluation(common, prepared)
     evaluation.best(NO_BITS, k)
-    BACKGROUND_TASKS.grant_all()
+    BACKGROUND_TASKS.run_all()
     bounds = common.caches["bounds"][evaluation.fields.choice].of_groups
     assert bounds.is_known.any()
     found = evaluation.best(NO_BITS, k)

@@ -184,7 +184,7 @@ def test_filters_of_few_documents_are_remembered_in_few_bytes(
 ) -> None:
     """And give the same bitset again, whichever way they were kept."""
     memo = LruCache(1 << 20)
-    monkeypatch.setattr(filters, "FILTER_MEMO", memo)
+    monkeypatch.setattr(filters, "FILTER_CACHE", memo)
     world = World([{"tags": [f"rare-{i}", f"half-{i % 2}"]} for i in range(2_000)])
     (view,) = world.snapshot.views
     for condition, num_bytes in (
@@ -204,7 +204,7 @@ def test_memory_of_filters_is_bounded_however_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     memo = LruCache(64 * 1024)
-    monkeypatch.setattr(filters, "FILTER_MEMO", memo)
+    monkeypatch.setattr(filters, "FILTER_CACHE", memo)
     world = World([{"tags": [f"rare-{i}", f"part-{i % 7}"], "year": i} for i in range(3_000)])
     (view,) = world.snapshot.views
     for i in range(1_500):

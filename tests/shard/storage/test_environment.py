@@ -17,8 +17,8 @@ from shard.storage.environment import (
     Environment,
     StorageFailure,
     SubDatabase,
+    explaining_refusal,
     read_meta_page,
-    refusal_told,
 )
 
 _MAP = 1 << 30
@@ -212,12 +212,12 @@ def test_room_is_not_taken_from_a_full_disk(
     ],
 )
 def test_client_is_told_the_cause_and_no_path(number: int, cause: str) -> None:
-    with pytest.raises(InternalError) as caught, refusal_told("to make the index"):
+    with pytest.raises(InternalError) as caught, explaining_refusal("to make the index"):
         raise OSError(number, os.strerror(number), "/some/folder/data.mdb")
     assert cause in caught.value.message
     assert "to make the index" in caught.value.message
     assert "/some" not in caught.value.message
-    with pytest.raises(StorageFull), refusal_told("to make the index"):
+    with pytest.raises(StorageFull), explaining_refusal("to make the index"):
         raise OSError(errno.ENOSPC, "full", "/some/folder/data.mdb")
 
 

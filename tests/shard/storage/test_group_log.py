@@ -15,7 +15,7 @@ from shard.storage.group_log import (
     Group,
     State,
     append_group,
-    fold_groups,
+    compact_groups,
     purge_records,
     read_groups,
     read_state,
@@ -84,8 +84,8 @@ def test_tombstones_are_what_was_folded_and_not_purged(
         with environment.write() as txn:
             append_group(txn, _group(seq, sorted(deleted)))
         with environment.write() as txn:
-            state = fold_groups(txn, State(), read_groups(txn))
-            assert state.seq_folded == seq
+            state = compact_groups(txn, State(), read_groups(txn))
+            assert state.seq_compacted == seq
             purge_records(txn, np.array(sorted(purged), np.uint64))
         dead = (dead | deleted) - purged
         with environment.read() as txn:

@@ -23,7 +23,7 @@ import zstandard
 from coordinator.cli.sources import databases, formats
 from coordinator.cli.sources.cells import ColumnKind
 from coordinator.cli.sources.rows import plain
-from coordinator.cli.sources.source import Source, SourceError, Wishes
+from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
 BOOKS = "id,title,year,price,new,zip,misc\n"
 BOOKS += '1,"Sea, the\nsea",1978,9.5,true,01234,"[1,2]"\n'
@@ -47,8 +47,8 @@ def write(path: Path, content: str | bytes) -> str:
     return str(path)
 
 
-def read(tmp_path: Path, content: str | bytes, name: str = "a.csv", **wishes: Any) -> Source:
-    return formats.read(write(tmp_path / name, content), Wishes(**wishes))
+def read(tmp_path: Path, content: str | bytes, name: str = "a.csv", **specs: Any) -> Source:
+    return formats.read(write(tmp_path / name, content), ReadOptions(**specs))
 
 
 class TestCsv:
@@ -110,7 +110,7 @@ class TestCsv:
         assert [source.place_of(1), source.place_of(2)] == ["line 2", "line 8"]
 
     @pytest.mark.parametrize(
-        ("content", "wishes", "message"),
+        ("content", "options", "message"),
         [
             ("", {}, "is empty"),
             ("a,,b\n", {}, "column 2 has no name"),
@@ -122,10 +122,10 @@ class TestCsv:
         ],
     )
     def test_mistakes_say_what_would_be_valid(
-        self, tmp_path: Path, content: str, wishes: dict[str, Any], message: str
+        self, tmp_path: Path, content: str, specs: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(SourceError, match=message):
-            items_of(read(tmp_path, content, **wishes))
+            items_of(read(tmp_path, content, **specs))
 
     @pytest.mark.parametrize(
         ("cells", "kind"),
@@ -198,7 +198,7 @@ class TestStdinAndAddresses:
             buffer = io.BytesIO(gzip.compress(BOOKS.encode()))
 
         monkeypatch.setattr("sys.stdin", Stdin)
-        assert items_of(formats.read("-", Wishes())) == ITEMS
+        assert items_of(formats.read("-", ReadOptions())) == ITEMS
 
     def test_an_address_is_fetched(self, tmp_path: Path) -> None:
         write(tmp_path / "books.csv.gz", gzip.compress(BOOKS.encode()))
@@ -208,10 +208,10 @@ class TestStdinAndAddresses:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             url = f"http://127.0.0.1:{server.server_address[1]}"
-            assert items_of(formats.read(f"{url}/books.csv.gz?x=1", Wishes())) == ITEMS
-            assert items_of(formats.read(f"{url}/books.json", Wishes())) == ITEMS
+            assert items_of(formats.read(f"{url}/books.csv.gz?x=1", ReadOptions())) == ITEMS
+            assert items_of(formats.read(f"{url}/books.json", ReadOptions())) == ITEMS
             with pytest.raises(SourceError, match="answers 404"):
-                formats.read(f"{url}/none.csv", Wishes())
+                formats.read(f"{url}/none.csv", ReadOptions())
         finally:
             server.shutdown()
             server.server_close()
@@ -231,12 +231,14 @@ class TestParquet:
         path = tmp_path / "x.parquet"
         parquet.write_table(table, path)
         expected = [{"id": 1, "day": "2026-01-02", "tags": ["a"]}, {"id": 2, "tags": []}]
-        source = formats.read(str(path), Wishes())
+        source = formats.read(str(path), ReadOptions())
         assert items_of(source) == expected
         assert source.num_items == 2
         packed = write(tmp_path / "y.parquet.gz", gzip.compress(path.read_bytes()))
-        assert items_of(formats.read(packed, Wishes())) == expected
-        assert items_of(formats.read(str(path), Wishes(id_field="day")))[0]["id"] == "2026-01-02"
+        assert items_of(formats.read(packed, ReadOptions())) == expected
+        assert (
+            items_of(formats.read(str(path), ReadOptions(id_field="day")))[0]["id"] == "2026-01-02"
+        )
         with pytest.raises(SourceError, match="is no Parquet file"):
             read(tmp_path, "no", "z.parquet")
 
@@ -254,15 +256,17 @@ class TestDatabases:
 
     def test_sqlite(self, path: Path) -> None:
         expected = [{"id": 1, "name": "sea", "price": 2.5}, {"id": 2, "price": 3.0}]
-        assert items_of(formats.read(str(path), Wishes())) == expected
-        assert items_of(formats.read(f"sqlite://{path}", Wishes(table="product"))) == expected
+        assert items_of(formats.read(str(path), ReadOptions())) == expected
+        assert items_of(formats.read(f"sqlite://{path}", ReadOptions(table="product"))) == expected
         packed = write(path.parent / "packed.db.gz", gzip.compress(path.read_bytes()))
-        assert items_of(formats.read(packed, Wishes())) == expected
-        found = formats.read(str(path), Wishes(query="SELECT name AS n FROM product WHERE id=1"))
+        assert items_of(formats.read(packed, ReadOptions())) == expected
+        found = formats.read(
+            str(path), ReadOptions(query="SELECT name AS n FROM product WHERE id=1")
+        )
         assert items_of(found) == [{"n": "sea"}]
 
     @pytest.mark.parametrize(
-        ("wishes", "message"),
+        ("options", "message"),
         [
             ({"query": "SELEKT"}, "syntax error"),
             ({"table": "none"}, "no such table"),
@@ -270,25 +274,25 @@ class TestDatabases:
             ({"id_field": "x"}, "no column 'x'; its columns are id, name"),
         ],
     )
-    def test_mistakes(self, path: Path, wishes: dict[str, Any], message: str) -> None:
+    def test_mistakes(self, path: Path, specs: dict[str, Any], message: str) -> None:
         with pytest.raises(SourceError, match=message):
-            items_of(formats.read(str(path), Wishes(**wishes)))
+            items_of(formats.read(str(path), ReadOptions(**specs)))
 
     def test_several_tables_are_named(self, path: Path) -> None:
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE shop (id INTEGER)")
         connection.close()
         with pytest.raises(SourceError, match="its tables are product, shop"):
-            formats.read(str(path), Wishes())
+            formats.read(str(path), ReadOptions())
 
     @pytest.mark.parametrize(
         "url", ["postgres://a:secret@127.0.0.1:1/x", "mysql://a:secret@127.0.0.1:1/x"]
     )
     def test_a_server_that_is_not_there(self, url: str) -> None:
         with pytest.raises(SourceError, match=r"name a --table .*:…@"):
-            formats.read(url, Wishes())
+            formats.read(url, ReadOptions())
         with pytest.raises(SourceError) as raised:
-            formats.read(url, Wishes(table="t"))
+            formats.read(url, ReadOptions(table="t"))
         assert "secret" not in str(raised.value)
 
     def test_values_without_a_form_in_json(self) -> None:
@@ -323,4 +327,4 @@ def test_options_that_do_not_fit_the_format(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="--type and --split are for CSV"):
         read(tmp_path, "[]", "a.json", kinds={"a": "text"})
     with pytest.raises(SourceError, match="No such file"):
-        formats.read(str(tmp_path / "none.csv"), Wishes())
+        formats.read(str(tmp_path / "none.csv"), ReadOptions())

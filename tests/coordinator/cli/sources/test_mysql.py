@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.source import SourceError, Wishes
+from coordinator.cli.sources.source import ReadOptions, SourceError
 
 START_SECONDS = 60
 
@@ -85,7 +85,7 @@ def _path() -> str:
 
 
 def test_rows_are_streamed_with_their_types(url: str) -> None:
-    source = formats.read(url, Wishes(table="product"))
+    source = formats.read(url, ReadOptions(table="product"))
     assert [column.name for column in source.columns][:2] == ["id", "name"]
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert len(items) == 5000
@@ -101,22 +101,22 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
 
 def test_rows_of_a_query(url: str) -> None:
     query = "SELECT name AS id FROM product WHERE price > 1249 AND name LIKE 'K%'"
-    source = formats.read(url, Wishes(query=query))
+    source = formats.read(url, ReadOptions(query=query))
     assert len(b"".join(source.pieces()).splitlines()) == 4
-    source = formats.read(url.replace("mysql:", "mariadb:"), Wishes(table="shop.product"))
+    source = formats.read(url.replace("mysql:", "mariadb:"), ReadOptions(table="shop.product"))
     assert source.columns[0].name == "id"
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("options", "message"),
     [
-        (Wishes(query="SELEKT 1"), "SQL syntax"),
-        (Wishes(table="none"), "doesn't exist"),
-        (Wishes(), "--table"),
+        (ReadOptions(query="SELEKT 1"), "SQL syntax"),
+        (ReadOptions(table="none"), "doesn't exist"),
+        (ReadOptions(), "--table"),
     ],
 )
 def test_a_wrong_query_is_told_as_the_database_tells_it(
-    url: str, wishes: Wishes, message: str
+    url: str, specs: ReadOptions, message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
-        list(formats.read(url, wishes).pieces())
+        list(formats.read(url, specs).pieces())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.cli.sources import formats
-from coordinator.cli.sources.source import SourceError, Wishes
+from coordinator.cli.sources.source import ReadOptions, SourceError
 from tests.coordinator.cli.postgres import running_postgres
 
 
@@ -31,7 +31,7 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
             "'2026-01-02T03:04:05Z', '{\"k\": [1]}', '\\x00', "
             "'00000000-0000-0000-0000-000000000001' FROM generate_series(1, 5000) AS i"
         )
-    source = formats.read(url, Wishes(table="public.product"))
+    source = formats.read(url, ReadOptions(table="public.product"))
     assert source.columns[0].name == "id"
     items = [json.loads(line) for line in b"".join(source.pieces()).splitlines()]
     assert len(items) == 5000
@@ -44,20 +44,22 @@ def test_rows_are_streamed_with_their_types(url: str) -> None:
         "extra": {"k": [1]},
         "code": "00000000-0000-0000-0000-000000000001",
     }
-    source = formats.read(url, Wishes(query="SELECT name AS id FROM product WHERE price > 1249"))
+    source = formats.read(
+        url, ReadOptions(query="SELECT name AS id FROM product WHERE price > 1249")
+    )
     assert len(b"".join(source.pieces()).splitlines()) == 4
 
 
 @pytest.mark.parametrize(
-    ("wishes", "message"),
+    ("options", "message"),
     [
-        (Wishes(query="SELEKT 1"), "syntax error"),
-        (Wishes(table="none"), "does not exist"),
-        (Wishes(query="UPDATE pg_class SET relname = relname"), "syntax error"),
+        (ReadOptions(query="SELEKT 1"), "syntax error"),
+        (ReadOptions(table="none"), "does not exist"),
+        (ReadOptions(query="UPDATE pg_class SET relname = relname"), "syntax error"),
     ],
 )
 def test_a_wrong_query_is_told_as_the_database_tells_it(
-    url: str, wishes: Wishes, message: str
+    url: str, specs: ReadOptions, message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
-        list(formats.read(url, wishes).pieces())
+        list(formats.read(url, specs).pieces())

@@ -70,7 +70,7 @@ def search_answer(asked: AlgoliaSearch, result: SearchResult, total_us: int) -> 
     return answer
 
 
-def folded_answer(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
+def folded_response(main: Mapping[str, Any], facet: str) -> dict[str, Any]:
     """Return the response to a query that was folded into a search."""
     return {
         **main,
@@ -87,7 +87,7 @@ def counts_of(facet: FacetResult) -> dict[str, int]:
     return {bucket.key: bucket.doc_count for bucket in facet.buckets if bucket.doc_count}
 
 
-def facet_answer(page: FacetPage, typed: str, style: Style, total_us: int) -> dict[str, Any]:
+def facet_response(page: FacetPage, typed: str, style: Style, total_us: int) -> dict[str, Any]:
     """Return the response to a search for facet values."""
     return {
         "facetHits": [
