@@ -4,7 +4,7 @@ Some values that are derived from a segment (`shard/caches/lru_cache.py`) take t
 to make, and a search that lacks one can do without. It schedules the task and goes on; a background
 thread runs the tasks one at a time, and later searches find the value in the LRU cache.
 
-    search ──add──▶ waiting: key → (weak reference to the owner, make) ──grant_all──▶ make(owner)
+    search ──add──▶ waiting: key → (weak reference to the owner, make) ──run_all──▶ make(owner)
 
 A waiting task does not keep its owner (a column of a segment) alive; it is dropped with the owner.
 It holds the owner only while it runs. When too many tasks wait, a new one is dropped: the next

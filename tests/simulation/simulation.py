@@ -18,12 +18,12 @@ from tests.simulation.workload import Actor, Misfortune
 from tests.simulation.world import World
 
 KNOBS: Final[dict[str, tuple[int, ...]]] = {
-    "shard.partition.writer.TAIL_DOCS_MAX": (1, 4, 128),
+    "shard.partition.writer.OPEN_SEGMENT_DOCS_MAX": (1, 4, 128),
     "shard.partition.writer.PLAN_SINGLY_MAX": (0, 3, 64),
     "shard.storage.codecs.ITEMS_AT_ONCE": (1, 2_048),
     "shard.partition.writer.PURGE_RECORDS_MAX": (1, 5, 1_000),
-    "shard.partition.writer.GROUPS_UNFOLDED_MAX": (0, 3, 256),
-    "shard.partition.writer.DELETED_UNFOLDED_MAX": (0, 5, 4_096),
+    "shard.partition.writer.GROUPS_UNCOMPACTED_MAX": (0, 3, 256),
+    "shard.partition.writer.DELETED_UNCOMPACTED_MAX": (0, 5, 4_096),
     "shard.partition.merger.PURGEABLE_MAX": (0, 10, 20_000),
     "shard.partition.history.NEWEST_KEPT": (1, 2, 4),
     "shard.partition.history.ASKED_KEPT": (1, 4),

@@ -47,8 +47,8 @@ def write(path: Path, content: str | bytes) -> str:
     return str(path)
 
 
-def read(tmp_path: Path, content: str | bytes, name: str = "a.csv", **specs: Any) -> Source:
-    return formats.read(write(tmp_path / name, content), ReadOptions(**specs))
+def read(tmp_path: Path, content: str | bytes, name: str = "a.csv", **options: Any) -> Source:
+    return formats.read(write(tmp_path / name, content), ReadOptions(**options))
 
 
 class TestCsv:
@@ -122,10 +122,10 @@ class TestCsv:
         ],
     )
     def test_mistakes_say_what_would_be_valid(
-        self, tmp_path: Path, content: str, specs: dict[str, Any], message: str
+        self, tmp_path: Path, content: str, options: dict[str, Any], message: str
     ) -> None:
         with pytest.raises(SourceError, match=message):
-            items_of(read(tmp_path, content, **specs))
+            items_of(read(tmp_path, content, **options))
 
     @pytest.mark.parametrize(
         ("cells", "kind"),
@@ -274,9 +274,9 @@ class TestDatabases:
             ({"id_field": "x"}, "no column 'x'; its columns are id, name"),
         ],
     )
-    def test_mistakes(self, path: Path, specs: dict[str, Any], message: str) -> None:
+    def test_mistakes(self, path: Path, options: dict[str, Any], message: str) -> None:
         with pytest.raises(SourceError, match=message):
-            items_of(formats.read(str(path), ReadOptions(**specs)))
+            items_of(formats.read(str(path), ReadOptions(**options)))
 
     def test_several_tables_are_named(self, path: Path) -> None:
         with sqlite3.connect(path) as connection:

@@ -116,7 +116,7 @@ def test_rows_of_a_query(url: str) -> None:
     ],
 )
 def test_a_wrong_query_is_told_as_the_database_tells_it(
-    url: str, specs: ReadOptions, message: str
+    url: str, options: ReadOptions, message: str
 ) -> None:
     with pytest.raises(SourceError, match=message):
-        list(formats.read(url, specs).pieces())
+        list(formats.read(url, options).pieces())
