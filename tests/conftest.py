@@ -4,7 +4,8 @@
     pytest --long                               whole data sets, long searches for counterexamples
     pytest --hypothesis-profile=nightly         more examples of everything
 
-Profiles: dev (default) finds quickly, ci is the same every time, nightly looks far.
+Profiles: dev (default) finds quickly, ci is the same every time, quick is for what another run has
+tried already, nightly looks far.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile(
     "ci", deadline=None, suppress_health_check=_SLOW_IS_FINE, derandomize=True, database=None
+)
+settings.register_profile(
+    "quick",
+    deadline=None,
+    suppress_health_check=_SLOW_IS_FINE,
+    derandomize=True,
+    database=None,
+    max_examples=15,
 )
 settings.register_profile(
     "nightly", deadline=None, suppress_health_check=_SLOW_IS_FINE, max_examples=3_000

@@ -20,7 +20,7 @@ import pytest
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state, until
 from tests.service import Client, Service
 
-ROUNDS = 12
+ROUNDS = 6
 ROUNDS_LONG = 300
 FAULT_SECONDS = 0.7
 INDEX = "films"
