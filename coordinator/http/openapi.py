@@ -618,6 +618,8 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
                 "ChangedItems",
                 "Clicks",
                 "ItemChanges",
+                "Renaming",
+                "Copying",
                 "Aliases",
                 "NewSnapshot",
                 "NewKey",

@@ -111,7 +111,9 @@ async def delete_index(services: Services, request: Request) -> Response:
 async def rename_index(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/rename`: {"to": "films-old", "alias": true}."""
     name, new_name, document = _names_of_change(services, request, ("to", "alias"))
-    keeps_alias = document.get("alias", False)
+    keeps_alias = document.get("alias")
+    if keeps_alias is None:
+        keeps_alias = False
     if not isinstance(keeps_alias, bool):
         raise InvalidRequest(
             "alias must be true or false: whether the former name becomes an alias",
