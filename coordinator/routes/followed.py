@@ -11,6 +11,7 @@ shard that is furthest back; the changes after it are to be sent again, which is
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -59,16 +60,8 @@ async def change_items(services: Services, request: Request) -> Response:
             f"{len(puts) + len(deletes)}"
         )
     facets = request.index.configuration.facets
-    operations = [_put(bytes(item), position, facets, limits) for position, item in enumerate(puts)]
-    operations += [_delete(id, position) for position, id in enumerate(deletes)]
-    ids = [id for _, id, _ in operations]
-    if len(set(ids)) < len(ids):
-        twice = next(id for position, id in enumerate(ids) if id in ids[:position])
-        raise InvalidRequest(
-            f"item {twice.decode()!r} is named twice; put and delete have no order among each "
-            "other, so send the last change of each item only",
-            code="invalid_body",
-        )
+    # On another thread: ten thousand items take a tenth of a second.
+    operations = await asyncio.to_thread(_operations, puts, deletes, facets, limits)
     result = await services.ingest.write_operations(
         request.index,
         operations,
@@ -107,6 +100,28 @@ def _members(body: dict[str, msgspec.Raw], name: str) -> list[msgspec.Raw]:
         raise InvalidRequest(
             f"{name} must be a list; {_FORM}", code="invalid_body", param=name
         ) from None
+
+
+def _operations(
+    puts: list[msgspec.Raw], deletes: list[msgspec.Raw], facets: Any, limits: Limits
+) -> list[tuple[Operation, bytes, bytes]]:
+    """Check all changes.
+
+    Raises:
+        InvalidRequest: one is wrong, or an item is named twice.
+    """
+    operations = [_put(bytes(item), position, facets, limits) for position, item in enumerate(puts)]
+    operations += [_delete(id, position) for position, id in enumerate(deletes)]
+    named: set[bytes] = set()
+    for _, id, _ in operations:
+        if id in named:
+            raise InvalidRequest(
+                f"item {id.decode()!r} is named twice; put and delete have no order among each "
+                "other, so send the last change of each item only",
+                code="invalid_body",
+            )
+        named.add(id)
+    return operations
 
 
 def _put(item: bytes, position: int, facets: Any, limits: Limits) -> tuple[Operation, bytes, bytes]:
