@@ -580,18 +580,20 @@ class Search:
             and (num_hits > 0 or parameters.distinct is not None),
             wants_distinct_values=self._cluster.num_shards > 1,
         )
-        responses = await gather_partial(
-            self._cluster,
-            SEARCH,
-            request,
-            deadline,
-            is_partial=parameters.allows_partial,
-        )
-        answers = [(i, answer) for i, answer in enumerate(responses) if answer is not None]
+        answers = await self._search_shards(request, parameters, deadline)
         if plan.requests:
             await memory.facets.learn(index, answers, deadline)
         total = await _total(parameters.distinct, answers)
         return _Outcome(answers, horizon, memory, scored, plan, total, request)
+
+    async def _search_shards(
+        self, request: SearchRequest, parameters: SearchParameters, deadline: Deadline
+    ) -> list[tuple[int, SearchResponse]]:
+        """Send a request to all shards; return (shard ordinal, response) of those that answered."""
+        responses = await gather_partial(
+            self._cluster, SEARCH, request, deadline, is_partial=parameters.allows_partial
+        )
+        return [(i, response) for i, response in enumerate(responses) if response is not None]
 
     async def _scored_query(
         self,
@@ -823,14 +825,7 @@ class Search:
                 distinct=distinct,
                 groups=GroupsRequest(np.array(tokens, np.uint64).tobytes()),
             )
-            responses = await gather_partial(
-                self._cluster,
-                SEARCH,
-                request,
-                deadline,
-                is_partial=parameters.allows_partial,
-            )
-            answers = [(i, answer) for i, answer in enumerate(responses) if answer is not None]
+            answers = await self._search_shards(request, parameters, deadline)
         members = None
         if limit:
             found = merge_hits(
@@ -870,16 +865,8 @@ class Search:
             distinct=None,
             value_statistics=tuple(requests.values()),
         )
-        responses = await gather_partial(
-            self._cluster,
-            SEARCH,
-            request,
-            deadline,
-            is_partial=parameters.allows_partial,
-        )
-        return with_statistics(
-            facets, requests, [answer for answer in responses if answer is not None]
-        )
+        answers = await self._search_shards(request, parameters, deadline)
+        return with_statistics(facets, requests, [answer for _, answer in answers])
 
     # --- caches and cursors
 
