@@ -26,7 +26,7 @@ import click
 from common.placement import ID_BYTES_MAX
 from coordinator.cli.indexes import read_object
 from coordinator.cli.loading import exists, index_name, offer_configuration
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.options import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources.replication import (
     Batch,
     Disconnected,
@@ -101,15 +101,7 @@ _PASSING: Final = frozenset((0, 429, 502, 503, 504, 507))
     type=click.File("rb"),
     help="Configure a new index by this JSON file first.",
 )
-@click.option(
-    "--configure",
-    "proposing",
-    type=click.Choice(["ask", "auto", "none"]),
-    default="ask",
-    show_default=True,
-    help="Apply the configuration that is proposed for a new index: after a question (on a "
-    "terminal), at once, or not.",
-)
+@with_proposing
 @with_service
 def follow(
     service: ServiceOptions,

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli.indexes import read_object
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.options import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources import databases, formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
@@ -80,15 +80,7 @@ def _pairs(
     type=click.File("rb"),
     help="Configure the index by this JSON file first.",
 )
-@click.option(
-    "--configure",
-    "proposing",
-    type=click.Choice(["ask", "auto", "none"]),
-    default="ask",
-    show_default=True,
-    help="Apply the configuration that is proposed for a new index: after a question (on a "
-    "terminal), at once, or not.",
-)
+@with_proposing
 @click.option("--skip-bad", is_flag=True, help="Store the good items although there are bad ones.")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and load nothing.")
 @with_service

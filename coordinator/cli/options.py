@@ -26,6 +26,17 @@ from coordinator.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+with_proposing: Final = click.option(
+    "--configure",
+    "proposing",
+    type=click.Choice(["ask", "auto", "none"]),
+    default="ask",
+    show_default=True,
+    help="Apply the configuration that is proposed for a new index: after a question (on a "
+    "terminal), at once, or not.",
+)
+"""Of commands that fill an index."""
+
 
 _FLAGS: Final = {"shard_addresses": "shard", "log_url": "log"}
 """Options that are not called like their settings."""
