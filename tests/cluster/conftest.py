@@ -7,6 +7,7 @@ tests do not disturb each other and no start is paid twice.
 
 from __future__ import annotations
 
+import gzip
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,9 +15,12 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.service import Client, Reply, Service
+from tests.service import ROOT, Client, Reply, Service
 
 Services = Callable[[int], Service]
+
+DATA = ROOT.parent / "shared" / "data"
+"""Real data sets beside the checkout; tests that read them skip without."""
 
 SHARD_COUNTS = (1, 2, 3)
 _numbers = itertools.count()
@@ -61,6 +65,22 @@ class Index:
     def buckets(self, field: str, **parameters: Any) -> list[tuple[str, int]]:
         """Return keys and counts of a facet of a search."""
         return pairs(self.search(**parameters)["data"]["aggregations"][field])
+
+
+def index_of_set(
+    services: Services, name: str, index_name: str, configuration: dict[str, Any]
+) -> Iterator[Index]:
+    """Yield an index of a real data set; delete it afterwards."""
+    path = DATA / name / "items.ndjson.gz"
+    if not path.exists():
+        pytest.skip(f"no {name} beside the checkout")
+    index = Index(services(2).client(), index_name)
+    index.configure(configuration)
+    with gzip.open(path) as file:
+        assert index.load(file.read()).status == 200
+    yield index
+    index.client.delete(index.path)
+    index.client.close()
 
 
 def pairs(facet: Any) -> list[tuple[str, int]]:

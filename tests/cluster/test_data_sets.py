@@ -15,12 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services
+from tests.cluster.conftest import DATA, Index, Services
 from tests.cluster.test_against_oracle import check, stable
 from tests.oracle import Item, Oracle, leaves, words_in
-from tests.service import ROOT
 
-DATA = ROOT.parent / "shared" / "data"
 SETS = sorted(path.parent.name for path in DATA.glob("*/items.ndjson.gz"))
 NUM_SAMPLED = 1_200
 NUM_SEARCHES = 12

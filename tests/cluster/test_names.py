@@ -1,4 +1,4 @@
-"""Who types a name gets what is called so first, and near it what the name begins."""
+"""A query that is a name finds what has that name first, then what the name begins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services
-from tests.service import ROOT
-
-DATA = ROOT.parent / "shared" / "data"
+from tests.cluster.conftest import DATA, Index, Services, index_of_set
 
 PACKAGES = [
     {"id": 1, "name": "git-annex", "text": "git for files: git, git and again git"},
@@ -86,16 +83,7 @@ def test_pages_continue_each_other(packages: Index) -> None:
 
 
 def load(services: Services, name: str, configuration: dict[str, Any]) -> Iterator[Index]:
-    path = DATA / name / "items.ndjson.gz"
-    if not path.exists():
-        pytest.skip(f"no {name} beside the checkout")
-    index = Index(services(2).client(), f"names-{name}")
-    index.configure(configuration)
-    with gzip.open(path) as file:
-        assert index.load(file.read()).status == 200
-    yield index
-    index.client.delete(index.path)
-    index.client.close()
+    return index_of_set(services, name, f"names-{name}", configuration)
 
 
 @pytest.fixture(scope="module")

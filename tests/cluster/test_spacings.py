@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import Index, Services
-from tests.service import ROOT
-
-DATA = ROOT.parent / "shared" / "data"
+from tests.cluster.conftest import Index, Services, index_of_set
 
 NAMES = [
     "Spider-Man: Homecoming",
@@ -93,16 +89,8 @@ def test_deleted_items_count_for_no_spacing(names: Index) -> None:
 
 
 def load(services: Services, name: str, fields: list[str]) -> Iterator[Index]:
-    path = DATA / name / "items.ndjson.gz"
-    if not path.exists():
-        pytest.skip(f"no {name} beside the checkout")
-    index = Index(services(2).client(), f"spacings-{name}")
-    index.configure({"searchable_fields": fields, "language": "english"})
-    with gzip.open(path) as file:
-        assert index.load(file.read()).status == 200
-    yield index
-    index.client.delete(index.path)
-    index.client.close()
+    configuration = {"searchable_fields": fields, "language": "english"}
+    return index_of_set(services, name, f"spacings-{name}", configuration)
 
 
 @pytest.fixture(scope="module")
