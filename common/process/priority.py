@@ -38,8 +38,8 @@ def run_in_background() -> None:
     _set_niceness(BACKGROUND_NICENESS)
 
 
-def run_below_searches() -> None:
-    """Lower the priority of the calling thread by less; for a thread of single writes."""
+def run_after_searches() -> None:
+    """Lower the priority of the calling thread by less; for single writes and slow reads."""
     _set_niceness(WRITER_NICENESS)
 
 

@@ -49,7 +49,7 @@ _GROWTH: Final = 2
 
 
 class _Joined(NamedTuple):
-    """The values of several segments under common numbers; kept in the memo."""
+    """The values of several segments under common numbers; kept in the cache."""
 
     numbers: list[NDArray[np.uint32]]
     """By segment: the common number of each of its own."""

@@ -43,7 +43,7 @@ from common import data_directory
 from common.data_directory import DataDirectoryError
 from common.errors import Conflict, InternalError, NotFound, ServiceError, StorageFull, Unavailable
 from common.process.logs import Log
-from common.process.priority import run_below_searches
+from common.process.priority import run_after_searches
 from common.process.request_ids import carried
 from common.protocol.messages import (
     ApplyRequest,
@@ -253,7 +253,7 @@ class Indexes:
         self._has_catalog = False
         self._seq_on_disk = 0
         self._opener = ThreadPoolExecutor(2, "opener")
-        self._closer = ThreadPoolExecutor(1, "closer", run_below_searches)
+        self._closer = ThreadPoolExecutor(1, "closer", run_after_searches)
         self.opening = Opening()
         self.merger = Merger()
         RECENT_ITEMS.begin(settings.recent_items_bytes_max)
@@ -389,7 +389,7 @@ class Indexes:
         index = OpenIndex(
             partition,
             Writer(partition, self._on_failure),
-            ThreadPoolExecutor(1, f"writer-{number}", run_below_searches),
+            ThreadPoolExecutor(1, f"writer-{number}", run_after_searches),
         )
         index.used = next(self._uses)
         self._open[number] = index

@@ -238,8 +238,8 @@ class Merger:
             return bool(job.submit(job.writer.purge).result())
         with job.partition.lock:
             job.partition.history.forget_revisions()
-        for memo in (FILTER_CACHE, COLUMN_CACHE):
-            memo.sweep()
+        for cache in (FILTER_CACHE, COLUMN_CACHE):
+            cache.sweep()
         trim()
         return False
 

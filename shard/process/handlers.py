@@ -74,7 +74,7 @@ from common.protocol.methods import (
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
-from shard.caches.query_memo import QUERY_MEMOS
+from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.caches.recent_items import RECENT_ITEMS
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
@@ -311,7 +311,7 @@ class Handlers:
                 "filters": FILTER_CACHE.size,
                 "columns": COLUMN_CACHE.size,
                 "items": RECENT_ITEMS.size,
-                "queries": QUERY_MEMOS.size,
+                "queries": QUERY_CACHE_BUDGET.size,
             },
             allocated_bytes=in_use.num_bytes,
             python_blocks=in_use.num_blocks,

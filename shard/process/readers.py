@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from common.deadline import check_call
-from common.process.priority import run_below_searches
+from common.process.priority import run_after_searches
 from common.process.request_ids import carried
 
 READERS: Final = 3
@@ -39,7 +39,7 @@ class Readers:
     """The threads; used on the event loop only."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(READERS, "reader", run_below_searches)
+        self._threads = ThreadPoolExecutor(READERS, "reader", run_after_searches)
         self._waiting: OrderedDict[int, deque[_Read]] = OrderedDict()
         self._running: dict[int, int] = {}
         self._num_running = 0

@@ -155,13 +155,13 @@ class Bounds:
 
 def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
     """Return the bounds kept for this choice of fields, and their drift."""
-    memo: dict[Hashable, Bounds] = lists.segment.caches.setdefault("bounds", {})
-    known = memo.get(lists.fields.choice)
+    cache: dict[Hashable, Bounds] = lists.segment.caches.setdefault("bounds", {})
+    known = cache.get(lists.fields.choice)
     drift = 1.0 if known is None else lists.fields.drift_from(known.tf_norms)
     if known is None or drift > _DRIFT_MAX or known.k1 != lists.k1:
-        if len(memo) >= _CHOICES_MAX:
-            memo.clear()
-        known = memo[lists.fields.choice] = Bounds.make(lists)
+        if len(cache) >= _CHOICES_MAX:
+            cache.clear()
+        known = cache[lists.fields.choice] = Bounds.make(lists)
         drift = 1.0
     return known, drift
 

@@ -22,7 +22,7 @@ mask of languages, each field has the bit of its own (`language_bits`).
 
 Costs: see vocabulary for exact, prefix, typos. Stems: words of one stem share their beginning, so
 only a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are,
-once per segment. The segment caches the result (`shard/caches/query_memo.py`).
+once per segment. The segment caches the result (`shard/caches/query_cache.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import xxhash
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
-from shard.caches.query_memo import QUERY_MEMOS, QueryMemo
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
@@ -124,13 +124,13 @@ def expand_word(
             query passes through, in every segment.
     """
     check_call()
-    memo = _memo(segment)
+    cache = _cache(segment)
     key = _key(word, languages)
-    expansion = memo.get(key)
+    expansion = cache.get(key)
     if expansion is None:
         expansion = _expand(segment, word, languages)
         if len(expansion) <= REMEMBERED_TERMS_MAX or word.typos > 0:
-            QUERY_MEMOS.keep(memo, key, expansion, expansion.num_bytes)
+            QUERY_CACHE_BUDGET.keep(cache, key, expansion, expansion.num_bytes)
     if last >= expansion.worst:
         return expansion
     part = expansion.parts.get(last)
@@ -141,15 +141,15 @@ def expand_word(
 
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
     """Return whether a segment caches the terms that match a word."""
-    return _key(word, languages) in _memo(segment)
+    return _key(word, languages) in _cache(segment)
 
 
-def _memo(segment: Segment) -> QueryMemo[_Key, Expansion]:
+def _cache(segment: Segment) -> QueryCache[_Key, Expansion]:
     """Return the expansions that a segment remembers."""
-    memo: QueryMemo[_Key, Expansion] | None = segment.caches.get("expansions")
-    if memo is None:
-        memo = segment.caches.setdefault("expansions", QueryMemo())
-    return memo
+    cache: QueryCache[_Key, Expansion] | None = segment.caches.get("expansions")
+    if cache is None:
+        cache = segment.caches.setdefault("expansions", QueryCache())
+    return cache
 
 
 def _key(word: Word, languages: Languages) -> _Key:

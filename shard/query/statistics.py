@@ -18,7 +18,7 @@ from common.analysis.languages import Languages
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
-from shard.caches.query_memo import QUERY_MEMOS, QueryMemo
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
 from shard.query.phrase import find_phrase, phrase_terms
@@ -176,14 +176,14 @@ def _count_other_forms(
     deleted: NDArray[np.uint32] | None,
 ) -> int:
     """Return how many live documents have one of the forms but none of the better ones."""
-    memo: QueryMemo[tuple[int, ...], int] | None = view.segment.caches.get("forms")
-    if memo is None:
-        memo = view.segment.caches.setdefault("forms", QueryMemo())
+    cache: QueryCache[tuple[int, ...], int] | None = view.segment.caches.get("forms")
+    if cache is None:
+        cache = view.segment.caches.setdefault("forms", QueryCache())
     key = (num_better, *forms.tolist())
-    total = memo.get(key)
+    total = cache.get(key)
     if total is None:
         total = int(count_forms(index.lists, forms, num_better, index.num_docs, NO_DOCS, False))
-        QUERY_MEMOS.keep(memo, key, total, 8 * len(key))
+        QUERY_CACHE_BUDGET.keep(cache, key, total, 8 * len(key))
     if deleted is not None:
         total -= int(count_forms(index.lists, forms, num_better, index.num_docs, deleted, True))
     return total

@@ -580,10 +580,10 @@ _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
-    memo: dict[Any, FieldTfNorms] = segment.caches.setdefault("gains", {})
+    cache: dict[Any, FieldTfNorms] = segment.caches.setdefault("tf_norms", {})
     query, languages = prepared.query, prepared.languages
     key = (query.fields, query.b, languages.used, bool(languages.by_path))
-    tf_norms = memo.get(key)
+    tf_norms = cache.get(key)
     if tf_norms is None:
         registry = prepared.registry
         numbers: dict[int, FieldWeight] = {}
@@ -598,9 +598,9 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
             for number in index.length_fields.tolist()
         }
         tf_norms = make_tf_norms(index, numbers, by_number, query.b)
-        if len(memo) >= _TF_NORMS_MAX:
-            memo.clear()
-        memo[key] = tf_norms
+        if len(cache) >= _TF_NORMS_MAX:
+            cache.clear()
+        cache[key] = tf_norms
     return tf_norms
 
 

@@ -88,7 +88,7 @@ class Noise(NamedTuple):
 SHORT_NOISE = {
     "memory KB": Noise(6_144, 0.2),  # moves by megabytes: what the allocator has free
     "allocated_bytes": Noise(2 << 20, 0.0),
-    "python_blocks": Noise(12_000, 0.0),  # memos of the coordinator, which are emptied when full
+    "python_blocks": Noise(12_000, 0.0),  # caches of the coordinator, which are emptied when full
     "used_bytes": Noise(512 << 10, 0.1),
     "disk KB": Noise(2_048, 0.1),
 }

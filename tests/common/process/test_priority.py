@@ -13,7 +13,7 @@ import pytest
 from common.process.priority import (
     BACKGROUND_NICENESS,
     WRITER_NICENESS,
-    run_below_searches,
+    run_after_searches,
     run_in_background,
 )
 
@@ -25,7 +25,7 @@ def _niceness() -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads share one nice value")
 @pytest.mark.parametrize(
     ("lower", "niceness"),
-    [(run_in_background, BACKGROUND_NICENESS), (run_below_searches, WRITER_NICENESS)],
+    [(run_in_background, BACKGROUND_NICENESS), (run_after_searches, WRITER_NICENESS)],
 )
 def test_only_the_thread_that_asks_is_lowered(lower: Callable[[], None], niceness: int) -> None:
     before = _niceness()

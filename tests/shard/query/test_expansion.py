@@ -9,7 +9,7 @@ import pytest
 
 from common.analysis.languages import Languages
 from common.query import Word
-from shard.caches.query_memo import ENTRY_BYTES, QueryMemoBudget
+from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query import expansion
 from shard.query.expansion import expand_word
 from shard.segment.field_registry import FieldRegistry
@@ -27,13 +27,13 @@ def make_words() -> Segment:
 
 
 @pytest.fixture
-def budget(monkeypatch: pytest.MonkeyPatch) -> QueryMemoBudget:
-    budget = QueryMemoBudget(BYTES_MAX)
-    monkeypatch.setattr(expansion, "QUERY_MEMOS", budget)
+def budget(monkeypatch: pytest.MonkeyPatch) -> QueryCacheBudget:
+    budget = QueryCacheBudget(BYTES_MAX)
+    monkeypatch.setattr(expansion, "QUERY_CACHE_BUDGET", budget)
     return budget
 
 
-def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryMemoBudget) -> None:
+def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryCacheBudget) -> None:
     segments = [make_words() for _ in range(3)]
     beginnings = [
         *LETTERS,
@@ -55,7 +55,7 @@ def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryMemoBudg
     assert most > BYTES_MAX // 2, "nothing is remembered"
 
 
-def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryMemoBudget) -> None:
+def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryCacheBudget) -> None:
     segment = make_words()
     budget.bytes_max = 10_000
     assert len(expand_word(segment, Word("a", is_prefix=True), LANGUAGES)) == 512

@@ -20,14 +20,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class QueryMemo(dict[K, V]):
+class QueryCache(dict[K, V]):
     """Values of one kind that a segment remembers; only a budget adds any."""
 
     __slots__ = ("__weakref__",)
 
 
-class QueryMemoBudget:
-    """Bounds the bytes of all memos of the process; safe to use from several threads.
+class QueryCacheBudget:
+    """Bounds the bytes of all caches of the process; safe to use from several threads.
 
     Attributes:
         bytes_max: of all values together.
@@ -40,22 +40,22 @@ class QueryMemoBudget:
         self.bytes_max = bytes_max
         self.size = 0
         self._sizes: OrderedDict[int, tuple[weakref.ref[Any], int]] = OrderedDict()
-        # A memo may be collected at any line, even while this thread holds the lock: so its end is
+        # A cache may be collected at any line, even while this thread holds the lock: so its end is
         # only noted.
         self._gone: deque[int] = deque()
         self._lock = Lock()
 
-    def keep(self, memo: QueryMemo[K, V], key: K, value: V, num_bytes: int) -> None:
+    def keep(self, cache: QueryCache[K, V], key: K, value: V, num_bytes: int) -> None:
         """Remember a value, unless it is larger than half the budget.
 
         Args:
-            memo: of a segment.
+            cache: of a segment.
             key: names the value.
             value: must not refer to the segment.
             num_bytes: of its arrays.
         """
         size = num_bytes + ENTRY_BYTES
-        if 2 * size > self.bytes_max or key in memo:
+        if 2 * size > self.bytes_max or key in cache:
             return
         with self._lock:
             while self._gone:
@@ -66,17 +66,17 @@ class QueryMemoBudget:
                 if emptied is not None:
                     emptied.clear()
                 self._drop(oldest)
-            memo_id, gone = id(memo), self._gone
-            reference, known = self._sizes.pop(memo_id, (None, 0))
+            cache_id, gone = id(cache), self._gone
+            reference, known = self._sizes.pop(cache_id, (None, 0))
             if reference is None:
-                reference = weakref.ref(memo, lambda _: gone.append(memo_id))
-            self._sizes[memo_id] = (reference, known + size)
+                reference = weakref.ref(cache, lambda _: gone.append(cache_id))
+            self._sizes[cache_id] = (reference, known + size)
             self.size += size
-            memo[key] = value
+            cache[key] = value
 
-    def _drop(self, memo_id: int) -> None:
-        self.size -= self._sizes.pop(memo_id, (None, 0))[1]
+    def _drop(self, cache_id: int) -> None:
+        self.size -= self._sizes.pop(cache_id, (None, 0))[1]
 
 
-QUERY_MEMOS: Final = QueryMemoBudget(32 * MIB)
+QUERY_CACHE_BUDGET: Final = QueryCacheBudget(32 * MIB)
 """The budget of this process."""
