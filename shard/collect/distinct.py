@@ -12,11 +12,11 @@ value is one pass over the numbers of the matches. The best hits are found in ro
             └── k × 2, without values that are full, ◀─────┘  until enough are shown
                 and without what was looked at
 
-A value with most of the hits is looked at in one round and left out of the next, so few values cost
-no more than many.
+A value that is full is left out of the next round, so a field with few values costs no more than
+one with many.
 
-What a shard does not show, no other shard's hits can bring back: a hit that has `limit` better ones
-of its value on its shard has as many in all. So the best of all are among each shard's best.
+A hit that its own shard drops is never shown: it has `limit` better hits of its value there, hence
+at least as many overall. So merging each shard's best hits gives the best of all.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ A token is 64 bits that stand for a value in all segments of all shards: the sor
 boolean, a hash of a text or of an integer that no double holds. Values have the type that they have
 in JSON: 1 and 1.0 are one value, 1, "1" and true are three.
 
-An array counts as the set of its values, in which order and how often does not matter; with one
-value it is that value. So items that share an array are one group, and `["red"]` is `"red"`. Null,
+An array counts as the set of its values: order and repetition do not matter, and an array with one
+value equals that value. So items that share an array are one group, and `["red"]` is `"red"`. Null,
 the empty text and objects inside an array are not values of it, as for facets; without values it
 is no value at all.
 
