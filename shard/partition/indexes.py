@@ -181,7 +181,7 @@ class Resting:
 
     @classmethod
     def after(cls, partition: Partition) -> Resting:
-        """Return what is known of an index that is being closed."""
+        """Return what is known of an index that is, or is being, closed."""
         return cls(
             _digest(partition.generation.entry),
             partition.state.num_docs,
@@ -423,6 +423,8 @@ class Indexes:
                 index = self._open.pop(number)
                 self._seq_on_disk = max(self._seq_on_disk, index.partition.state.seq_max)
                 self._released[number] = index.partition.environment.closed
+                # Nobody uses it any more, so that is what will rest: lists have it meanwhile.
+                self._resting[number] = Resting.after(index.partition)
                 self._closing[number] = asyncio.ensure_future(self._rest(number, index))
                 del index
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from common.errors import Conflict, InternalError, NotFound
 from common.protocol.messages import CatalogUpdate, IndexEntry
 from common.shard_settings import ShardSettings
 from shard.partition import indexes as module
-from shard.partition.indexes import Indexes
+from shard.partition.indexes import Indexes, OpenIndex
 from shard.storage import environment
 from shard.storage.environment import DamagedEnvironment
 
@@ -156,6 +157,33 @@ async def test_those_used_longest_ago_close_and_open_again(
         for number in (1, 2, 3):
             await indexes.opened(number)
         assert indexes.find(4) is not None
+    await indexes.close()
+
+
+async def test_an_index_that_is_being_closed_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a run of all tests: it was missing, so its index was shown as degraded."""
+    may_close = threading.Event()
+    close = module._close
+
+    def close_when_told(index: OpenIndex) -> None:
+        assert may_close.wait(10)
+        close(index)
+
+    monkeypatch.setattr(module, "FEW_INDEXES", 0)
+    monkeypatch.setattr(f"{__name__}._SETTINGS", ShardSettings(open_indexes_max=1))
+    indexes = await _restarted(tmp_path, 3)
+    monkeypatch.setattr(module, "_close", close_when_told)
+    for number in (1, 2, 3):
+        await indexes.opened(number)
+    for _ in range(2):  # while they close, and afterwards
+        listed = [index.partition.number for index in indexes.all_open()]
+        resting = dict(indexes.all_resting())
+        assert sorted([*listed, *resting]) == [1, 2, 3]
+        assert all(one.num_bytes > 0 for one in resting.values())
+        may_close.set()
+        await indexes.wait_closed()
     await indexes.close()
 
 
