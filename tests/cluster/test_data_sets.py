@@ -20,7 +20,7 @@ from tests.cluster.test_against_oracle import check, stable
 from tests.oracle import Item, Oracle, leaves, words_in
 
 SETS = sorted(path.parent.name for path in DATA.glob("*/items.ndjson.gz"))
-NUM_SAMPLED = 1_200
+NUM_SAMPLED = 600
 NUM_SEARCHES = 12
 FACETS_MAX = 8
 _MODELLED = re.compile(r"[a-z0-9\u00df-\u04ff\u3040-\u30ff\u3400-\u9fff]+")

@@ -1,8 +1,7 @@
 """Schemathesis reads the service's own description and sends what that allows, and what not.
 
-It is a program of its own with many dependencies that would decide about ours, so it is no part of
-`test`: `.ci/run` installs it last (`pip install '.[openapi]'`). Where the command is missing, these
-tests skip.
+It is a program of its own with many dependencies that would decide about ours, so `.ci/run`
+gives it an environment of its own. Where the command is not on the PATH, these tests skip.
 
 Every route is asked, with a key that may do everything. What the description allows must be
 accepted, except by pages whose parameters have a meaning beyond their form (a filter's grammar, the
@@ -72,7 +71,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
 """
 
 pytestmark = pytest.mark.skipif(
-    COMMAND is None, reason="the command schemathesis is not installed: pip install '.[openapi]'"
+    COMMAND is None, reason="the command schemathesis is not installed: pipx install schemathesis"
 )
 
 
