@@ -1,9 +1,9 @@
-"""numba as front end: from Python functions to LLVM's language, not optimized yet.
+"""numba as front end: from Python functions to LLVM's language, simplified but not optimized yet.
 
 All private names of numba that the build needs are in this file. It uses numba's compiler as it is,
 with another end: where numba would optimize each function with all that it calls, and load its
-machine code, this keeps the plain modules. `machine_code` links and optimizes them once for each
-module of ours and each level of processors.
+machine code, this keeps the modules, simplified by themselves (`optimizer`). `machine_code` links
+and optimizes them once for each module of ours and each level of processors.
 
 A kernel becomes a function of numba's own calling convention under a name of its own, and before it
 an *entry*, which the extension calls and which is all that it knows of numba:
@@ -42,6 +42,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod, rtsys
 
 from common.kernels import decorator
+from common.kernels.build.optimizer import simplify_kernel
 from common.kernels.build.plan import Plan
 from common.kernels.signatures import signatures_of
 
@@ -130,6 +131,7 @@ class FrontEnd:
         rtsys.initialize(self._context)  # with numba's own code generator, which can run
         self._context._internal_codegen = _Codegen("facetd")
         self._context.get_executable = self._pretend_executable
+        self._context.create_cfunc_wrapper = lambda *_, **__: None  # C calls entries
         self._context.mangler = self._mangle
         self._original_mangler = type(self._context).mangler
 
@@ -170,6 +172,7 @@ class FrontEnd:
             if not value.is_declaration and value.name not in kept:
                 value.linkage = "internal"
         module.verify()
+        simplify_kernel(module)
         paths = result_paths(self._folder, self._plan.kernels[name].front_key)
         write(paths.module, module.as_bitcode())
         write(paths.description, serialize.dumps((entries, parts)))

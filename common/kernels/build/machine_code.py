@@ -2,7 +2,7 @@
 
 One object file for each of our modules and each level of processors. Into it go the kernels of the
 module with everything that they call, also of other modules: so LLVM can inline them. It is
-optimized once, as a whole; what no entry reaches is left out.
+optimized as a whole; what no entry reaches is left out.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import llvmlite.binding as llvm
 
 from common.kernels.build.front_end import memory_management, read_entries, result_paths, write
+from common.kernels.build.optimizer import machine_of, optimize_module
 from common.kernels.build.plan import Kernel, Plan, key_of
 
-_SPEED: Final = 3
+_SOURCES: Final = (Path(__file__), Path(__file__).with_name("optimizer.py"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ def chosen_levels() -> list[ProcessorLevel]:
 def object_path(folder: Path, kernels: list[Kernel], level: ProcessorLevel) -> Path:
     """Return the file of the kernels of a module for a level."""
     key = key_of(
-        Path(__file__).read_bytes(), level.name, tuple((one.name, one.full_key) for one in kernels)
+        *(path.read_bytes() for path in _SOURCES),
+        level.name,
+        tuple((one.name, one.full_key) for one in kernels),
     )
     return folder / f"{key}.o"
 
@@ -82,40 +85,6 @@ def compile_module(plan: Plan, folder: Path, kernels: list[Kernel], level: Proce
         else:
             value.linkage = "internal"
     linked.verify()
-    machine = _machine(level)
-    _optimize(linked, machine)
+    machine = machine_of(level.name)
+    optimize_module(linked, machine)
     write(object_path(folder, kernels, level), machine.emit_object(linked))
-
-
-def _machine(level: ProcessorLevel) -> Any:
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=level.name, opt=_SPEED, reloc="pic", codemodel="small")
-
-
-def _optimize(module: Any, machine: Any) -> None:
-    """Run the passes that numba runs, in its order."""
-    functions = _passes(machine, _SPEED, vectorizes=True)
-    for function in module.functions:
-        if not function.is_declaration:
-            manager = functions.getFunctionPassManager()
-            manager.add_refprune_pass()
-            manager.run(function, functions)
-    # Inlines what must be inlined, so that counts of references meet and can be taken out.
-    cheap = _passes(machine, 0, vectorizes=False)
-    manager = cheap.getModulePassManager()
-    manager.add_loop_rotate_pass()
-    manager.add_instruction_combine_pass()
-    manager.add_jump_threading_pass()
-    manager.add_refprune_pass()
-    manager.run(module, cheap)
-    full = _passes(machine, _SPEED, vectorizes=True)
-    manager = full.getModulePassManager()
-    manager.add_refprune_pass()
-    manager.run(module, full)
-
-
-def _passes(machine: Any, speed: int, *, vectorizes: bool) -> Any:
-    options = llvm.create_pipeline_tuning_options(speed_level=speed)
-    options.loop_vectorization = vectorizes
-    options.slp_vectorization = False  # as numba, which found it to make code worse
-    return llvm.create_pass_builder(machine, options)

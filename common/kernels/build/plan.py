@@ -23,6 +23,7 @@ from common.kernels import sources
 from common.kernels.signatures import group_type, signatures_of
 
 _LIBRARIES: Final = ("numba", "numpy", "llvmlite")
+_FRONT_END_FILES: Final = ("front_end.py", "optimizer.py")
 _BYTE_WORDS: Final = Path(__file__).parent.parent / "byte_words.py"
 
 
@@ -100,7 +101,7 @@ def tools_key() -> str:
     digest = hashlib.blake2b(repr(sys.version_info[:2]).encode(), digest_size=16)
     for library in _LIBRARIES:
         digest.update(f"{library} {importlib.import_module(library).__version__}\n".encode())
-    for path in (Path(__file__).with_name("front_end.py"), _BYTE_WORDS):
+    for path in (*(Path(__file__).with_name(name) for name in _FRONT_END_FILES), _BYTE_WORDS):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
