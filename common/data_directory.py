@@ -34,7 +34,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from common.errors import StorageFull
+from common.errors import CommandError, StorageFull
 
 FORMAT: Final = 1
 """Version of the whole layout that this program writes."""
@@ -55,8 +55,8 @@ _ENDPOINT_BYTES: Final = 512
 """These files have a fixed size, so that they can be overwritten on a disk without a free block."""
 
 
-class DataDirectoryError(Exception):
-    """The directory cannot be used; the message says why and what to do. Ends with status 1."""
+class DataDirectoryError(CommandError):
+    """The directory cannot be used; the message says why and what to do."""
 
 
 class Manifest(Struct, frozen=True):

@@ -28,6 +28,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 
+class CommandError(Exception):
+    """What a person asked a program for cannot be done; the message is a line for that person.
+
+    A wrong setting, a data directory in use, a service that is not there; no error of a request.
+
+    Attributes:
+        exit_status: with which a command ends: 1 failure, 2 wrong usage.
+    """
+
+    exit_status: ClassVar[int] = 1
+
+
 class ServiceError(Exception):
     """An error with a stable code that a client may rely on.
 

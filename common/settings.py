@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
+from common.errors import CommandError
 from common.limits import Limits
 
 ENVIRONMENT_PREFIX = "FACETD_"
@@ -32,8 +33,10 @@ _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
 
-class SettingError(Exception):
-    """A setting has an invalid value. Ends with status 2."""
+class SettingError(CommandError):
+    """A setting has an invalid value."""
+
+    exit_status = 2
 
 
 def setting(

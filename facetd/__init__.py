@@ -14,7 +14,8 @@ retried after a failure, and when.
 
 from __future__ import annotations
 
-from facetd.aio import AsyncClient
+from typing import TYPE_CHECKING, Any
+
 from facetd.client import Client
 from facetd.errors import (
     ApiError,
@@ -34,6 +35,9 @@ from facetd.errors import (
 from facetd.results import Bucket, Facet, FacetPage, SearchPage, WriteResult
 from facetd.retries import Retries
 from facetd.tokens import tenant_token
+
+if TYPE_CHECKING:
+    from facetd.aio import AsyncClient
 
 __all__ = [
     "ApiError",
@@ -59,3 +63,12 @@ __all__ = [
     "WriteResult",
     "tenant_token",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the asynchronous client when it is used: asyncio doubles the time of our import."""
+    if name == "AsyncClient":
+        from facetd.aio import AsyncClient
+
+        return AsyncClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

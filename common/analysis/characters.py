@@ -20,247 +20,40 @@ pages (ideographs, unassigned planes) are stored once, so the tables take about 
 
     cell = PAGE_CELLS[PAGES[point >> 8] << 8 | point & 255]
 
-The rules, and what they leave alone:
-- Folded = NFKC, case-folded, decomposed, stripped of the marks named in `_STRIPPED_MARKS`, composed
-  again. Marks of other scripts are letters: a Thai or Devanagari vowel is no accent.
-- Letters that have no decomposition but that people type without their stroke or as two letters
-  (ł, ø, đ, æ, þ, ı …) are in `_LETTERS`.
-- Decimal digits of every script become ASCII digits. Symbols (™, ℃) separate even where they have
-  a compatibility form made of letters.
-- Hangul is written with spaces but its particles are attached to the words, so a query mostly has
-  a part of a word; as in Lucene's CJK analyser, it is cut into bigrams like Han and Kana.
-
-Cost: made at import in about 60 ms (only assigned code points outside the large uniform blocks are
-looked at); a lookup is two loads.
+The rules are in `common.analysis.character_rules`, which has written the tables into a file: they
+are the same under every version of Python. Reading them takes 2 ms; a lookup is two loads.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from common.analysis.character_rules import (
+    CLASS_SHIFT,
+    EXPANSION_BASE,
+    FOLDED_MASK,
+    TABLES_FILE,
+    CharacterClass,
+    decode,
+)
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-class CharacterClass(IntEnum):
-    """How the tokenizer treats a code point."""
-
-    SEPARATOR = 0
-    WORD = 1
-    RUN = 2
-    IGNORED = 3
-    COMPOSE = 4
-    RUN_MARK = 5
-
-
-CLASS_SHIFT: Final = 21
-FOLDED_MASK: Final = (1 << CLASS_SHIFT) - 1
-EXPANSION_BASE: Final = 0x110000
-
-_STRIPPED_MARKS: Final = (
-    (0x0300, 0x036F),  # combining diacritical marks: Latin, Greek, Cyrillic
-    (0x0483, 0x0489),  # Cyrillic titlo
-    (0x0591, 0x05BD),  # Hebrew accents and points
-    (0x05BF, 0x05BF),
-    (0x05C1, 0x05C2),
-    (0x05C4, 0x05C5),
-    (0x05C7, 0x05C7),
-    (0x0610, 0x061A),  # Arabic honorifics, harakat, hamza and madda, Quranic marks
-    (0x064B, 0x065F),
-    (0x0670, 0x0670),
-    (0x06D6, 0x06DC),
-    (0x06DF, 0x06E4),
-    (0x06E7, 0x06E8),
-    (0x06EA, 0x06ED),
-    (0x08D3, 0x08E1),
-    (0x08E3, 0x08FF),
-    (0x0711, 0x0711),  # Syriac
-    (0x0730, 0x074A),
-    (0x093C, 0x093C),  # nukta: Devanagari, Bengali, Gurmukhi, Gujarati, Oriya, Kannada
-    (0x09BC, 0x09BC),
-    (0x0A3C, 0x0A3C),
-    (0x0ABC, 0x0ABC),
-    (0x0B3C, 0x0B3C),
-    (0x0CBC, 0x0CBC),
-    (0x1AB0, 0x1AFF),
-    (0x1DC0, 0x1DFF),
-    (0x20D0, 0x20FF),
-    (0x2DE0, 0x2DFF),  # Cyrillic letters above
-    (0xA66F, 0xA672),
-    (0xA674, 0xA67D),
-    (0xA69E, 0xA69F),
-    (0xFE00, 0xFE0F),  # variation selectors
-    (0xFE20, 0xFE2F),
-    (0xE0100, 0xE01EF),
-)
-_JOINERS: Final = (0x00AD, 0x0640, 0x200C, 0x200D, 0x2060, 0xFEFF)
-"""Soft hyphen, Arabic tatweel, zero-width (non-)joiner, word joiner, byte order mark."""
-
-_LETTERS: Final = {
-    "æ": "ae",
-    "ǽ": "ae",
-    "ǣ": "ae",
-    "œ": "oe",
-    "ø": "o",
-    "ǿ": "o",
-    "ł": "l",
-    "đ": "d",
-    "ð": "d",
-    "þ": "th",
-    "ħ": "h",
-    "ı": "i",
-    "ŧ": "t",
-    "ŋ": "n",
-    "ƒ": "f",
-    "ĸ": "k",
-    "ŀ": "l",
-    "ɓ": "b",
-    "ƀ": "b",
-    "ɗ": "d",
-    "ɖ": "d",
-    "ɠ": "g",
-    "ƙ": "k",
-    "ɨ": "i",
-    "ƴ": "y",
-    "ƶ": "z",
-    "ى": "ي",  # alef maksura, often typed for yeh
-    "ی": "ي",  # Farsi yeh
-    "ک": "ك",  # Farsi kaf
-    "ँ": "ं",  # Devanagari chandrabindu, often typed as anusvara
-}
-
-_RUN_BLOCKS: Final = (
-    (0x0E00, 0x0EFF),  # Thai, Lao
-    (0x1000, 0x109F),  # Myanmar
-    (0x1100, 0x11FF),  # Hangul jamo
-    (0x1780, 0x17FF),  # Khmer
-    (0x1950, 0x1AAF),  # Tai Le, New Tai Lue, Khmer symbols, Buginese, Tai Tham
-    (0x2E80, 0x2FDF),  # radicals
-    (0x3005, 0x3007),  # ideographic iteration mark, zero
-    (0x3021, 0x3029),
-    (0x3031, 0x3035),
-    (0x3038, 0x303C),
-    (0x3041, 0x318F),  # Hiragana, Katakana, Bopomofo, Hangul compatibility jamo
-    (0x31A0, 0x31FF),
-    (0x3400, 0x4DBF),  # Han
-    (0x4E00, 0x9FFF),
-    (0xA000, 0xA4CF),  # Yi
-    (0xA960, 0xA97F),
-    (0xA9E0, 0xA9FF),  # Myanmar extended
-    (0xAA60, 0xAADF),  # Myanmar extended, Tai Viet
-    (0xAC00, 0xD7FF),  # Hangul syllables
-    (0xF900, 0xFAFF),
-    (0xFF66, 0xFFDC),  # half-width Katakana and Hangul
-    (0x17000, 0x18DFF),  # Tangut, Khitan
-    (0x1AFF0, 0x1B16F),  # Kana supplements
-    (0x20000, 0x3FFFF),  # Han
-)
-_COMPOSE: Final = (
-    (0x1161, 0x1175),  # Hangul vowels
-    (0x11A8, 0x11C2),  # Hangul finals
-    (0x3099, 0x309A),  # voice marks
-    (0xFF9E, 0xFF9F),
-)
-_UNIFORM_BLOCKS: Final = (
-    # Every code point is a RUN that folds to itself: filled in bulk.
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xA000, 0xA48C),
-    (0xAC00, 0xD7A3),
-    (0x17000, 0x18CFF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2EE5F),
-    (0x30000, 0x323AF),
-)
-_PLANES: Final = ((0x0000, 0xD7FF), (0xF900, 0xFFFF), (0x10000, 0x1FFFF), (0x2F800, 0x2FA1F))
-"""Where else assigned code points are (private use separates); tags and selectors are IGNORED."""
-
-
-def _cover(ranges: tuple[tuple[int, int], ...], size: int = 0x110000) -> NDArray[np.bool_]:
-    """Return a mask over all code points that is true inside the inclusive ranges."""
-    mask = np.zeros(size, np.bool_)
-    for first, last in ranges:
-        mask[first : last + 1] = True
-    return mask
-
-
-def _fold(character: str, stripped: frozenset[int]) -> str:
-    """Return the folded form of one character; empty if nothing is left."""
-    if unicodedata.normalize("NFKD", character) == character.casefold() == character:
-        return _LETTERS.get(character, character)  # most characters, and much faster
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", character).casefold())
-    folded = "".join(_LETTERS.get(one, one) for one in folded)
-    parts = [one for one in unicodedata.normalize("NFD", folded) if ord(one) not in stripped]
-    folded = unicodedata.normalize("NFC", "".join(_LETTERS.get(one, one) for one in parts))
-    return "".join(
-        str(unicodedata.digit(one)) if unicodedata.category(one) == "Nd" else one for one in folded
-    )
-
-
-def _letters(is_uniform: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
-    """Yield code point and category of every letter, number and mark outside uniform blocks."""
-    category_of = unicodedata.category
-    for first, last in _PLANES:
-        for point in (np.flatnonzero(~is_uniform[first : last + 1]) + first).tolist():
-            category = category_of(chr(point))
-            if category[0] in "LNM":
-                yield point, category
-
-
-def _make_tables() -> tuple[NDArray[np.uint16], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Compute PAGES, PAGE_CELLS and EXPANSIONS; see the module's drawing."""
-    is_uniform = _cover(_UNIFORM_BLOCKS)
-    stripped = frozenset(np.flatnonzero(_cover(_STRIPPED_MARKS)).tolist())
-    is_run = _cover(_RUN_BLOCKS)
-    is_compose = _cover(_COMPOSE)
-    cells = np.zeros(0x110000, np.uint32)
-    run = int(CharacterClass.RUN) << CLASS_SHIFT
-    cells[is_uniform] = np.flatnonzero(is_uniform).astype(np.uint32) | np.uint32(run)
-    expansions: list[int] = []
-    for point, category in _letters(is_uniform):
-        if point in stripped:
-            continue
-        if category == "Nd":
-            folded = str(unicodedata.digit(chr(point)))
-            kind = CharacterClass.WORD
-        else:
-            is_mark = category[0] == "M"
-            kind = CharacterClass.RUN_MARK if is_mark else CharacterClass.RUN
-            if not is_run[point]:
-                kind = CharacterClass.WORD
-            folded = chr(point)
-            if not (0x1100 <= point <= 0x11FF):
-                folded = _fold(folded, stripped)
-            if len(folded) != 1 and not all(
-                unicodedata.category(one)[0] in "LNM" for one in folded
-            ):
-                folded = chr(point)
-        if is_compose[point]:
-            kind = CharacterClass.COMPOSE
-        if len(folded) == 1:
-            target = ord(folded)
-        else:
-            target = EXPANSION_BASE + len(expansions)
-            expansions += [len(folded), *map(ord, folded)]
-        cells[point] = int(kind) << CLASS_SHIFT | target
-    ignored = int(CharacterClass.IGNORED) << CLASS_SHIFT
-    for point in (*stripped, *_JOINERS):
-        cells[point] = ignored
-    number_of: dict[bytes, int] = {}
-    pages = [
-        number_of.setdefault(page.tobytes(), len(number_of)) for page in cells.reshape(-1, 256)
-    ]
-    return (
-        np.array(pages, np.uint16),
-        np.frombuffer(bytearray(b"".join(number_of)), np.uint32),
-        np.array(expansions or [0], np.uint32),
-    )
+__all__ = [
+    "ASCII_FOLDING",
+    "CLASS_SHIFT",
+    "EXPANSIONS",
+    "EXPANSION_BASE",
+    "FOLDED_MASK",
+    "NOT_ASCII",
+    "PAGES",
+    "PAGE_CELLS",
+    "UNICODE_VERSION",
+    "CharacterClass",
+]
 
 
 def _make_ascii() -> NDArray[np.uint8]:
@@ -277,5 +70,5 @@ NOT_ASCII: Final = 255
 ASCII_FOLDING: Final = _make_ascii()
 """uint8 by byte, the tokenizer's short cut."""
 
-PAGES, PAGE_CELLS, EXPANSIONS = _make_tables()
+(PAGES, PAGE_CELLS, EXPANSIONS), UNICODE_VERSION = decode(TABLES_FILE.read_bytes())
 """uint16 page by point >> 8, uint32 cells by page, uint32 expansions; see the module's drawing."""

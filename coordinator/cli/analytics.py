@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import click
 
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 
 

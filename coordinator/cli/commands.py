@@ -13,43 +13,102 @@
     shell       config, completion, man
 
 Progress and remarks go to stderr, results to stdout. Exit status: 0 success, 1 failure, 2 wrong
-usage. Large packages (numba, aiohttp) are imported only by the commands that need them.
+usage. A command's module is imported when the command is called; help and completion need no more
+than the table below. So every command starts at once.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from coordinator.cli import (
-    analytics,
-    copies,
-    following,
-    importing,
-    indexes,
-    items,
-    keys,
-    loading,
-    mcp,
-    processes,
-    shell,
-)
-from coordinator.cli.group import CommandGroup
+from coordinator.cli.group import CommandEntry, CommandGroup
 
-_COMMANDS = (
-    *(processes.serve, processes.demo, processes.coordinator, processes.shard),
-    *(loading.load, following.follow, importing.import_, items.search, items.export),
-    *(indexes.status, indexes.configure, indexes.alias, indexes.delete, indexes.snapshots),
-    indexes.open_,
-    analytics.analytics,
-    keys.keys,
-    mcp.mcp,
-    *(copies.backup, copies.restore, copies.check, copies.rebuild, copies.reshard),
-    *(shell.config, shell.completion, shell.man),
-)
+SECTIONS: Final = {
+    "Run a service": (
+        CommandEntry("demo", "processes", "Run the service with an index of films to play with."),
+        CommandEntry(
+            "serve",
+            "processes",
+            "Run the service in the foreground: all shards and the coordinator.",
+        ),
+        CommandEntry(
+            "coordinator", "processes", "Run the coordinator alone, for shards that run elsewhere."
+        ),
+        CommandEntry("shard", "processes", "Run one shard alone; facetd shard --help tells more."),
+    ),
+    "Items": (
+        CommandEntry("load", "loading", "Load FILE into an index."),
+        CommandEntry("follow", "following", "Keep an index equal to a table of PostgreSQL."),
+        CommandEntry(
+            "search", "items", "Search INDEX for QUERY; without QUERY all items are listed."
+        ),
+        CommandEntry(
+            "analytics",
+            "analytics",
+            "Show what is searched for: often, without a hit, slowly; and what is clicked.",
+        ),
+        CommandEntry(
+            "export", "items", "Write all items of INDEX as they were stored, one a line."
+        ),
+        CommandEntry(
+            "import", "importing", "Take over an index from another engine, with its settings."
+        ),
+    ),
+    "Indexes": (
+        CommandEntry("status", "indexes", "Show whether the service is complete, and its indexes."),
+        CommandEntry("configure", "indexes", "Show or change the configuration of INDEX."),
+        CommandEntry("alias", "indexes", "Let NAME stand for INDEX, or list the aliases."),
+        CommandEntry("delete", "indexes", "Delete INDEX and all its items."),
+        CommandEntry(
+            "open", "indexes", "Open the dashboard, or its page of INDEX, in the browser."
+        ),
+    ),
+    "Access": (
+        CommandEntry("keys", "keys", "Make, list and remove API keys."),
+        CommandEntry(
+            "mcp",
+            "mcp",
+            "Serve the Model Context Protocol, for language models, on stdin and stdout.",
+        ),
+    ),
+    "Copies": (
+        CommandEntry(
+            "backup",
+            "copies",
+            "Copy all indexes of a running service to the new folder DESTINATION.",
+        ),
+        CommandEntry("restore", "copies", "Make a data directory from the backup SOURCE."),
+        CommandEntry(
+            "snapshots", "indexes", "Make, list, restore and delete snapshots of all indexes."
+        ),
+    ),
+    "Data at rest": (
+        CommandEntry("check", "copies", "Compare every segment and counter with the stored items."),
+        CommandEntry(
+            "rebuild",
+            "copies",
+            "Build all indexes anew from the stored items, then check them.",
+        ),
+        CommandEntry("reshard", "copies", "Divide the data over another number of shards."),
+    ),
+    "This program": (
+        CommandEntry(
+            "config",
+            "shell",
+            "Show every setting: its value, where it comes from, and what it is for.",
+        ),
+        CommandEntry("completion", "shell", "Complete commands and options with the Tab key."),
+        CommandEntry("man", "shell", "Print the manual page, made from these help texts."),
+    ),
+}
+"""Headings of the help, with the commands under each, in order."""
 
 
 @click.group(
     cls=CommandGroup,
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="facetd", prog_name="facetd")
@@ -58,7 +117,3 @@ def main() -> None:
 
     facetd demo shows it at work; facetd serve runs it, and facetd load FILE fills it.
     """
-
-
-for _command in _COMMANDS:
-    main.add_command(_command)

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from coordinator.cli.options import ServiceOptions, load_settings, with_service, with_settings
+from coordinator.cli.options import load_settings, with_settings
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import ClientError
 
 

@@ -26,7 +26,7 @@ import click
 from common.placement import ID_BYTES_MAX
 from coordinator.cli.indexes import read_object
 from coordinator.cli.loading import exists, index_name, offer_configuration
-from coordinator.cli.options import ServiceOptions, with_proposing, with_service
+from coordinator.cli.service import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources.replication import (
     Batch,
     Disconnected,

@@ -1,42 +1,87 @@
-"""The group of all commands: sections in the help; errors become one line and an exit status."""
+"""The group of all commands: each is imported when it is called; errors become one line.
+
+`click.Group` wants every command before it can print a list of them. This one is given a table of
+names, modules and summaries instead, and imports a module of `coordinator.cli` when one of its
+commands is asked for.
+"""
 
 from __future__ import annotations
 
 import difflib
 import errno
-from typing import Any, Final
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
-from common.data_directory import DataDirectoryError
-from common.errors import ServiceError
-from common.settings import SettingError
-from coordinator.clients.http_client import ClientError
-from coordinator.cluster.snapshots import SnapshotError
+from common.errors import CommandError, ServiceError
 
-SECTIONS: Final = (
-    ("Run a service", ("demo", "serve", "coordinator", "shard")),
-    ("Items", ("load", "follow", "search", "analytics", "export", "import")),
-    ("Indexes", ("status", "configure", "alias", "delete", "open")),
-    ("Access", ("keys", "mcp")),
-    ("Copies", ("backup", "restore", "snapshots")),
-    ("Data at rest", ("check", "rebuild", "reshard")),
-    ("This program", ("config", "completion", "man")),
-)
-"""Headings of the help, with the commands under each, in order."""
+
+class CommandEntry(NamedTuple):
+    """A command that is not imported yet.
+
+    Attributes:
+        name: on the command line; the module has it under this name, or with _ after it.
+        module: of `coordinator.cli`.
+        summary: the first sentence of its help.
+    """
+
+    name: str
+    module: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        module = importlib.import_module(f"coordinator.cli.{self.module}")
+        command = getattr(module, self.name, None)
+        found: click.Command = (
+            command if isinstance(command, click.Command) else getattr(module, f"{self.name}_")
+        )
+        return found
 
 
 class CommandGroup(click.Group):
-    """A group that prints our errors as a line on stderr and lists commands under headings."""
+    """A group that prints our errors as a line on stderr and lists commands under headings.
+
+    Args:
+        sections: commands by heading.
+    """
+
+    def __init__(
+        self, *arguments: Any, sections: Mapping[str, tuple[CommandEntry, ...]], **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self._sections = sections
+        self._entries = {entry.name: entry for entries in sections.values() for entry in entries}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(self._entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None if there is none of that name."""
+        entry = self._entries.get(cmd_name)
+        return None if entry is None else entry.load()
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, without importing any."""
+        own = click.Command.shell_complete(self, ctx, incomplete)  # options
+        names = (name for name in self.list_commands(ctx) if name.startswith(incomplete))
+        return [
+            *(CompletionItem(name, help=self._entries[name].summary) for name in names),
+            *own,
+        ]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except SettingError as error:
+        except CommandError as error:
             click.echo(f"facetd: {error}", err=True)
-            ctx.exit(2)
-        except (ClientError, DataDirectoryError, SnapshotError, ServiceError) as error:
+            ctx.exit(error.exit_status)
+        except ServiceError as error:
             click.echo(f"facetd: {error}", err=True)
             ctx.exit(1)
         except OSError as error:
@@ -50,7 +95,7 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; suggest the nearest one if there is none of that name."""
         name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
+        if name not in self._entries and not name.startswith("-"):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             hint = f"; did you mean {near[0]}?" if near else "; facetd --help lists them"
             ctx.fail(f"No such command {name!r}{hint}")
@@ -58,15 +103,7 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under their headings."""
-        listed = {name for _, names in SECTIONS for name in names}
-        rest = tuple(name for name in self.list_commands(ctx) if name not in listed)
-        width = max(len(name) for name in self.list_commands(ctx))
-        for title, names in (*SECTIONS, ("More", rest)):
-            rows = []
-            for name in names:
-                command = self.get_command(ctx, name)
-                if command is not None and not command.hidden:
-                    rows.append((name.ljust(width), command.get_short_help_str(limit=90)))
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        width = max(map(len, self._entries))
+        for title, entries in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(entry.name.ljust(width), entry.summary) for entry in entries])

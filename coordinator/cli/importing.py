@@ -13,7 +13,7 @@ import click
 from coordinator.cli.importers import algolia, elasticsearch, meilisearch, typesense
 from coordinator.cli.importers.imported import Imported
 from coordinator.cli.loading import LoadProgressBar, exists, index_name, remove_if_empty
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.sources.source import SourceError
 from coordinator.clients.http_client import Client, ClientError
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path
 

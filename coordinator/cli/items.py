@@ -9,7 +9,7 @@ import click
 
 from coordinator.cli import opensearch
 from coordinator.cli.hits import HIGHLIGHT_MARKS, print_answer
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import index_path
 
 _MARKS: Final = {"pre": HIGHLIGHT_MARKS[0], "post": HIGHLIGHT_MARKS[1]}

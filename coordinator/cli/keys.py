@@ -12,7 +12,7 @@ import click
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 from coordinator.clients.http_client import Client, ClientError
 from coordinator.settings import Settings

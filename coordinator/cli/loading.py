@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.cli.indexes import read_object
-from coordinator.cli.options import ServiceOptions, with_proposing, with_service
+from coordinator.cli.service import ServiceOptions, with_proposing, with_service
 from coordinator.cli.sources import databases, formats
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console

@@ -49,9 +49,10 @@ def _commands(
     group: click.Group, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield all visible commands; those of a group follow the group."""
-    for name in sorted(group.commands):
-        command = group.commands[name]
-        if command.hidden:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is None or command.hidden:
             continue
         yield (*path, name), command
         if isinstance(command, click.Group):

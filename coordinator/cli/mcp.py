@@ -6,7 +6,7 @@ import os
 
 import click
 
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import find_url
 
 

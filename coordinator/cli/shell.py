@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
+from common.errors import CommandError
 from coordinator import settings as settings_module
 from coordinator.cli.manual import manual
 from coordinator.cli.options import with_settings
-from coordinator.clients.http_client import ClientError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -82,11 +82,11 @@ def _own_shell() -> str:
     """Return the shell that the environment names.
 
     Raises:
-        ClientError: it is not one that we support.
+        CommandError: it is not one that we support.
     """
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        raise ClientError(f"your shell is not known; name one of {', '.join(SHELLS)}")
+        raise CommandError(f"your shell is not known; name one of {', '.join(SHELLS)}")
     return name
 
 

@@ -14,10 +14,11 @@ from urllib.parse import quote, urlencode
 
 import facetd
 from common.data_directory import read_coordinator_endpoint
+from common.errors import CommandError
 from facetd.calls import Call
 
 
-class ClientError(Exception):
+class ClientError(CommandError):
     """The service refused, failed, or cannot be reached; the message is for the user.
 
     Attributes:

@@ -39,7 +39,7 @@ from common.data_directory import (
     sync_folder,
     write_atomically,
 )
-from common.errors import Conflict, InternalError, InvalidRequest, NotFound
+from common.errors import CommandError, Conflict, InternalError, InvalidRequest, NotFound
 from common.process.faults import fault
 from common.process.logs import Log
 from common.protocol.messages import BackupRequest, SnapshotSource
@@ -66,7 +66,7 @@ _READ_BYTES: Final = 1 << 20
 _log = Log("snapshots")
 
 
-class SnapshotError(Exception):
+class SnapshotError(CommandError):
     """A folder is not a snapshot, or a damaged one; the message says why."""
 
 

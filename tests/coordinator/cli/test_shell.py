@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +13,17 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coordinator.cli.commands import main
-from coordinator.cli.group import SECTIONS
+from coordinator.cli.commands import SECTIONS, main
+from coordinator.cli.group import CommandEntry
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def _all(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
         yield f"{path}{name}", command
         if isinstance(command, click.Group):
             yield from _all(command, f"{path}{name} ")
@@ -37,14 +41,55 @@ def test_every_command_and_option_is_described_in_a_sentence() -> None:
 
 
 def test_every_command_stands_under_a_heading() -> None:
-    listed = [name for _, names in SECTIONS for name in names]
-    assert set(main.commands) <= set(listed)
     text = CliRunner().invoke(main, ["--help"]).stdout
-    assert "Run a service:" in text
-    assert "More:" not in text
+    for title, entries in SECTIONS.items():
+        assert f"{title}:" in text
+        for entry in entries:
+            assert f"  {entry.name} " in text
 
 
-@pytest.mark.parametrize("name", sorted(set(main.commands) - {"shard"}))  # becomes a process
+@pytest.mark.parametrize("entry", [one for entries in SECTIONS.values() for one in entries])
+def test_what_the_help_lists_is_what_the_command_says(entry: CommandEntry) -> None:
+    command = entry.load()
+    assert command.name == entry.name
+    assert command.get_short_help_str(limit=90) == entry.summary
+
+
+LARGE = ("aiohttp", "asyncio", "numpy", "rich", "ssl", "uvloop")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--help"], ()),
+        (["--version"], ()),
+        (["serch"], ()),
+        (["serve", "--help"], ()),
+        (["config"], ()),
+        (["man"], ("asyncio", "rich", "ssl", "numpy")),
+        (["status", "--help"], ("rich", "ssl")),
+    ],
+    ids=" ".join,
+)
+def test_a_command_imports_what_it_needs(arguments: list[str], allowed: tuple[str, ...]) -> None:
+    program = (
+        "import sys\n"
+        "from coordinator.cli.commands import main\n"
+        "try:\n"
+        "    main(prog_name='facetd')\n"
+        "finally:\n"
+        f"    print('large:', *sorted(set({LARGE!r}) & set(sys.modules)))\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    ).stdout
+    found = set(shown.splitlines()[-1].removeprefix("large:").split())
+    assert found <= set(allowed)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in main.list_commands(click.Context(main)) if n != "shard"]
+)
 def test_examples_in_a_help_text_keep_their_lines(name: str) -> None:
     shown = CliRunner().invoke(main, [name, "--help"]).stdout
     assert "\\b" not in shown
