@@ -158,3 +158,18 @@ def draw() -> None:
 
 if __name__ == "__main__":
     draw()
+
+
+def test_partition_is_closed() -> None:
+    """What changes in it changes by its own verbs: its public fields are final."""
+    path = ROOT / "shard" / "partition" / "partition.py"
+    classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    (partition,) = (node for node in classes if node.name == "Partition")
+    for node in ast.walk(partition):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            is_final = isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "Final"
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            fields = [one.attr for one in targets if isinstance(one, ast.Attribute)]
+            assert is_final or all(name.startswith("_") for name in fields), fields
+    for file in (ROOT / "shard").rglob("*.py"):
+        assert file == path or "partition._" not in file.read_text(), file

@@ -16,7 +16,7 @@ def index_statistics(partition: Partition, merging: MergeStatistics) -> IndexSta
 
     Cost: some 10 µs a segment; a `stat` of each file.
     """
-    snapshot = partition.history.newest
+    snapshot = partition.newest
     return IndexStatisticsResponse(
         num_docs=snapshot.num_docs,
         num_records=sum(view.segment.num_docs for view in snapshot.views),

@@ -186,7 +186,7 @@ class Resting:
             _digest(partition.generation.entry),
             partition.state.num_docs,
             partition.state.seq_max,
-            len(partition.history.newest.views),
+            len(partition.newest.views),
             len(partition.damaged),
             partition.derived.bytes_on_disk(),
             False,
@@ -769,7 +769,7 @@ class Indexes:
     def _release_all(self) -> None:
         self._release_items()
         for index in self.all_open():
-            index.partition.history.release_pages()
+            index.partition.release_pages()
 
     async def apply(self, request: ApplyRequest) -> ApplyResponse:
         """Apply a write group; cancelling the caller does not stop it."""

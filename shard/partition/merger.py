@@ -89,7 +89,7 @@ class Job:
 
     def has_new_segments(self) -> bool:
         """Whether there are so many more segments that some may be worth a merge."""
-        num_segments = len(self.partition.history.newest.views)
+        num_segments = len(self.partition.newest.views)
         return num_segments >= self.num_segments + NEW_SEGMENTS_MIN
 
 
@@ -198,7 +198,7 @@ class Merger:
         settings = job.partition.settings
         idle_at = job.written_at + settings.idle_ms / 1000
         is_idle = time.monotonic() >= idle_at
-        num_segments = len(job.partition.history.newest.views)
+        num_segments = len(job.partition.newest.views)
         try:
             job.is_merging = True
             started = time.monotonic()
@@ -231,13 +231,12 @@ class Merger:
 
     def _tidy(self, job: Job) -> bool:
         """Close the open segment, then purge dead records; returns whether there is more to do."""
-        if job.partition.open_segment_uid and len(job.partition.history.newest.views) > 1:
+        if job.partition.has_open_segment and len(job.partition.newest.views) > 1:
             job.submit(job.writer.retire_open_segment).result()
             return True
         if job.partition.purgeable:
             return bool(job.submit(job.writer.purge).result())
-        with job.partition.lock:
-            job.partition.history.forget_revisions()
+        job.partition.forget_revisions()
         for cache in (FILTER_CACHE, COLUMN_CACHE):
             cache.sweep()
         trim()
@@ -250,9 +249,7 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
     Raises:
         OSError: no room, or the device failed; nothing has changed.
     """
-    with partition.lock:
-        views = partition.history.newest.views
-        open_segment_uid = partition.open_segment_uid
+    views, open_segment_uid = partition.segments_to_merge()
     sizes = [
         SegmentSize(
             view.segment.num_docs,
@@ -278,9 +275,7 @@ def work(partition: Partition, *, is_idle: bool) -> bool:
 def flush(partition: Partition) -> None:
     """Write all segments that are in memory to files; for an orderly stop."""
     while True:
-        with partition.lock:
-            partition.open_segment_uid = 0
-            views = partition.history.newest.views
+        views = partition.retire_open_segment()
         run = _last_memory_run(views)
         if run is None:
             partition.commit_derived()
@@ -355,10 +350,7 @@ def _merge(
         if gone is not None and len(gone)
     ]
     if gone_records:
-        with partition.lock:
-            # A configuration that was switched to meanwhile has its own segments and its own count.
-            if partition.generation is generation:
-                partition.purgeable.append(np.concatenate(gone_records))
+        partition.add_purgeable(np.concatenate(gone_records), generation)
 
 
 def _belongs_in_file(partition: Partition, parts: Sequence[Segment], merged: Segment) -> bool:

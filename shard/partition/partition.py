@@ -7,11 +7,11 @@
                │    └─ builder                 items → segment
                └─ history ── Snapshot          what a search sees            (snapshot.py)
 
-Threads. Searches read `history` and never wait. The writer thread (one per index) is the only one
+Threads. Searches read the history and never wait. The writer thread (one per index) is the only one
 that changes the truth and adds segments; the merger thread replaces segments by their merger. Both
-publish under `lock`, which is held for a few microseconds: take the newest snapshot, derive the
-next one, put it into the history (one attribute assignment). Documents are addressed by record
-between threads, because a merge changes every other address.
+publish under a lock that no other class sees and that is held for a few microseconds: take the
+newest snapshot, derive the next one, put it into the history (one attribute assignment). Documents
+are addressed by record between threads, because a merge changes every other address.
 
 Opening trusts nothing derived: segments are verified, and whatever LMDB has that no intact segment
 covers is indexed: the records after the last manifest, and the gap that a damaged file leaves.
@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -138,25 +138,16 @@ class StoredBatch:
 class Partition:
     """One index on this shard.
 
-    Made by `create` or `open`; `close` closes the LMDB environment.
+    Made by `create` or `open`; `close` closes the LMDB environment. What changes, changes by a verb
+    of this class, which takes the lock.
 
     Attributes:
         number: of the index, never reused.
         folder: of the index.
         settings: of the shard.
-        lock: held while `history`, `generation` or `state` change.
         environment: LMDB.
         documents: stored items.
         derived: files of segments and dictionaries.
-        generation: the configuration in force and what belongs to it.
-        history: searchable states.
-        state: counters as of the last commit.
-        uncompacted: groups that are still in the log, not compacted, oldest first.
-        open_segment_uid: the open segment, which the writer may still replace, or 0.
-        purgeable: dead records that no segment has any more.
-        damaged: live records that no segment has, because their items cannot be read.
-        num_rebuilds: configurations that are being built. While there are any, nothing is purged:
-            their segments need the tombstones to know which of their records are dead.
     """
 
     def __init__(
@@ -165,23 +156,24 @@ class Partition:
         folder: Path,
         settings: ShardSettings,
         environment: Environment,
+        derived: DerivedFiles,
         entry: IndexEntry,
     ) -> None:
-        self.number = number
-        self.folder = folder
-        self.settings = settings
-        self.lock = threading.Lock()
-        self.environment = environment
-        self.documents = DocumentStore(environment)
-        self.derived = DerivedFiles(folder)
-        self.generation = Generation.make(entry, FieldRegistry())
-        self.history: SnapshotHistory
-        self.state = State()
-        self.uncompacted: list[Group] = []
-        self.open_segment_uid = 0
-        self.purgeable: list[NDArray[np.uint64]] = []
-        self.damaged: set[int] = set()
-        self.num_rebuilds = 0
+        self.number: Final = number
+        self.folder: Final = folder
+        self.settings: Final = settings
+        self.environment: Final = environment
+        self.documents: Final = DocumentStore(environment)
+        self.derived: Final = derived
+        self._lock = threading.Lock()
+        self._generation = Generation.make(entry, FieldRegistry())
+        self._history: SnapshotHistory
+        self._state = State()
+        self._uncompacted: list[Group] = []
+        self._open_segment_uid = 0
+        self._purgeable: list[NDArray[np.uint64]] = []
+        self._damaged: set[int] = set()
+        self._num_rebuilds = 0
 
     # --- life
 
@@ -197,8 +189,10 @@ class Partition:
         environment = Environment.create(folder, settings.map_bytes_max)
         try:
             write_entry(environment, entry)
-            partition = cls(entry.number, folder, settings, environment, entry)
-            partition.history = SnapshotHistory(partition.make_snapshot(0, ()))
+            partition = cls(
+                entry.number, folder, settings, environment, DerivedFiles(folder), entry
+            )
+            partition._history = SnapshotHistory(partition.make_snapshot(0, ()))
             partition.commit_derived()
         except BaseException:
             environment.close()
@@ -241,8 +235,7 @@ class Partition:
         try:
             _check_truth(environment, manifest)
             entry = read_entry(environment) if manifest is None else manifest_entry(manifest)
-            partition = cls(number, folder, settings, environment, entry)
-            partition.derived = derived
+            partition = cls(number, folder, settings, environment, derived, entry)
             partition._open_derived(None if is_rebuild else manifest, opening or Opening())
         except InternalError as error:
             environment.close()
@@ -254,32 +247,32 @@ class Partition:
 
     def _open_derived(self, manifest: IndexManifest | None, opening: Opening) -> None:
         with self.environment.read() as txn:
-            self.state = read_state(txn)
-            self.uncompacted = read_groups(txn)
+            self._state = read_state(txn)
+            self._uncompacted = read_groups(txn)
             compacted = read_tombstones(txn)
         loaded = self.derived.load(manifest)
         registry = FieldRegistry.from_list(loaded.fields)
-        self.generation = Generation.make(self.generation.entry, registry, loaded.dictionaries)
-        self.damaged = set() if manifest is None else set(manifest.damaged)
-        self.documents.num_corrupt += len(self.damaged)
+        self._generation = Generation.make(self._generation.entry, registry, loaded.dictionaries)
+        self._damaged = set() if manifest is None else set(manifest.damaged)
+        self.documents.num_corrupt += len(self._damaged)
         segments = self._fill_gaps(loaded.segments, compacted, opening)
         views = self._hide_dead(segments, compacted)
         found = sum(view.num_docs for view in views)
-        if found + len(self.damaged) != self.state.num_docs:
+        if found + len(self._damaged) != self._state.num_docs:
             _log.error(
                 "segments and documents disagree, building the index again",
                 index=self.number,
-                num_docs=self.state.num_docs,
+                num_docs=self._state.num_docs,
                 found=found,
             )
-            self.generation = Generation.make(self.generation.entry, registry)
-            self.damaged = set()
+            self._generation = Generation.make(self._generation.entry, registry)
+            self._damaged = set()
             views = self._hide_dead(self._fill_gaps([], compacted, opening), compacted)
-        self.tell_damaged(self.damaged)
-        known = [self.state.seq_compacted, *(group.seq for group in self.uncompacted)]
-        self.history = SnapshotHistory(
-            self.make_snapshot(self.state.seq_max, tuple(views)),
-            known=tuple(seq for seq in known if seq < self.state.seq_max),
+        self.tell_damaged(self._damaged)
+        known = [self._state.seq_compacted, *(group.seq for group in self._uncompacted)]
+        self._history = SnapshotHistory(
+            self.make_snapshot(self._state.seq_max, tuple(views)),
+            known=tuple(seq for seq in known if seq < self._state.seq_max),
         )
         self._find_purgeable(views, compacted)
 
@@ -295,16 +288,16 @@ class Partition:
             for records in (segment["docs.record"] for segment in segments)
             if len(records)
         )
-        opening.expect_records(self.state.next_record - num_covered)
+        opening.expect_records(self._state.next_record - num_covered)
         for segment in [*segments, None]:
             records = None if segment is None else segment["docs.record"]
             if records is not None and len(records) == 0:
                 continue
-            end = self.state.next_record if records is None else int(records[0])
+            end = self._state.next_record if records is None else int(records[0])
             built = 0
             position = start
-            for batch in self.read_batches(start, end, dead_set, self.damaged):
-                filled.append(self.build_batch(self.generation, batch))
+            for batch in self.read_batches(start, end, dead_set, self._damaged):
+                filled.append(self.build_batch(self._generation, batch))
                 built += len(batch.records)
                 opening.add_built(int(batch.records[-1]) + 1 - position)
                 position = int(batch.records[-1]) + 1
@@ -314,7 +307,7 @@ class Partition:
             if segment is not None and records is not None:
                 filled.append(segment)
                 start = int(records[-1]) + 1
-        self.damaged.difference_update(self._dead(dead).tolist())
+        self._damaged.difference_update(self._dead(dead).tolist())
         return filled
 
     def _hide_dead(
@@ -325,7 +318,7 @@ class Partition:
 
     def _dead(self, compacted: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the records that are dead in the newest state."""
-        return np.concatenate([compacted, *(group.deleted for group in self.uncompacted)])
+        return np.concatenate([compacted, *(group.deleted for group in self._uncompacted)])
 
     def tell_damaged(self, records: Collection[int]) -> None:
         """Log which items are left out of the index, if any are."""
@@ -334,7 +327,7 @@ class Partition:
                 "damaged items are left out of the index: load them again, then remove what is "
                 "left of them with facetd rebuild --drop-damaged",
                 index=self.number,
-                name=self.generation.entry.name,
+                name=self._generation.entry.name,
                 num_items=len(records),
                 records=",".join(map(str, sorted(records)[:DAMAGED_NAMED_MAX])),
             )
@@ -345,10 +338,10 @@ class Partition:
         Records that a segment still has are not purgeable, even if noted before.
         """
         kept = [view.segment["docs.record"] for view in views if view.deleted is not None]
-        gone = np.unique(np.concatenate([compacted, *self.purgeable]))
+        gone = np.unique(np.concatenate([compacted, *self._purgeable]))
         if kept:
             gone = np.setdiff1d(gone, np.concatenate(kept))
-        self.purgeable = [gone] if len(gone) else []
+        self._purgeable = [gone] if len(gone) else []
 
     def close(self) -> None:
         """Close the environment; the threads of writer and merger must have ended."""
@@ -357,8 +350,50 @@ class Partition:
     @property
     def file_bytes(self) -> int:
         """Approximate size of the files of the newest state."""
-        sizes = (view.segment.size for view in self.history.newest.views)
+        sizes = (view.segment.size for view in self._history.newest.views)
         return self.environment.file_bytes() + sum(sizes)
+
+    # --- what it is now
+
+    @property
+    def newest(self) -> Snapshot:
+        """The newest state that searches see."""
+        return self._history.newest
+
+    @property
+    def num_states(self) -> int:
+        """How many states are kept."""
+        return len(self._history.older) + 1
+
+    @property
+    def generation(self) -> Generation:
+        """The configuration in force and what belongs to it."""
+        return self._generation
+
+    @property
+    def state(self) -> State:
+        """Counters as of the last commit."""
+        return self._state
+
+    @property
+    def uncompacted(self) -> Sequence[Group]:
+        """Groups that are still in the log, not compacted, oldest first."""
+        return self._uncompacted
+
+    @property
+    def has_open_segment(self) -> bool:
+        """Whether the newest segment is one that the writer may still replace."""
+        return self._open_segment_uid != 0
+
+    @property
+    def damaged(self) -> Set[int]:
+        """Live records that no segment has, because their items cannot be read."""
+        return self._damaged
+
+    @property
+    def purgeable(self) -> tuple[NDArray[np.uint64], ...]:
+        """Dead records that no segment has any more."""
+        return tuple(self._purgeable)
 
     # --- reading the truth
 
@@ -410,7 +445,7 @@ class Partition:
         self, seq: int, views: tuple[SegmentView, ...], generation: Generation | None = None
     ) -> Snapshot:
         """Return a state of the index."""
-        generation = generation or self.generation
+        generation = generation or self._generation
         return Snapshot(
             seq=seq,
             revision=generation.entry.revision,
@@ -428,10 +463,10 @@ class Partition:
         Raises:
             InvalidRequest: cursor_expired, it is older than everything that can be had.
         """
-        snapshot = self.history.at(horizon, revision)
+        snapshot = self._history.at(horizon, revision)
         if snapshot is not None:
             return snapshot
-        with self.lock:
+        with self._lock:
             return self._restore_state(horizon)
 
     def _restore_state(self, horizon: int) -> Snapshot:
@@ -440,15 +475,15 @@ class Partition:
         The newer segments have all its documents (merges drop only what died up to the oldest
         horizon in use); what later groups added is hidden, what they deleted is shown again.
         """
-        seq = self.history.seq_at(horizon)
+        seq = self._history.seq_at(horizon)
         if seq is None:
             raise InvalidRequest(
                 "the state that the cursor names is gone: search again without the cursor",
                 code="cursor_expired",
                 param="cursor",
             )
-        newer = self.history.after(seq, self.generation.entry.revision)
-        later = [group for group in self.uncompacted if seq < group.seq <= newer.seq]
+        newer = self._history.after(seq, self._generation.entry.revision)
+        later = [group for group in self._uncompacted if seq < group.seq <= newer.seq]
         hidden = [np.zeros(0, np.uint64)]
         revived = [np.zeros(0, np.uint64)]
         for group in later:
@@ -458,7 +493,7 @@ class Partition:
         views = _revive_records(newer.views, np.concatenate(revived))
         views = delete_records(views, np.concatenate(hidden))
         snapshot = self.make_snapshot(seq, tuple(views))
-        self.history.add_asked(snapshot)
+        self._history.add_asked(snapshot)
         return snapshot
 
     def publish(
@@ -480,9 +515,9 @@ class Partition:
             deleted: records that the group removed.
             open_segment_uid: uid of the open segment, which the writer may still replace.
         """
-        with self.lock:
-            self.open_segment_uid = open_segment_uid
-            views = list(self.history.newest.views)
+        with self._lock:
+            self._open_segment_uid = open_segment_uid
+            views = list(self._history.newest.views)
             if deleted is not None and len(deleted):
                 views = delete_records(views, deleted)
             if added is not None:
@@ -491,7 +526,32 @@ class Partition:
                     assert views[-1].segment.uid == replaced_uid
                     gone = views.pop().deleted
                 views.append(SegmentView(added, gone))
-            self.history.add(self.make_snapshot(seq, tuple(views)))
+            self._history.add(self.make_snapshot(seq, tuple(views)))
+
+    def advance(self, horizon: int) -> None:
+        """Let go of the states that no search can name any more."""
+        with self._lock:
+            self._history.advance(horizon)
+
+    def forget_revisions(self) -> None:
+        """Let go of the states of former configurations."""
+        with self._lock:
+            self._history.forget_revisions()
+
+    def release_pages(self) -> None:
+        """Release the mapped pages of all states."""
+        self._history.release_pages()
+
+    def segments_to_merge(self) -> tuple[Sequence[SegmentView], int]:
+        """Return the newest segments, and the uid of the open one or 0: that cannot be merged."""
+        with self._lock:
+            return self._history.newest.views, self._open_segment_uid
+
+    def retire_open_segment(self) -> Sequence[SegmentView]:
+        """Close the open segment, so that it can be merged; return the newest segments."""
+        with self._lock:
+            self._open_segment_uid = 0
+            return self._history.newest.views
 
     def replace_segments(
         self,
@@ -510,40 +570,46 @@ class Partition:
             doc_maps: by part: ordinal in `merged`, or -1.
             merged: None if nothing was left.
         """
-        with self.lock:
-            uids = [view.segment.uid for view in self.history.newest.views]
+        with self._lock:
+            uids = [view.segment.uid for view in self._history.newest.views]
             if parts[0].segment.uid not in uids:
                 return False
             first = uids.index(parts[0].segment.uid)
             current = uids[first : first + len(parts)]
             assert current == [part.segment.uid for part in parts]
-            newest = self.history.newest
-            for state in (*self.history.older, newest):
+            newest = self._history.newest
+            for state in (*self._history.older, newest):
                 if state.revision == newest.revision:
-                    self.history.add(_with_merged(state, parts, doc_maps, merged, newest))
+                    self._history.add(_with_merged(state, parts, doc_maps, merged, newest))
         return True
 
     @property
     def safe_seq(self) -> int:
         """Seq up to which deletions are final: no search can name a state before it."""
-        return self.history.horizon
+        return self._history.horizon
 
     def final_groups(self) -> list[Group]:
         """Return the groups of the log that no search can name a state before."""
-        groups = self.uncompacted
+        groups = self._uncompacted
         return groups[: bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq)]
 
-    def forget_compacted(self, state: State) -> None:
-        """Adopt new counters, and forget the groups that are compacted by now."""
-        if state.seq_compacted != self.state.seq_compacted:
-            self.uncompacted = [
-                group for group in self.uncompacted if group.seq > state.seq_compacted
+    def note_commit(self, state: State, group: Group | None = None) -> None:
+        """Adopt the counters of a commit, forget groups that it compacted, and add its group."""
+        with self._lock:
+            self._forget_compacted(state)
+            if group is not None:
+                self._uncompacted.append(group)
+
+    def _forget_compacted(self, state: State) -> None:
+        if state.seq_compacted != self._state.seq_compacted:
+            self._uncompacted = [
+                group for group in self._uncompacted if group.seq > state.seq_compacted
             ]
-        self.state = state
+        self._state = state
 
     def recent_groups(self) -> list[Group]:
         """Return the groups whose deletions are not final yet."""
-        groups = self.uncompacted
+        groups = self._uncompacted
         return groups[bisect.bisect_right(groups, self.safe_seq, key=lambda one: one.seq) :]
 
     def count_droppable(self, view: SegmentView) -> int:
@@ -566,14 +632,51 @@ class Partition:
             ordinals = ordinals[~np.isin(records, np.concatenate(recent))]
         return ordinals
 
+    # --- purging
+
+    def add_purgeable(self, records: NDArray[np.uint64], generation: Generation) -> None:
+        """Note dead records that a merge has dropped from the segments of a generation.
+
+        A configuration that was switched to meanwhile has segments and a list of its own.
+        """
+        with self._lock:
+            if self._generation is generation:
+                self._purgeable.append(records)
+
+    def take_purgeable(self, count_max: int) -> NDArray[np.uint64] | None:
+        """Remove some records from `purgeable` and return them, None if there are none to purge."""
+        with self._lock:
+            if not self._purgeable or self._num_rebuilds:
+                return None
+            records = self._purgeable.pop()
+            if len(records) > count_max:
+                self._purgeable.append(records[count_max:])
+                records = records[:count_max]
+            return records
+
+    def begin_rebuild(self) -> None:
+        """Purge nothing from now on: the segments of another configuration are being built.
+
+        They need the tombstones to know which of their records are dead.
+        """
+        with self._lock:
+            self._num_rebuilds += 1
+
+    def end_rebuild(self) -> None:
+        """Purge again, unless another configuration is being built."""
+        with self._lock:
+            self._num_rebuilds -= 1
+
+    # --- files
+
     def commit_derived(self) -> None:
         """Write the manifest of the newest state: its segments that are files."""
         with self.derived.commit_lock:
-            with self.lock:
-                generation = self.generation
-                segments = [view.segment for view in self.history.newest.views]
-                next_record = self.state.next_record
-                damaged = set(self.damaged)
+            with self._lock:
+                generation = self._generation
+                segments = [view.segment for view in self._history.newest.views]
+                next_record = self._state.next_record
+                damaged = set(self._damaged)
             self.derived.commit(
                 entry=generation.entry,
                 next_record=next_record,
@@ -597,10 +700,10 @@ class Partition:
     @property
     def is_at_rest(self) -> bool:
         """Whether there is nothing to merge, to write to a file or to remove for good."""
-        views = self.history.newest.views
+        views = self._history.newest.views
         return (
             len(views) <= 1
-            and not self.purgeable
+            and not self._purgeable
             and all(view.segment.path is not None for view in views)
         )
 
@@ -608,8 +711,8 @@ class Partition:
     def is_settled(self) -> bool:
         """Whether all of it is in files that the manifest names, so that closing is nothing."""
         return self.derived.covers(
-            [view.segment for view in self.history.newest.views],
-            self.generation.entry.revision,
+            [view.segment for view in self._history.newest.views],
+            self._generation.entry.revision,
             self.environment.last_txn_id(),
         )
 
@@ -629,13 +732,13 @@ class Partition:
                 former ones.
             damaged: live records that these leave out; None if they are the former ones.
         """
-        with self.lock:
-            self.generation = generation
-            self.open_segment_uid = 0
+        with self._lock:
+            self._generation = generation
+            self._open_segment_uid = 0
             if damaged is not None:
-                self.damaged = damaged
-            seq = self.history.newest.seq
-            self.history.add(self.make_snapshot(seq, tuple(views)))
+                self._damaged = damaged
+            seq = self._history.newest.seq
+            self._history.add(self.make_snapshot(seq, tuple(views)))
             if compacted is not None:
                 self._find_purgeable(views, compacted)
         self.commit_derived()

@@ -55,7 +55,7 @@ class Rebuild:
         self._partition = partition
         running = partition.generation
         self._generation = Generation.make(entry, running.registry, running.dictionaries)
-        newest = partition.history.newest
+        newest = partition.newest
         self._is_shared = not (
             running.needs_rebuild(self._generation.configuration)
             or _has_many_dead_values(newest)
@@ -68,8 +68,7 @@ class Rebuild:
         self._damaged: set[int] = set()
         self._next_record = 0
         self._is_over = False
-        with partition.lock:
-            partition.num_rebuilds += 1
+        partition.begin_rebuild()
 
     def run(self) -> None:
         """Build what the revision needs from the present documents; any thread.
@@ -80,9 +79,8 @@ class Rebuild:
         if self._is_shared:
             return
         partition = self._partition
-        with partition.lock:
-            end = partition.state.next_record
-            size = sum(view.segment.size for view in partition.history.newest.views)
+        end = partition.state.next_record
+        size = sum(view.segment.size for view in partition.newest.views)
         if not has_room(partition, size):
             raise OSError(errno.ENOSPC, f"no room to build an index of {size} bytes again")
         self._build_up_to(end)
@@ -113,7 +111,7 @@ class Rebuild:
     def _switch(self) -> None:
         partition = self._partition
         if self._is_shared:
-            partition.switch_generation(self._generation, partition.history.newest.views)
+            partition.switch_generation(self._generation, partition.newest.views)
         else:
             self._build_up_to(partition.state.next_record)
             with partition.environment.read() as txn:
@@ -132,10 +130,9 @@ class Rebuild:
         self._partition.derived.discard(self._segments)
 
     def _end(self) -> None:
-        with self._partition.lock:
-            if not self._is_over:
-                self._is_over = True
-                self._partition.num_rebuilds -= 1
+        if not self._is_over:
+            self._is_over = True
+            self._partition.end_rebuild()
 
 
 def _has_many_dead_values(snapshot: Snapshot) -> bool:

@@ -164,10 +164,9 @@ class Writer:
             raise Unavailable("the shard is restarting after a disk error; try again")
         if request.seq <= partition.state.seq_max:
             return self._answer_again(request.seq, is_repeat=request.is_repeat)
-        with partition.lock:
-            partition.history.advance(request.horizon)
+        partition.advance(request.horizon)
         self._check_room(request)
-        planned = self._plan(request, partition.history.newest)
+        planned = self._plan(request, partition.newest)
         carry_out = self._in_turn if _is_small(planned.additions) else self._at_once
         (state, group), (segment, open_segment) = carry_out(request, planned)
         fault("writer.index")
@@ -455,7 +454,7 @@ class Writer:
         partition = self._partition
         builder = partition.generation.builder
         additions = planned.additions
-        open_segment = self._open_segment if partition.open_segment_uid else None
+        open_segment = self._open_segment if partition.has_open_segment else None
         if not additions.count:
             return None, open_segment
         first = partition.state.next_record
@@ -498,18 +497,14 @@ class Writer:
 
     def _note(self, state: State, group: Group) -> None:
         """Take over counters and log of a commit."""
-        partition = self._partition
-        with partition.lock:
-            partition.forget_compacted(state)
-            partition.uncompacted.append(group)
+        self._partition.note_commit(state, group)
 
     # --- between groups
 
     def retire_open_segment(self) -> None:
         """Close the open segment, so that it can be merged; the next group opens a new one."""
         self._open_segment = None
-        with self._partition.lock:
-            self._partition.open_segment_uid = 0
+        self._partition.retire_open_segment()
 
     def purge(self) -> bool:
         """Remove some dead records for good; returns whether there are more.
@@ -517,16 +512,11 @@ class Writer:
         Raises:
             StorageFull: the map is full; tried again later.
         """
-        partition = self._partition
-        with partition.lock:
-            if not partition.purgeable or partition.num_rebuilds:
-                return False
-            records = partition.purgeable.pop()
-            if len(records) > PURGE_RECORDS_MAX:
-                partition.purgeable.append(records[PURGE_RECORDS_MAX:])
-                records = records[:PURGE_RECORDS_MAX]
+        records = self._partition.take_purgeable(PURGE_RECORDS_MAX)
+        if records is None:
+            return False
         self.fold(records)
-        return bool(partition.purgeable)
+        return bool(self._partition.purgeable)
 
     def settle(self, horizon: int) -> None:
         """Compact the log up to a horizon, unless that changes nothing.
@@ -534,8 +524,7 @@ class Writer:
         Raises:
             StorageFull: the map is full; nothing was changed.
         """
-        with self._partition.lock:
-            self._partition.history.advance(horizon)
+        self._partition.advance(horizon)
         if self._partition.final_groups():
             self.fold()
 
@@ -555,8 +544,7 @@ class Writer:
         except StorageFailure as error:
             self._fail(error)
             return
-        with partition.lock:
-            partition.forget_compacted(state)
+        partition.note_commit(state)
 
 
 def _is_small(additions: Additions) -> bool:

@@ -258,7 +258,7 @@ class Handlers:
     def facet_values(self, request: FacetValuesRequest) -> FacetValuesResponse:
         """Return the new values of a facet dictionary."""
         partition = self._indexes.index(request.index).partition
-        return searcher.facet_values(partition.history.newest, request)
+        return searcher.facet_values(partition.newest, request)
 
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""

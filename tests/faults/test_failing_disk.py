@@ -313,7 +313,7 @@ async def backup(scene: Scene) -> None:
     await scene.shard.call(BACKUP, BackupRequest(str(target), {7: scene.shard.seq}))
     assert (target / "shard.json").exists()
     copied = Partition.open(target / "index-7", 7, SETTINGS)
-    assert copied.history.newest.num_docs == len(scene.after)
+    assert copied.newest.num_docs == len(scene.after)
     copied.close()
 
 

@@ -340,7 +340,7 @@ def look(catalog: Catalog, shards: list[Indexes]) -> dict[str, Found]:
                 found.items[str(item["id"])] = item
             unpacked = unpack(response.facet_counts, len(response.facets))
             for facet, counts in zip(response.facets, unpacked, strict=True):
-                dictionary = index.partition.history.newest.dictionaries[facet.field]
+                dictionary = index.partition.newest.dictionaries[facet.field]
                 values = dictionary.values(0, facet.num_values)
                 total = found.counts.setdefault(facet.field, Counter())
                 for number, count in counts.items():

@@ -128,7 +128,7 @@ def test_every_state_stays_what_it_was(running: Running) -> None:
         reader.join()
 
     assert failures == []
-    assert _live(running.partition.history.newest) == model
+    assert _live(running.partition.newest) == model
 
 
 def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> None:
@@ -140,8 +140,8 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
     def has_rested() -> bool:
         with running.partition.environment.read() as txn:
             num_records = txn.count(SubDatabase.DOCUMENTS)
-        views = running.partition.history.newest.views
-        return len(views) <= 2 and num_records == 168 and not running.partition.open_segment_uid
+        views = running.partition.newest.views
+        return len(views) <= 2 and num_records == 168 and not running.partition.has_open_segment
 
     deadline = threading.Event()
     for _ in range(1_000):
@@ -150,7 +150,7 @@ def test_idle_index_ends_in_one_file_without_dead_records(running: Running) -> N
         deadline.wait(0.02)
 
     assert has_rested()
-    assert len(_live(running.partition.history.newest)) == 168
+    assert len(_live(running.partition.newest)) == 168
 
 
 def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_segments_are_merged_while_writing_goes_on(tmp_path: Path) -> None:
     for seq in range(1, 10):
         running.apply(seq, seq - 1, [(100 * seq + i, seq) for i in range(90)])
     for _ in range(1_000):
-        if len(running.partition.history.newest.views) < 6:
+        if len(running.partition.newest.views) < 6:
             break
         pause.wait(0.02)
 
-    assert len(running.partition.history.newest.views) < 6
-    assert len(_live(running.partition.history.newest)) == 9 * 90
+    assert len(running.partition.newest.views) < 6
+    assert len(_live(running.partition.newest)) == 9 * 90
     running.close()
 
 
@@ -177,4 +177,4 @@ def test_full_disk_is_survived(running: Running) -> None:
     finally:
         faults.arm("")
 
-    assert _live(running.partition.history.newest) == dict.fromkeys(range(100), 19)
+    assert _live(running.partition.newest) == dict.fromkeys(range(100), 19)

@@ -161,7 +161,7 @@ class Shard:
             pass
 
     def live(self) -> dict[str, dict[str, Any]]:
-        return {key: item for key, (item, _) in _live(self.partition.history.newest).items()}
+        return {key: item for key, (item, _) in _live(self.partition.newest).items()}
 
 
 @pytest.fixture
@@ -188,10 +188,10 @@ def test_outcomes_and_items_of_single_writes(shard: Shard) -> None:
 
 def test_update_keeps_the_place(shard: Shard) -> None:
     shard.put({"id": 1})
-    place = _live(shard.partition.history.newest)["1"][1]
+    place = _live(shard.partition.newest)["1"][1]
     shard.put(*[{"id": number} for number in range(100)])
 
-    assert _live(shard.partition.history.newest)["1"][1] == place
+    assert _live(shard.partition.newest)["1"][1] == place
 
 
 def test_bulk_and_single_plans_agree(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_every_state_since_the_oldest_horizon_in_use_can_be_had(shard: Shard) ->
     for seq in generator.sample(range(10, 60), 50):
         live = _live(shard.partition.snapshot_at(seq))
         assert {key: item for key, (item, _) in live.items()} == states[seq]
-    assert len(shard.partition.history.older) < 10
+    assert shard.partition.num_states <= 10
 
 
 def test_older_states_share_the_merged_segment(shard: Shard) -> None:
@@ -308,7 +308,7 @@ def test_state_keeps_what_died_in_it_for_the_states_before(shard: Shard) -> None
     partition = shard.partition
     assert "short-lived" not in _live(partition.snapshot_at(3))
     shard.merge()
-    assert [view.segment.num_docs for view in partition.history.newest.views] == [200, 9]
+    assert [view.segment.num_docs for view in partition.newest.views] == [200, 9]
 
     assert "short-lived" in _live(partition.snapshot_at(2))
     assert "short-lived" not in _live(partition.snapshot_at(3))
@@ -350,11 +350,11 @@ def test_records_that_merges_dropped_are_not_indexed_again(shard: Shard) -> None
     shard.crash()
     shard.open()
 
-    assert sum(view.segment.num_docs for view in shard.partition.history.newest.views) <= 6_000
+    assert sum(view.segment.num_docs for view in shard.partition.newest.views) <= 6_000
     shard.put({"id": 0})  # tells how old a state may still be named
     shard.close()
     shard.open()
-    assert sum(view.segment.num_docs for view in shard.partition.history.newest.views) <= 4_001
+    assert sum(view.segment.num_docs for view in shard.partition.newest.views) <= 4_001
 
 
 def test_deletions_during_a_merge_are_carried_over(shard: Shard) -> None:
@@ -394,7 +394,7 @@ def test_damaged_derived_file_is_built_again(shard: Shard, pattern: str, how: st
 
     expected = {str(item["id"]): item for item in [*items, {"id": 0, "color": "new"}]}
     assert shard.live() == expected
-    counts = _facet_counts(shard.partition.history.newest, "color")
+    counts = _facet_counts(shard.partition.newest, "color")
     assert counts == {"r": 99, "g": 100, "b": 100, "new": 1}
     shard.close()
     shard.open()
@@ -499,7 +499,7 @@ def test_damaged_item_that_no_segment_has_is_nowhere(
     assert "damaged items are left out" in capfd.readouterr().err
 
     def expect(ids: set[int]) -> None:
-        newest = shard.partition.history.newest
+        newest = shard.partition.newest
         assert set(shard.live()) == {str(i) for i in ids}
         assert newest.num_docs == len(ids)
         assert _facet_counts(newest, "color") == {"r": len(ids)}
@@ -535,7 +535,7 @@ def test_damaged_item_can_be_deleted_by_id_and_by_record(shard: Shard) -> None:
     shard.put(*[{"id": i} for i in range(5)])
     for record in (1, 2):
         _damage(shard, record)
-    newest = shard.partition.history.newest
+    newest = shard.partition.newest
     assert newest.documents.read_some([0, 1, 3], 1) == [b'{"id":0}']
     assert newest.documents.read_some([1, 0, 2], 100) == [None, b'{"id":0}', None]
 
@@ -603,7 +603,7 @@ def test_only_what_all_items_depend_on_keeps_an_index_closed(shard: Shard) -> No
     manifest.unlink()
     manifest.mkdir()  # what cannot be read as a file
     shard.open()
-    assert shard.partition.history.newest.num_docs == 1_500
+    assert shard.partition.newest.num_docs == 1_500
     shard.partition.commit_derived()
     assert manifest.is_file()
 
@@ -623,9 +623,9 @@ def test_full_map_refuses_additions_but_not_deletes(tmp_path: Path) -> None:
 
     with pytest.raises(StorageFull, match="greatest size"):
         fill()
-    num_docs = partition.history.newest.num_docs
+    num_docs = partition.newest.num_docs
     assert num_docs > 50
-    assert _live(partition.history.newest)
+    assert _live(partition.newest)
     for number in range(num_docs - 5):
         writer.apply(_group(next(seqs), [(Operation.DELETE, str(number))], horizon=1 << 40))
     writer.retire_open_segment()
@@ -634,7 +634,7 @@ def test_full_map_refuses_additions_but_not_deletes(tmp_path: Path) -> None:
     while writer.purge():
         pass
     writer.apply(_group(next(seqs), _puts([{"id": "room again"}])))
-    assert partition.history.newest.num_docs == 6
+    assert partition.newest.num_docs == 6
     writer.close()
     partition.close()
 
@@ -704,11 +704,11 @@ def test_configuration_is_all_or_nothing_over_a_crash(shard: Shard, step: str) -
         shard.put({"id": 0, "color": "late", "size": 9})
         shard.apply((Operation.DELETE, "1"))
         rebuild.finish()
-        assert shard.partition.history.newest.revision == 2
+        assert shard.partition.newest.revision == 2
     shard.crash()
     shard.open()
 
-    snapshot = shard.partition.history.newest
+    snapshot = shard.partition.newest
     if step == "active":
         assert snapshot.revision == 2
         assert _facet_counts(snapshot, "color") == {"r": 44, "g": 44, "late": 1}
@@ -727,16 +727,16 @@ def test_configuration_is_all_or_nothing_over_a_crash(shard: Shard, step: str) -
 
 def test_change_of_what_acts_at_query_time_builds_nothing(shard: Shard) -> None:
     shard.put({"id": 1, "color": "r"})
-    views = shard.partition.history.newest.views
+    views = shard.partition.newest.views
     rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {"size": 3}}, match="any"))
     rebuild.run()
     rebuild.finish()
 
-    snapshot = shard.partition.history.newest
+    snapshot = shard.partition.newest
     assert snapshot.views == views
     assert snapshot.configuration.match == "any"
     shard.put({"id": 2, "color": "r"})
-    assert _facet_counts(shard.partition.history.newest, "color") == {"r": 2}
+    assert _facet_counts(shard.partition.newest, "color") == {"r": 2}
 
 
 def test_states_before_a_configuration_are_whole_after_a_restart(shard: Shard) -> None:
@@ -783,15 +783,15 @@ def test_same_configuration_lets_go_of_dead_facet_values(
     for number in range(num_rounds):
         shard.put(*[{"id": key, "color": f"{number} {key}"} for key in range(20)])
     shard.put({"id": 20, "color": "late"})
-    shard.partition.history.advance(shard.seq)
+    shard.partition.advance(shard.seq)
     shard.writer.fold()  # what died lately is built too, hidden: it may still be asked for
-    former = shard.partition.history.newest
+    former = shard.partition.newest
     expected = _facet_counts(former, "color")
     rebuild = Rebuild(shard.partition, _entry(2, aggregations={"color": {}}))
     rebuild.run()
     rebuild.finish()
 
-    snapshot = shard.partition.history.newest
+    snapshot = shard.partition.newest
     assert _facet_counts(snapshot, "color") == expected
     is_built_anew = snapshot.dictionaries["color"] is not former.dictionaries["color"]
     assert is_built_anew == (num_rounds > 2)  # 21 live, 20 or 80 dead
@@ -799,7 +799,7 @@ def test_same_configuration_lets_go_of_dead_facet_values(
     shard.put({"id": 0, "color": "later"})
     shard.close()
     shard.open()
-    assert _facet_counts(shard.partition.history.newest, "color") == {
+    assert _facet_counts(shard.partition.newest, "color") == {
         **{key: 1 for key in expected if not key.endswith(" 0")},
         "later": 1,
     }
@@ -897,7 +897,7 @@ def test_backup_holds_the_groups_up_to_its_horizon(shard: Shard, tmp_path: Path)
         target = tmp_path / f"copy-{horizon}"
         copy_truth(shard.partition, target, horizon)
         copied = Partition.open(target, 1, _SETTINGS)
-        live = _live(copied.history.newest)
+        live = _live(copied.newest)
         assert set(live) == expected
         assert live["1"][0]["v"] == (1 if horizon == 1 else 2)
         copied.close()
@@ -916,20 +916,20 @@ def _source(shard: Shard, snapshot: Path) -> SnapshotSource:
 def test_copy_is_put_back_as_another_index(shard: Shard, tmp_path: Path) -> None:
     shard.put(*[{"id": number, "color": "r"} for number in range(90)])
     shard.put({"id": 1, "color": "b"})
-    expected = _live(shard.partition.history.newest)
+    expected = _live(shard.partition.newest)
     configuration: dict[str, Any] = {"aggregations": {"color": {}}}
     entry = IndexEntry(7, "other", 9, configuration, _source(shard, tmp_path / "snapshot"))
     folder = tmp_path / "index-7"
 
     restored = put_back(folder, entry, 0, _SETTINGS)
 
-    assert _live(restored.history.newest) == expected
-    assert _facet_counts(restored.history.newest, "color") == {"r": 89, "b": 1}
+    assert _live(restored.newest) == expected
+    assert _facet_counts(restored.newest, "color") == {"r": 89, "b": 1}
     assert restored.generation.entry == entry.without_source()
     restored.close()
     again = Partition.open(folder, 7, _SETTINGS)
     assert again.generation.entry == entry.without_source()
-    assert _live(again.history.newest) == expected
+    assert _live(again.newest) == expected
     again.close()
 
 
@@ -1090,7 +1090,7 @@ class PartitionMachine(RuleBasedStateMachine):
         for item in self.model.values():
             if "color" in item:
                 colors[item["color"]] = colors.get(item["color"], 0) + 1
-        assert _facet_counts(partition.history.newest, "color") == colors
+        assert _facet_counts(partition.newest, "color") == colors
         assert partition.state.num_docs == len(self.model)
 
     def teardown(self) -> None:
