@@ -169,7 +169,11 @@ def test_partition_is_closed() -> None:
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             is_final = isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation) == "Final"
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            fields = [one.attr for one in targets if isinstance(one, ast.Attribute)]
+            fields = [
+                one.attr
+                for one in targets
+                if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name)
+            ]
             assert is_final or all(name.startswith("_") for name in fields), fields
     for file in (ROOT / "shard").rglob("*.py"):
         assert file == path or "partition._" not in file.read_text(), file
