@@ -125,6 +125,8 @@ class StatisticsRequest(Message, frozen=True, array_like=True):
     """Words, and sequences of words, to count as well."""
     wholes: tuple[tuple[str, ...], ...] = ()
     """Texts (their words) to count as whole fields."""
+    cuts: tuple[str, ...] = ()
+    """Words to count where they are written as two, cut anywhere."""
 
 
 class FieldStatistics(Message, frozen=True, array_like=True):
@@ -154,6 +156,14 @@ class StatisticsResponse(Message, frozen=True, array_like=True):
     """Per spacing of the request: documents that have the word, or the words side by side."""
     whole_freqs: tuple[int, ...] = ()
     """Per text of the request: documents that have a field which consists of it."""
+    cut_freqs: tuple[tuple[tuple[int, int], ...], ...] = ()
+    """Per word to cut: pairs of the number of characters of the first part and the documents (some)
+    that have both parts side by side."""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any document has one of the spacings, whole texts or cut words."""
+        return any(self.spacing_freqs) or any(self.whole_freqs) or any(self.cut_freqs)
 
 
 class FieldWeight(Message, frozen=True, array_like=True):
@@ -369,6 +379,9 @@ class SearchRequest(Message, frozen=True, array_like=True):
     """Whether `SearchResponse.distinct` names the values, so that shards can be added up."""
     groups: GroupsRequest | None = None
     """With `distinct`: only hits of these values are wanted, and how many each has."""
+    assumed_absent: StatisticsRequest | None = None
+    """What the query was weighed without, in the expectation that no document has it. A shard that
+    has any of it does not search; all return what they count."""
 
     @property
     def has_scores(self) -> bool:
@@ -487,6 +500,8 @@ class SearchResponse(Message, frozen=True, array_like=True):
     facet_groups: tuple[GroupPairs, ...] = ()
     """Where facets count groups: by facet, the pairs to count in addition to `facet_counts`, which
     count hits without a value of the `distinct` field."""
+    statistics: StatisticsResponse | None = None
+    """Of `SearchRequest.assumed_absent`, if given."""
 
     @property
     def num_pinned(self) -> int:

@@ -42,7 +42,7 @@ from common.configuration import (
     TypoMode,
 )
 from common.query import Clause, Phrase, Word
-from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, spacings_of
+from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
 
 Words: TypeAlias = tuple[str, ...]
 
@@ -76,7 +76,9 @@ class ParsedQuery:
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
     spacings: tuple[Spacing, ...] = ()
-    """Other spacings of the words, in the index or not."""
+    """Other spacings of the words, in the index or not, but for cuts in two."""
+    cuttable: Words = ()
+    """Words that may be written as two."""
     whole: Words = ()
     """All words in order, if there is nothing else in the query and a field may consist of them."""
 
@@ -92,6 +94,9 @@ class ParsedQuery:
         if self.match.endswith("%"):
             return min(num_known, max(1, num_known * int(self.match[:-1]) // 100))
         return min(1, num_known)
+
+
+NO_QUERY: Final = ParsedQuery((), (), (), "all")
 
 
 class QueryDictionary:
@@ -264,6 +269,7 @@ def parse_query(
     row: list[TypedWord] = []
     is_row_open = False
     spacings: dict[Spacing, None] = {}
+    cuttable: dict[str, None] = {}
     quoted: set[str] = set()
     num_words = 0
 
@@ -272,6 +278,7 @@ def parse_query(
             counts[clause] = counts.get(clause, 0) + 1
         if options.typo != 0:
             spacings.update(dict.fromkeys(spacings_of(row)))
+            cuttable.update({word.token.text: None for word in row if is_cuttable(word.token.text)})
         row.clear()
 
     for number, piece in enumerate(pieces):
@@ -302,7 +309,8 @@ def parse_query(
         tuple(excluded),
         options.match,
         num_words_cut,
-        tuple(one for one in spacings if quoted.isdisjoint(one.typed)),
+        tuple([one for one in spacings if quoted.isdisjoint(one.typed)]),
+        tuple([word for word in cuttable if word not in quoted]),
         () if num_words_cut else _whole(pieces),
     )
 

@@ -86,7 +86,13 @@ from coordinator.read.merge import (
     num_inline,
     pinned_on_page,
 )
-from coordinator.read.query_parser import ParsedQuery, QueryDictionary, QueryOptions, parse_query
+from coordinator.read.query_parser import (
+    NO_QUERY,
+    ParsedQuery,
+    QueryDictionary,
+    QueryOptions,
+    parse_query,
+)
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.rendering import dress_items
 from coordinator.read.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
@@ -95,6 +101,7 @@ from coordinator.read.text_scoring import (
     ScoredQuery,
     StatisticsBudget,
     StatisticsMemory,
+    score_again,
     score_query,
 )
 from coordinator.read.trees import merge_trees
@@ -579,8 +586,16 @@ class Search:
             has_pins_apart=not parameters.sort
             and (num_hits > 0 or parameters.distinct is not None),
             wants_distinct_values=self._cluster.num_shards > 1,
+            assumed_absent=None if scored.assumption is None else scored.assumption.request,
         )
         answers = await self._search_shards(request, parameters, deadline)
+        if scored.assumption is not None:
+            counted = [one.statistics for _, one in answers if one.statistics is not None]
+            statistics = memory.statistics_under(self._cluster, self._budget, parameters.key_filter)
+            scored = score_again(index, parameters, statistics, scored.assumption, counted)
+            request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
+            if any(part.has_any for part in counted):
+                answers = await self._search_shards(request, parameters, deadline)
         if plan.requests:
             await memory.facets.learn(index, answers, deadline)
         total = await _total(parameters.distinct, answers)
@@ -657,8 +672,8 @@ class Search:
             and all(counted.get(name, 0) & _NUMBERS for _, name in summed)
         ):
             return
-        statistics = await memory.statistics.of_words(
-            index, (), horizon, deadline, is_partial=parameters.allows_partial
+        statistics = await memory.statistics.of_query(
+            index, NO_QUERY, horizon, deadline, is_partial=parameters.allows_partial
         )
         if statistics.num_docs == 0:
             return

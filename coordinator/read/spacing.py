@@ -8,8 +8,9 @@
     jrr, u.s.a       ──▶  j r r, usa        initials
     c++, .net        ──▶  c, net            only where the index has no such word
 
-`spacings_of` lists what the letters allow. `is_worthwhile` picks those that the index has often
-enough, by counts over all shards: a few per cent of all words keep one, so most queries are
+`spacings_of` lists what the letters allow. Where a word can be cut in two, the shards say: they
+know the words (`is_cuttable`, `cut_in_two`). `is_worthwhile` picks the spacings that the index has
+often enough, by counts over all shards: a few per cent of all words keep one, so most queries are
 searched as if there were none. A document that has words as typed scores more (kind SPACING).
 """
 
@@ -60,17 +61,43 @@ class TypedWord(NamedTuple):
 
 
 def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:
-    """Yield the spacings of the words of a query; those that are nowhere in the index, too."""
-    texts = dict.fromkeys(word.token.text for word in row)
-    for text in texts:
+    """Yield the spacings of the words of a query but cuts in two; some are nowhere in the index."""
+    for text in dict.fromkeys([word.token.text for word in row]):
         for parts in _splits(text):
             yield Spacing((text,), parts, is_close=True)
-    for size in range(2, INITIALS_MAX + 1):
-        for start in range(len(row) - size + 1):
-            words = row[start : start + size]
-            if _can_join(words):
-                typed = tuple(word.token.text for word in words)
-                yield Spacing(typed, ("".join(typed),), _are_close(words))
+    for start, first in enumerate(row):
+        typed: tuple[str, ...] = (first.token.text,)
+        is_close = True
+        left = first
+        for right in row[start + 1 : start + INITIALS_MAX]:
+            if not _can_join(left, right):
+                break
+            typed = (*typed, right.token.text)
+            is_close = is_close and _are_close(left, right)
+            joined = "".join(typed)
+            if len(joined) > LETTERS_MAX:
+                break
+            # More than two words only if they are initials or the like.
+            if len(typed) == 2 or is_close or len(joined) == len(typed):
+                yield Spacing(typed, (joined,), is_close)
+            left = right
+
+
+def is_cuttable(word: str) -> bool:
+    """Return whether a word may be written as two; where it can be cut, the index says."""
+    return (
+        2 <= len(word) <= LETTERS_MAX
+        and not _is_number(word)
+        and not is_run(word)
+        and bare_word(word) == word
+    )
+
+
+def cut_in_two(word: str, cut: int) -> Spacing | None:
+    """Return a word in two parts, the first of `cut` characters; None between two digits."""
+    if _is_digit(word[cut - 1]) and _is_digit(word[cut]):
+        return None
+    return Spacing((word,), (word[:cut], word[cut:]), is_close=True)
 
 
 def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int], num_docs: int) -> bool:
@@ -93,7 +120,7 @@ def is_worthwhile(spacing: Spacing, freq: int, typed_freqs: Sequence[int], num_d
 
 
 def _splits(word: str) -> Iterator[tuple[str, ...]]:
-    """Yield the ways to cut a word: in two anywhere, at changes to digits, in thousands, initials.
+    """Yield the ways to cut a word but in two: at changes to digits, in thousands, initials.
 
     Digits are cut in thousands only: 2015 is not "20 15".
     """
@@ -102,14 +129,15 @@ def _splits(word: str) -> Iterator[tuple[str, ...]]:
     if bare_word(word) != word:
         yield (bare_word(word),)
         return
+    if word.isalpha():
+        if 3 <= len(word) <= INITIALS_MAX:
+            yield tuple(word)
+        return
     if _is_number(word):
         if len(word) > 3:
             head = len(word) % 3 or 3
             yield (word[:head], *(word[i : i + 3] for i in range(head, len(word), 3)))
         return
-    for i in range(1, len(word)):
-        if not (_is_digit(word[i - 1]) and _is_digit(word[i])):
-            yield word[:i], word[i:]
     if 3 <= len(word) <= INITIALS_MAX and not any(map(_is_digit, word)):
         yield tuple(word)
     borders = [i for i in range(1, len(word)) if _is_digit(word[i - 1]) != _is_digit(word[i])]
@@ -117,25 +145,18 @@ def _splits(word: str) -> Iterator[tuple[str, ...]]:
         yield tuple(word[start:end] for start, end in pairwise([0, *borders, len(word)]))
 
 
-def _can_join(words: Sequence[TypedWord]) -> bool:
-    """Return whether adjacent words may be one: any two; more if they are initials or the like."""
-    if any(is_run(word.token.text) for word in words):
-        return False
-    if sum(len(word.token.text) for word in words) > LETTERS_MAX:
-        return False
-    for left, right in pairwise(words):
-        if right.ordinal != left.ordinal + 1:
-            return False
-        if _are_digits_beside(left, right) and not _are_thousands(left, right):
-            return False
-    return len(words) == 2 or _are_close(words) or all(len(one.token.text) == 1 for one in words)
-
-
-def _are_close(words: Sequence[TypedWord]) -> bool:
-    return all(
-        left.piece == right.piece or _is_border(left.token.text, right.token.text)
-        for left, right in pairwise(words)
+def _can_join(left: TypedWord, right: TypedWord) -> bool:
+    """Return whether two adjacent words may be one, or part of one."""
+    return (
+        right.ordinal == left.ordinal + 1
+        and not is_run(left.token.text)
+        and not is_run(right.token.text)
+        and (not _are_digits_beside(left, right) or _are_thousands(left, right))
     )
+
+
+def _are_close(left: TypedWord, right: TypedWord) -> bool:
+    return left.piece == right.piece or _is_border(left.token.text, right.token.text)
 
 
 def _is_border(left: str, right: str) -> bool:

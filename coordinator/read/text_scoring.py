@@ -1,8 +1,10 @@
 """Scoring statistics of an index: summed over all live documents, fetched once per horizon.
 
     words of a query ─▶ known for this horizon?  yes ─▶ weights (common.scoring)
-                                │ no
-                                └─▶ one `statistics` call to every shard; add up the responses
+                                │ no                        ▲ what is unknown: assumed absent, and
+                                │                           │ counted by the search itself
+                                ├─▶ other spacings, the text as a whole field
+                                └─▶ words: one `statistics` call to every shard, responses added up
 
 Document frequencies, field lengths and document counts add up over shards. So a score depends only
 on the live documents, not on the number of shards or the layout of their segments.
@@ -35,7 +37,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
 from coordinator.read.query_parser import ParsedQuery, Words, words_of
-from coordinator.read.spacing import is_worthwhile
+from coordinator.read.spacing import Spacing, cut_in_two, is_worthwhile
 
 SCORED_BYTES_MAX: Final = 32 << 20
 """Estimated bytes of all scored queries and document frequencies cached by the process."""
@@ -49,6 +51,8 @@ QUERY_FAST_CHARS: Final = 256
 FIELD_CHOICES_REMEMBERED_MAX: Final = 64
 """Cached choices of `search_fields` per index and horizon."""
 
+_NO_CUTS: Final[dict[int, int]] = {}
+
 HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 """One clause must match, but there is none: no document does."""
 
@@ -57,7 +61,7 @@ QueryKey: TypeAlias = tuple[str, str, PrefixMode, TypoMode, tuple[SearchableFiel
 """Everything in a request that its scored query depends on, besides the index and the horizon."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScoredQuery:
     """A query with weights; None restricts nothing."""
 
@@ -66,6 +70,17 @@ class ScoredQuery:
     """Words that occur in no document, dropped because another word is known."""
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
+    assumption: Assumption | None = None
+    """What the weights rest on, if it is not known yet."""
+
+
+class Assumption(NamedTuple):
+    """That no document has what the statistics lack."""
+
+    parsed: ParsedQuery
+    statistics: Statistics
+    keys: StatisticsKeys
+    request: StatisticsRequest
 
 
 class StatisticsKeys(NamedTuple):
@@ -75,12 +90,14 @@ class StatisticsKeys(NamedTuple):
     spacings: Sequence[Words]
     wholes: Sequence[Words]
     """Texts that a field may consist of."""
+    cuts: Sequence[str]
+    """Words that may be written as two."""
     needs_fields: bool
 
     @property
     def num_bytes(self) -> int:
         """Estimated size of the answer, cached."""
-        num_spacings = len(self.spacings) + len(self.wholes)
+        num_spacings = len(self.spacings) + len(self.wholes) + len(self.cuts)
         return _WORD_BYTES * len(self.words) + _SPACING_BYTES * num_spacings
 
 
@@ -99,6 +116,8 @@ class Statistics:
     """Documents that have a word, or words side by side."""
     whole_freqs: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Documents with a field that consists of a text's words."""
+    cut_freqs: dict[str, dict[int, int]] = field(default_factory=dict)
+    """By word, and by the length of its first part: documents that have it as two words."""
     field_weights: dict[tuple[SearchableField, ...] | None, tuple[FieldWeight, ...]] = field(
         default_factory=dict
     )
@@ -106,14 +125,14 @@ class Statistics:
     queries: dict[QueryKey, ScoredQuery] = field(default_factory=dict)
     """Queries scored before: users type the same words."""
 
-    def missing(
-        self, words: Sequence[Word], spacings: Sequence[Words], whole: Words
-    ) -> StatisticsKeys | None:
-        """Return what these statistics lack, or None if nothing."""
+    def missing(self, parsed: ParsedQuery) -> StatisticsKeys | None:
+        """Return what these statistics lack to weigh a query, or None if nothing."""
+        spacings = dict.fromkeys([spacing.words for spacing in parsed.spacings])
         missing = StatisticsKeys(
-            [word for word in words if word not in self.doc_freqs],
+            [word for word in words_of(parsed.clauses) if word not in self.doc_freqs],
             [one for one in spacings if one not in self.spacing_freqs],
-            [whole] if whole and whole not in self.whole_freqs else [],
+            [parsed.whole] if parsed.whole and parsed.whole not in self.whole_freqs else [],
+            [word for word in parsed.cuttable if word not in self.cut_freqs],
             needs_fields=self.num_docs < 0,
         )
         return missing if any(missing) else None
@@ -136,6 +155,12 @@ class Statistics:
             self.spacing_freqs[spacing] = sum(part.spacing_freqs[i] for part in parts)
         for i, whole in enumerate(keys.wholes):
             self.whole_freqs[whole] = sum(part.whole_freqs[i] for part in parts)
+        for i, cut_word in enumerate(keys.cuts):
+            sums: dict[int, int] = {}
+            for part in parts:
+                for cut, freq in part.cut_freqs[i]:
+                    sums[cut] = sums.get(cut, 0) + freq
+            self.cut_freqs[cut_word] = sums
 
 
 def _bytes_of_query(scored: ScoredQuery, text: str) -> int:
@@ -187,23 +212,8 @@ class StatisticsMemory:
         self._newest = Statistics(-1)
         self._budget.drop(self)
 
-    async def of_words(
-        self,
-        index: Index,
-        words: Sequence[Word],
-        horizon: int,
-        deadline: Deadline,
-        *,
-        is_partial: bool,
-        spacings: Sequence[Words] = (),
-        whole: Words = (),
-    ) -> Statistics:
-        """Return statistics that cover the given words, their spacings and the whole text.
-
-        If a shard is down and the search allows partial results, the remaining shards' statistics
-        score it. Those sums are not cached, since the next search may find all shards again. A
-        shard may also fail during the call.
-        """
+    def at(self, horizon: int) -> Statistics:
+        """Return what is known at a horizon."""
         statistics = self._newest
         if statistics.horizon != horizon:
             # A new object: searches that are waiting for a response keep theirs.
@@ -211,30 +221,81 @@ class StatisticsMemory:
             if horizon >= self._newest.horizon:
                 self.forget()
                 self._newest = statistics
-        missing = statistics.missing(words, spacings, whole)
+        return statistics
+
+    def add_up(
+        self,
+        statistics: Statistics,
+        keys: StatisticsKeys,
+        parts: Sequence[StatisticsResponse],
+    ) -> None:
+        """Add up the shards' statistics."""
+        statistics.add_up(keys, parts)
+        if statistics is self._newest:
+            self._budget.take(self, keys.num_bytes)
+
+    def request(
+        self, index: Index, keys: StatisticsKeys, statistics: Statistics
+    ) -> StatisticsRequest:
+        """Return what to ask the shards."""
+        return StatisticsRequest(
+            index.number,
+            statistics.horizon,
+            index.revision,
+            tuple(keys.words),
+            self._filters,
+            keys.needs_fields,
+            tuple(keys.spacings),
+            tuple(keys.wholes),
+            tuple(keys.cuts),
+        )
+
+    def may_assume(self, keys: StatisticsKeys) -> bool:
+        """Return whether to search as if what is unknown were nowhere in the index.
+
+        Few queries have words that are also written together or apart, or are a whole field. The
+        shards find out while they search, which saves a round trip.
+        """
+        return not keys.words and not keys.needs_fields and not self._filters
+
+    async def of_query(
+        self,
+        index: Index,
+        parsed: ParsedQuery,
+        horizon: int,
+        deadline: Deadline,
+        *,
+        is_partial: bool,
+    ) -> Statistics:
+        """Return statistics that cover a query's words, their spacings and the whole text.
+
+        If a shard is down and the search allows partial results, the remaining shards' statistics
+        score it. Those sums are not cached, since the next search may find all shards again. A
+        shard may also fail during the call.
+        """
+        statistics = self.at(horizon)
+        missing = statistics.missing(parsed)
         if missing is None:
             return statistics
         parts: list[StatisticsResponse] = []
         if not (is_partial and self._cluster.failed_shards()):
-            parts = await self._ask(index, missing, horizon, deadline, is_partial=is_partial)
+            parts = await self._ask(index, missing, statistics, deadline, is_partial=is_partial)
         if len(parts) < self._cluster.num_shards:
             statistics = Statistics(horizon)
-            missing = statistics.missing(words, spacings, whole)
+            missing = statistics.missing(parsed)
             assert missing is not None, "nothing is known yet"
-            parts = await self._ask(index, missing, horizon, deadline, is_partial=is_partial)
+            parts = await self._ask(index, missing, statistics, deadline, is_partial=is_partial)
         for part in parts:
             for name, kinds in zip(part.scalar_fields, part.scalar_kinds, strict=True):
                 self.scalar_fields[name] = self.scalar_fields.get(name, 0) | kinds
-        statistics.add_up(missing, parts)
-        if statistics is self._newest:
-            self._budget.take(self, missing.num_bytes)
+        self.add_up(statistics, missing, parts)
         return statistics
 
     async def _ask(
         self,
         index: Index,
         keys: StatisticsKeys,
-        horizon: int,
+        statistics: Statistics,
         deadline: Deadline,
         *,
         is_partial: bool,
@@ -243,16 +304,7 @@ class StatisticsMemory:
         answers = await gather_partial(
             self._cluster,
             STATISTICS,
-            StatisticsRequest(
-                index.number,
-                horizon,
-                index.revision,
-                tuple(keys.words),
-                self._filters,
-                keys.needs_fields,
-                tuple(keys.spacings),
-                tuple(keys.wholes),
-            ),
+            self.request(index, keys, statistics),
             deadline,
             is_partial=is_partial,
         )
@@ -300,13 +352,7 @@ async def score_query(
 
     Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop.
     """
-    key = (
-        parameters.query,
-        parameters.match,
-        parameters.prefix,
-        parameters.typo,
-        parameters.search_fields,
-    )
+    key = _key(parameters)
     scored = memory.known_query(key, horizon)
     if scored is not None:
         return scored
@@ -316,20 +362,48 @@ async def score_query(
     parsed = parse()
     if parsed.is_blank:
         return UNRESTRICTED
-    statistics = await memory.of_words(
-        index,
-        words_of(parsed.clauses),
-        horizon,
-        deadline,
-        is_partial=parameters.allows_partial,
-        spacings=list(dict.fromkeys(spacing.words for spacing in parsed.spacings)),
-        whole=parsed.whole,
-    )
+    statistics = memory.at(horizon)
+    missing = statistics.missing(parsed)
+    is_guess = missing is not None and not parameters.allows_partial and memory.may_assume(missing)
+    if missing is not None and not is_guess:
+        statistics = await memory.of_query(
+            index, parsed, horizon, deadline, is_partial=parameters.allows_partial
+        )
     if is_long:
         await turns.take(index.number)
     scored = _weigh(index, parsed, parameters, statistics)
-    memory.remember_query(key, statistics, scored)
+    if missing is not None and is_guess:
+        scored.assumption = Assumption(
+            parsed, statistics, missing, memory.request(index, missing, statistics)
+        )
+    else:
+        memory.remember_query(key, statistics, scored)
     return scored
+
+
+def score_again(
+    index: Index,
+    parameters: SearchParameters,
+    memory: StatisticsMemory,
+    assumption: Assumption,
+    parts: Sequence[StatisticsResponse],
+) -> ScoredQuery:
+    """Weigh a query that was weighed on an assumption, now that the shards have counted."""
+    statistics = assumption.statistics
+    memory.add_up(statistics, assumption.keys, parts)
+    scored = _weigh(index, assumption.parsed, parameters, statistics)
+    memory.remember_query(_key(parameters), statistics, scored)
+    return scored
+
+
+def _key(parameters: SearchParameters) -> QueryKey:
+    return (
+        parameters.query,
+        parameters.match,
+        parameters.prefix,
+        parameters.typo,
+        parameters.search_fields,
+    )
 
 
 def _weigh(
@@ -340,6 +414,7 @@ def _weigh(
     A word that occurs nowhere in the index, not even as a prefix or with a typo, is ignored as long
     as another clause is left. If none is left, nothing matches.
     """
+    # What the statistics lack is assumed to be nowhere.
     doc_freqs = statistics.doc_freqs
     clauses: list[ScoredClause] = []
     ignored = []
@@ -396,9 +471,18 @@ def _worthwhile_spacings(
         for clause in parsed.clauses
         if isinstance(clause, Word)
     }
-    chosen: dict[str, dict[tuple[str, ...], int]] = {}
+    found: list[tuple[Spacing, int]] = []
+    for word in parsed.cuttable:
+        for cut, freq in statistics.cut_freqs.get(word, _NO_CUTS).items():
+            in_two = cut_in_two(word, cut)
+            if in_two is not None:
+                found.append((in_two, freq))
     for spacing in parsed.spacings:
-        freq = statistics.spacing_freqs[spacing.words]
+        freq = statistics.spacing_freqs.get(spacing.words, 0)
+        if freq:
+            found.append((spacing, freq))
+    chosen: dict[str, dict[tuple[str, ...], int]] = {}
+    for spacing, freq in found:
         # A word of a synonym of several words is no clause of its own, and has no number.
         own = [typed_freqs[word] for word in spacing.typed if word in typed_freqs]
         if len(own) == len(spacing.typed) and is_worthwhile(

@@ -4,6 +4,9 @@
                  man:    9,000           those of them that have the next rarest, by skip list
                  ──▶     31 of 38        their positions (shard/query/phrase.py)
 
+A word may be cut in two anywhere, so the segment finds the parts it has: one search in the
+vocabulary for each letter.
+
 The coordinator adds these numbers up over all shards and decides which spacings a query gets
 (`coordinator/read/spacing.py`). All fields count. What a segment's documents have never changes, so
 it is counted once; deleted documents are subtracted.
@@ -91,6 +94,22 @@ def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
         counts[words] = total
     deleted = deleted_docs(view) if total else None
     return total if deleted is None else total - _count(view.segment, words, deleted)
+
+
+def cut_freqs(view: SegmentView, word: str) -> dict[int, int]:
+    """Return how many live documents of a segment have a word in two parts, side by side.
+
+    Returns:
+        By the number of characters of the first part, where both parts are words of the segment.
+    """
+    cuts = text_index(view.segment).vocabulary.cuts(word)
+    return {cut: spacing_freq(view, (word[:cut], word[cut:])) for cut in cuts}
+
+
+def cut_freqs_among(segment: Segment, word: str, docs: NDArray[np.uint32]) -> dict[int, int]:
+    """Return the same as `cut_freqs`, of some documents (ascending)."""
+    cuts = text_index(segment).vocabulary.cuts(word)
+    return {cut: spacing_freq_among(segment, (word[:cut], word[cut:]), docs) for cut in cuts}
 
 
 def spacing_freq_among(segment: Segment, words: tuple[str, ...], docs: NDArray[np.uint32]) -> int:

@@ -9,11 +9,11 @@ Such a document gets a bonus (`shard/query/text_search.py`): whoever types the n
 wants it, and saturated frequencies of a word in long texts would otherwise hide it. The coordinator
 asks how many documents there are, and sets the bonus only where they are few.
 
-Candidates are the entries of the word, or of the phrase, in fields of as many words. They are
+Candidates are the entries of the rarest word in fields of as many words. The documents found are
 listed once per segment and cached; of many, just the number.
 
-Cost: one intersection of documents, a byte for each of them and field, and the positions of the few
-that have a field of this length.
+Cost: the entries of the rarest word and a byte for each; the other words and the positions of the
+few documents that have such a field.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64, uint64
 from shard.query.bm25f import ScoredLists, length_code
 from shard.query.phrase import find_phrase
-from shard.query.spacings import docs_with_all_of
+from shard.query.spacings import docs_with
 from shard.query.statistics import deleted_docs
 from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
 from shard.segment.postings import (
@@ -35,7 +35,6 @@ from shard.segment.postings import (
     PostingLists,
     count_blocks,
     decode_block,
-    gallop,
     locate_block,
     new_block,
 )
@@ -80,31 +79,6 @@ def _entries_of(
             found_fields[num_found] = fields[i]
             num_found += 1
     return found_docs[:num_found], found_fields[:num_found]
-
-
-@kernel
-def _having_length(
-    lengths: FieldLengths, docs: U32Array, decoded: I64Array, num_words: int
-) -> U32Array:
-    """Return those of some documents (ascending) that have a field of so many words."""
-    _, length_starts, codes, length_doc_starts, length_docs = lengths
-    has_length = np.zeros(len(docs), np.bool_)
-    for row in range(len(length_starts) - 1):
-        start = length_starts[row]
-        sparse = length_doc_starts[row]
-        if sparse < 0:
-            for i in range(len(docs)):
-                has_length[i] |= decoded[codes[start + int64(docs[i])]] == num_words
-            continue
-        row_docs = length_docs[sparse : sparse + length_starts[row + 1] - start]
-        place = int64(0)
-        for i in range(len(docs)):
-            place = gallop(row_docs, place, int64(docs[i]))
-            if place == len(row_docs):
-                break
-            if row_docs[place] == docs[i]:
-                has_length[i] |= decoded[codes[start + place]] == num_words
-    return docs[has_length]
 
 
 @kernel
@@ -169,19 +143,25 @@ def _find(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     index = text_index(segment)
     nothing = np.zeros(0, np.uint32), np.zeros(0, np.uint16)
-    found: tuple[NDArray[np.uint32], NDArray[np.uint16]]
-    if len(words) == 1:
-        term = index.vocabulary.find(words[0])
+    terms: list[int] = []
+    for word in words:
+        term = index.vocabulary.find(word)
         if term is None:
             return nothing
-        found = _entries_of(index.lists, index.field_lengths, term, DECODED_LENGTHS, 1)
+        terms.append(term)
+    rarest, *others = sorted(set(terms), key=index.lists.entry_counts.item)
+    found: tuple[NDArray[np.uint32], NDArray[np.uint16]]
+    found = _entries_of(index.lists, index.field_lengths, rarest, DECODED_LENGTHS, len(words))
+    if len(words) == 1:
         return found
-    docs = docs_with_all_of(segment, words)
-    docs = _having_length(index.field_lengths, docs, DECODED_LENGTHS, len(words))
+    docs = np.unique(found[0])
+    for term in others:
+        if len(docs) == 0:
+            return nothing
+        docs = docs_with(index.lists, term, docs, True)
     if len(docs) == 0:
         return nothing
-    terms = [np.array([index.vocabulary.find(word)], np.uint32) for word in words]
-    entries = find_phrase(index, terms, docs)
+    entries = find_phrase(index, [np.array([term], np.uint32) for term in terms], docs)
     found = _of_length(entries, index.field_lengths, DECODED_LENGTHS, len(words))
     return found
 
@@ -192,7 +172,10 @@ def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     known = view.segment.caches.get("whole fields", {}).get(words)
     if isinstance(known, int) and deleted is None:
         return known
-    docs = np.unique(_entries(view.segment, words)[0])
+    docs = _entries(view.segment, words)[0]
+    if len(docs) == 0:
+        return 0
+    docs = np.unique(docs)
     return len(docs) if deleted is None else int(np.isin(docs, deleted, invert=True).sum())
 
 

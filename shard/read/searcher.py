@@ -68,11 +68,11 @@ from shard.query.matches import Matches, both, leave_out_each
 from shard.query.pinning import PinnedDocs, find_pinned, scores_of, united
 from shard.query.pinning import without as without_docs
 from shard.query.prepared import PreparedQuery
-from shard.query.spacings import spacing_freq, spacing_freq_among
+from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
 from shard.query.statistics import doc_freqs, field_statistics
 from shard.query.text_cost import is_slow_text, words_of
 from shard.query.text_search import match_text
-from shard.query.visible import visible_doc_freqs, visible_docs, visible_field_statistics
+from shard.query.visible import Visible, visible_doc_freqs, visible_docs, visible_field_statistics
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.read.highlight import mark_documents
 from shard.segment.external_ids import find_live, is_item_of, shown_id_of
@@ -135,6 +135,13 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         DeadlineExceeded: the caller has stopped waiting.
     """
     started = time.perf_counter_ns()
+    absent = None
+    if request.assumed_absent is not None:
+        absent = statistics(snapshot, request.assumed_absent)
+        if absent.has_any:
+            return SearchResponse(
+                0, b"", b"", b"", (), (), (), (), (), (0, 0, 0), statistics=absent
+            )
     if request.ids:
         snapshot = _only(snapshot, request.ids)
     found = _match(snapshot, request)
@@ -182,6 +189,7 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         if groups is None
         else tuple([groups.pairs(facet) for facet in request.facets]),
         value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting),
+        statistics=absent,
     )
 
 
@@ -597,9 +605,12 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         else sum(whole_freq(view, words) for view in snapshot.views)
         for words in request.wholes
     )
+    cut_freqs = tuple(_cut_freqs(snapshot, visible, request, word) for word in request.cuts)
     if not request.needs_fields:
         num_docs = sum(len(part.docs) for part in visible) if request.filters else snapshot.num_docs
-        return StatisticsResponse(num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs)
+        return StatisticsResponse(
+            num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs
+        )
     fields: tuple[FieldStatistics, ...] | None
     if request.filters:
         num_docs = sum(len(part.docs) for part in visible)
@@ -619,7 +630,26 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         tuple(scalar.values()),
         spacing_freqs,
         whole_freqs,
+        cut_freqs,
     )
+
+
+def _cut_freqs(
+    snapshot: Snapshot, visible: Sequence[Visible], request: StatisticsRequest, word: str
+) -> tuple[tuple[int, int], ...]:
+    """Return the documents that have a word in two parts, by the length of the first."""
+    check_call()
+    sums: dict[int, int] = {}
+    counts = (
+        [cut_freqs_among(part.view.segment, word, part.docs) for part in visible]
+        if request.filters
+        else [cut_freqs(view, word) for view in snapshot.views]
+    )
+    for freqs in counts:
+        for cut, freq in freqs.items():
+            if freq:
+                sums[cut] = sums.get(cut, 0) + freq
+    return tuple(sums.items())
 
 
 def _text_fields(

@@ -253,6 +253,42 @@ def lower_bound(word: U8Array, length: int, terms: Terms, is_past_prefix: bool) 
 
 
 @kernel(allocates=False)
+def find_term(word: U8Array, length: int, terms: Terms) -> int:
+    """Return the ordinal of a word (its bytes padded by 8), or -1 if it is no term."""
+    term = int64(lower_bound(word, length, terms, False))
+    if term == len(terms.term_keys):
+        return -1
+    start = terms.term_starts[term]
+    end = terms.term_starts[term + 1]
+    is_same = compare_terms(terms.term_bytes, start, end, word, 0, length) == 0
+    return term if is_same else -1
+
+
+@kernel
+def find_cuts(word: U8Array, length: int, terms: Terms) -> I64Array:
+    """Return, ascending, the numbers of characters after which a word can be cut into two terms.
+
+    Args:
+        word: the word's bytes, padded by 8.
+        length: its bytes.
+        terms: the vocabulary.
+    """
+    found = np.empty(length, np.int64)
+    num_found = 0
+    num_characters = 0
+    at = 0
+    while True:
+        _, at = _next_character(word, at)
+        num_characters += 1
+        if at >= length:
+            break
+        if find_term(word, at, terms) >= 0 and find_term(word[at:], length - at, terms) >= 0:
+            found[num_found] = num_characters
+            num_found += 1
+    return found[:num_found]
+
+
+@kernel(allocates=False)
 def _distance(
     word: I32Array,
     length: int,
@@ -422,15 +458,13 @@ class Vocabulary:
 
     def find(self, word: str) -> int | None:
         """Return the ordinal of a word, or None if the vocabulary lacks it."""
-        encoded, length = _padded(word)
-        ordinal = lower_bound(encoded, length, self._terms, False)
-        if ordinal == len(self):
-            return None
-        term_starts = self._terms.term_starts
-        start, end = term_starts[ordinal], term_starts[ordinal + 1]
-        if end - start == length and (self._terms.term_bytes[start:end] == encoded[:length]).all():
-            return int(ordinal)
-        return None
+        ordinal = int(find_term(*_padded(word), self._terms))
+        return None if ordinal < 0 else ordinal
+
+    def cuts(self, word: str) -> list[int]:
+        """Return, ascending, after how many characters a word can be cut into two terms."""
+        found: list[int] = find_cuts(*_padded(word), self._terms).tolist()
+        return found
 
     def prefix_range(self, prefix: str) -> tuple[int, int]:
         """Return the range of ordinals of the terms that begin with a text."""

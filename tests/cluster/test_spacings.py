@@ -64,6 +64,15 @@ def test_names_are_found_as_people_type_them(names: Index, query: str, found: li
     assert [item["name"] for item in hits] == found
 
 
+def test_known_words_are_found_together_too(names: Index) -> None:
+    """The first search of a pair assumes that the index lacks "laptop", and finds out."""
+    for word in ("lap", "top", "bag", "lamp"):
+        names.search(query=word, prefix="none")
+    for _ in range(2):  # the second time it is known
+        assert names.search(query="lap top bag", prefix="none")["pagination"]["total"] == 1
+        assert names.search(query="lamp bag", prefix="none")["pagination"]["total"] == 0
+
+
 def test_typo_0_takes_words_as_typed(names: Index) -> None:
     assert names.search(query="spiderman", typo=0)["pagination"]["total"] == 0
 

@@ -19,6 +19,7 @@ from coordinator.parameters.parse import parse_search
 from coordinator.read import text_scoring
 from coordinator.read.facet_values import MergedCounts
 from coordinator.read.facets import FacetMemory, _Totals, plan_facets
+from coordinator.read.query_parser import ParsedQuery
 from coordinator.read.text_scoring import StatisticsBudget, StatisticsMemory
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
@@ -48,8 +49,9 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
     memory = StatisticsMemory(a_cluster(failed=[]), StatisticsBudget())
     sea = Word("sea")
 
-    partial = await memory.of_words(INDEX, [sea], 3, Deadline.after_ms(1_000), is_partial=True)
-    whole = await memory.of_words(INDEX, [sea], 3, Deadline.after_ms(1_000), is_partial=False)
+    query = ParsedQuery((sea,), (1,), (), "all")
+    partial = await memory.of_query(INDEX, query, 3, Deadline.after_ms(1_000), is_partial=True)
+    whole = await memory.of_query(INDEX, query, 3, Deadline.after_ms(1_000), is_partial=False)
 
     assert (partial.num_docs, whole.num_docs) == (5, 12)
     assert whole.doc_freqs[sea][0] == 2

@@ -7,7 +7,7 @@ import pytest
 from common.analysis.analyzer import Analyzer
 from common.configuration import parse_configuration
 from coordinator.read.query_parser import QueryDictionary, QueryOptions, parse_query
-from coordinator.read.spacing import COMMON_DOCS_MIN, Spacing, is_worthwhile
+from coordinator.read.spacing import COMMON_DOCS_MIN, Spacing, cut_in_two, is_worthwhile
 
 ANALYZER = Analyzer()
 
@@ -16,7 +16,8 @@ def spacings(text: str, options: QueryOptions | None = None, **configuration: ob
     index, _ = parse_configuration(configuration)
     dictionary = QueryDictionary(index, ANALYZER)
     parsed = parse_query(text, options or QueryOptions(), dictionary, ANALYZER, words_max=20)
-    return {" ".join(one.words) for one in parsed.spacings}
+    in_two = [cut_in_two(word, cut) for word in parsed.cuttable for cut in range(1, len(word))]
+    return {" ".join(one.words) for one in (*parsed.spacings, *in_two) if one is not None}
 
 
 @pytest.mark.parametrize(

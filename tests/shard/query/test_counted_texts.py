@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroaring import FrozenBitMap
 
 from shard.query import whole_fields
-from shard.query.spacings import spacing_freq, spacing_freq_among
+from shard.query.spacings import cut_freqs, cut_freqs_among, spacing_freq, spacing_freq_among
 from shard.query.whole_fields import whole_freq, whole_freq_among
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.snapshot import SegmentView
@@ -56,3 +56,30 @@ def test_counts_are_those_of_all_documents(monkeypatch: Any, cached_max: int) ->
         )
 
     compare()
+
+
+PARTS = ["s", "ea", "sea", "grün", "grüne", "n", "see", "語", "m"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(PARTS), max_size=4).map(" ".join), max_size=8),
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=3).map("".join),
+    st.sets(st.integers(0, 7)),
+)
+def test_words_are_cut_wherever_both_parts_are_words(
+    texts: list[str], word: str, chosen: set[int]
+) -> None:
+    items = [{"a": text} for text in texts]
+    segment = make_segment(items, FieldRegistry())
+    some = [one for one in sorted(chosen) if one < len(items)]
+
+    def freqs(items: list[dict[str, str]]) -> dict[int, int]:
+        cuts = {cut: [word[:cut], word[cut:]] for cut in range(1, len(word))}
+        counts = {cut: sum(has_words(one, parts) for one in items) for cut, parts in cuts.items()}
+        return {cut: count for cut, count in counts.items() if count}
+
+    live = [item for i, item in enumerate(items) if i not in some]
+    found = cut_freqs(SegmentView(segment, FrozenBitMap(some)), word)
+    assert {cut: freq for cut, freq in found.items() if freq} == freqs(live)
+    found = cut_freqs_among(segment, word, np.array(some, np.uint32))
+    assert {cut: freq for cut, freq in found.items() if freq} == freqs([items[i] for i in some])
