@@ -155,6 +155,16 @@ class Settings:
         False, "yes/no", "use the log even if it may lose writes that it has confirmed"
     )
 
+    log_compare_seconds: float = setting(
+        3_600.0,
+        "s",
+        "after which hosts compare their contents again, item by item; 0: only when asked",
+        at_least=0.0,
+    )
+    log_host: str = setting(
+        "", "name", "of this host among several, for people; empty: host name and port"
+    )
+
     # --- searching
     result_cache_bytes: int = setting(
         0, "bytes", "of answers kept until the next write to their index; 0: none", at_least=0

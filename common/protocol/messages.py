@@ -676,6 +676,23 @@ class FieldNamesResponse(Message, frozen=True, array_like=True):
     paths: tuple[str, ...]
 
 
+class FingerprintRequest(Message, frozen=True, array_like=True):
+    """Ask for a number that follows from the items of a state, and from nothing else."""
+
+    index: int
+    horizon: int
+
+
+class FingerprintResponse(Message, frozen=True, array_like=True):
+    """What identifies the items of one state on this shard, in whatever order they are stored."""
+
+    num_items: int
+    num_damaged: int
+    """Of these; not in `fingerprint`."""
+    fingerprint: int
+    """Sum over all items of xxh3_64(bytes, seed=place), modulo 2**64."""
+
+
 class IndexStatisticsRequest(Message, frozen=True, array_like=True):
     """Sizes and shape of one index on this shard."""
 

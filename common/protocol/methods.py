@@ -20,6 +20,8 @@ from common.protocol.messages import (
     FetchResponse,
     FieldNamesRequest,
     FieldNamesResponse,
+    FingerprintRequest,
+    FingerprintResponse,
     GetRequest,
     GetResponse,
     Hello,
@@ -81,6 +83,8 @@ OUTCOMES: Final = Method("outcomes", OutcomesRequest, OutcomesResponse)
 """Of a write group whose response was lost."""
 POSITIONS: Final = Method("positions", PositionsRequest, PositionsResponse)
 """How far the sources of changes have come."""
+FINGERPRINT: Final = Method("fingerprint", FingerprintRequest, FingerprintResponse)
+"""Reads and hashes all items of a state, in the background: some microseconds each."""
 BACKUP: Final = Method("backup", BackupRequest, NoneType)
 
 INDEX_STATISTICS: Final = Method(

@@ -7,6 +7,7 @@
     items       search, export
     indexes     status, configure, alias, delete, snapshots, open
     analytics   analytics
+    cluster     cluster status, compare, add, remove, move
     keys        keys create, list, remove
     copies      backup, restore, check, rebuild, reshard
     mcp         mcp
@@ -72,6 +73,9 @@ SECTIONS: Final = {
             "mcp",
             "Serve the Model Context Protocol, for language models, on stdin and stdout.",
         ),
+    ),
+    "Several hosts": (
+        CommandEntry("cluster", "cluster", "See and change several hosts that share a log."),
     ),
     "Copies": (
         CommandEntry(

@@ -194,6 +194,7 @@ class Metrics:
         waiting: Waiting,
         results: ResultCache,
         replica: LogState | None = None,
+        num_away: int = 0,
     ) -> bytes:
         """Return everything in Prometheus' text format.
 
@@ -203,13 +204,14 @@ class Metrics:
             waiting: work in progress.
             results: the result cache.
             replica: this host as one of several.
+            num_away: other hosts that do not answer any more.
         """
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         families = (
             *self._families(waiting, results),
             *_shard_families(shards, index_names),
-            *(_replica_families(replica) if replica is not None else ()),
+            *(_replica_families(replica, num_away) if replica is not None else ()),
         )
         registry.register(_Snapshot(families))
         return generate_latest(registry)
@@ -299,7 +301,7 @@ class _Snapshot(Collector):
         return self._families
 
 
-def _replica_families(replica: LogState) -> Iterator[Metric]:
+def _replica_families(replica: LogState, num_away: int) -> Iterator[Metric]:
     """Yield what operators watch of a host that shares a log with others."""
     rows = (
         (
@@ -320,6 +322,27 @@ def _replica_families(replica: LogState) -> Iterator[Metric]:
             "Whether something keeps this host from applying the log.",
             int(bool(replica.trouble)),
         ),
+        (
+            "facetd_replica_compared_seq",
+            "Entry at which hosts compared their contents last; 0: never.",
+            replica.compared_seq,
+        ),
+        (
+            "facetd_replica_compared_age_seconds",
+            "Since hosts compared their contents; -1: never.",
+            replica.compared_age_s,
+        ),
+        (
+            "facetd_replica_equal",
+            "Hosts that had the same contents then, this one included.",
+            replica.num_equal,
+        ),
+        (
+            "facetd_replica_differs",
+            "Whether hosts had different contents then.",
+            int(bool(replica.difference)),
+        ),
+        ("facetd_replica_hosts_away", "Hosts that do not answer any more.", num_away),
     )
     for name, text, value in rows:
         yield GaugeMetricFamily(name, text, value=value)

@@ -4,6 +4,8 @@
            write    a group of operations on one index
            catalog  a change of indexes, aliases or keys
            piece    nothing; a part of a later entry that is longer than a message may be
+           mark     nothing; every host computes what identifies the state after it (`comparison`)
+           report   nothing; what a host has found at a mark
 
 An entry's number in the log is the `seq` of its group. What it does follows from the entries before
 it and from nothing else, so all hosts that have applied the same entries have the same items.
@@ -54,6 +56,8 @@ class Kind(IntEnum):
     WRITE = 0
     CATALOG = 1
     PIECE = 2
+    MARK = 3
+    REPORT = 4
 
 
 class LogEntry(Struct, frozen=True, array_like=True):
@@ -261,11 +265,42 @@ class CatalogChange(Struct, frozen=True, array_like=True):
         )
 
 
-Content = WriteGroup | CatalogChange
+class Mark(Struct, frozen=True, array_like=True):
+    """Here hosts compare what they have."""
+
+    host: str
+    """Who asked for it."""
+
+
+class IndexFingerprint(Struct, frozen=True, array_like=True):
+    """What identifies the items of an index."""
+
+    num_items: int
+    num_damaged: int
+    fingerprint: int
+
+
+class Report(Struct, frozen=True, array_like=True):
+    """What a host has at a mark."""
+
+    host: str
+    name: str
+    """Of the host, for people."""
+    mark: int
+    """Number of the mark's entry."""
+    catalog: int
+    """xxh3_64 of the catalog."""
+    indexes: dict[int, IndexFingerprint]
+    """By number."""
+
+
+Content = WriteGroup | CatalogChange | Mark | Report
 
 _TYPES: Final[dict[int, Any]] = {
     Kind.WRITE: WriteGroup,
     Kind.CATALOG: CatalogChange,
+    Kind.MARK: Mark,
+    Kind.REPORT: Report,
 }
 _KINDS: Final = frozenset(int(kind) for kind in Kind)
 _decode_entry = msgspec.msgpack.Decoder(LogEntry).decode

@@ -32,6 +32,8 @@ class ReplicaFile(Struct, frozen=True):
     """All entries up to here are applied."""
     stored_at: int
     """When the log stored that entry, in nanoseconds since 1970; 0: not known."""
+    stopped: str = ""
+    """Why this copy must not be used any more; empty: it may."""
 
 
 _decode = msgspec.json.Decoder(ReplicaFile).decode

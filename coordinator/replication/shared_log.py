@@ -24,6 +24,8 @@ the log has them in the order in which they were accepted.
 from __future__ import annotations
 
 import asyncio
+import secrets
+import socket
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -54,6 +56,7 @@ from common.protocol.operations import Operation, Outcome
 from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardState
+from coordinator.replication.comparison import Comparer
 from coordinator.replication.entries import (
     CONTENT_BYTES_MAX,
     CatalogChange,
@@ -61,6 +64,8 @@ from coordinator.replication.entries import (
     EntryError,
     Kind,
     LogEntry,
+    Mark,
+    Report,
     WriteGroup,
     checksum_of,
     decode_entry,
@@ -69,6 +74,7 @@ from coordinator.replication.entries import (
     pack,
     unpack,
 )
+from coordinator.replication.peers import Peers
 from coordinator.replication.position import (
     REPLICA_FORMAT,
     ReplicaFile,
@@ -222,6 +228,18 @@ class LogState(NamedTuple):
     leader: str
     trouble: str
     """What keeps this host from applying; empty if nothing does."""
+    name: str
+    """Of this host, for people."""
+    compared_seq: int
+    """Entry at which the contents of this host and of others were compared last; 0: never."""
+    compared_age_s: int
+    """Since then; -1: never."""
+    num_equal: int
+    """Hosts that had the same then, this one included."""
+    difference: str
+    """Who had something else then, and in what; empty if nobody had."""
+    digest: str
+    """Identifies what this host had then."""
 
 
 class SharedLog(WriteLog):
@@ -248,7 +266,7 @@ class SharedLog(WriteLog):
         self._position = (
             Position(0, 0) if replica is None else Position(replica.seq, replica.stored_at)
         )
-        self._saved = self._position
+        self._saved = replica
         self._queues: dict[int, SharedQueue] = {}
         self._own: dict[str, _Own] = {}
         self._num_published = 0
@@ -265,6 +283,9 @@ class SharedLog(WriteLog):
         self._tasks: list[asyncio.Task[None]] = []
         self._blocked: StorageFull | None = None
         self._stopped = ""
+        self._comparer = Comparer(cluster, self._report, self._stop_for_good)
+        self._marked_at = time.monotonic()
+        self.peers = Peers(self, stream, settings)
         self._info: StreamInfo | None = None
         self._is_up = False
         self._heard_at = 0.0
@@ -283,6 +304,8 @@ class SharedLog(WriteLog):
             asyncio.create_task(self._watch_log(), name="watch the log"),
             asyncio.create_task(self._save_again_and_again(), name="save the position"),
             asyncio.create_task(self._trim_again_and_again(), name="trim the log"),
+            asyncio.create_task(self._compare_again_and_again(), name="compare hosts"),
+            asyncio.create_task(self.peers.run(), name="ask other hosts"),
         ]
 
     async def stop(self) -> None:
@@ -291,12 +314,15 @@ class SharedLog(WriteLog):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._comparer.close()
         await self._stream.close()
         await self._save()
 
     async def _run(self) -> None:
         """Follow the log for as long as this host can."""
         try:
+            if self._replica is not None and self._replica.stopped:
+                raise ReplicaStopped(self._replica.stopped)
             await self._cluster.wait_ready()
             await self._join()
             async for message in self._stream.follow(self._position):
@@ -374,12 +400,31 @@ class SharedLog(WriteLog):
                 own.applied.cancel()
         self._own.clear()
 
+    def _stop_for_good(self, reason: str) -> None:
+        """Stop serving, also after a restart: the data here are not the others'."""
+        assert self._replica is not None
+        reason = f"{reason}; empty its directory, and it takes its data from another host"
+        self._replica = msgspec.structs.replace(self._replica, stopped=reason)
+        self._stop_serving(reason)
+        self._tasks[0].cancel()
+        self._spawn(self._save())
+
     # --- what others may ask
 
     @property
     def position(self) -> Position:
         """How far this host has applied the log."""
         return self._position
+
+    @property
+    def info(self) -> StreamInfo | None:
+        """What the log's leader said last."""
+        return self._info
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of the log's servers, as configured, without credentials."""
+        return [_without_user(address) for address in self._stream.servers]
 
     @property
     def is_serving(self) -> bool:
@@ -392,6 +437,7 @@ class SharedLog(WriteLog):
         info, replica = self._info, self._replica
         trouble = self._stopped or (self._blocked.message if self._blocked is not None else "")
         lag = time.monotonic() - self._caught_up_at if self._caught_up_at else None
+        compared = self._comparer.state
         return LogState(
             cluster="" if replica is None else replica.cluster,
             host="" if replica is None else replica.host,
@@ -403,6 +449,12 @@ class SharedLog(WriteLog):
             num_replicas=0 if info is None else info.num_replicas,
             leader="" if info is None else info.leader,
             trouble=trouble,
+            name=self.name,
+            compared_seq=compared.seq,
+            compared_age_s=compared.age_s,
+            num_equal=compared.num_equal,
+            difference=compared.difference,
+            digest=compared.digest,
         )
 
     def check_writable(self) -> None:
@@ -489,8 +541,8 @@ class SharedLog(WriteLog):
 
     async def _append(
         self, kind: Kind, id: str, packed: bytes, applied: asyncio.Future[bool]
-    ) -> None:
-        """Publish an entry, in pieces if it is long.
+    ) -> int:
+        """Publish an entry, in pieces if it is long; return its number (0: applied already).
 
         Raises:
             LogAway: it was given up.
@@ -510,7 +562,7 @@ class SharedLog(WriteLog):
             )
         )
         entry = LogEntry(kind, id, parts[-1], checksum_of(packed), tuple(pieces))
-        await self._publish(id, encode_entry(entry), applied)
+        return await self._publish(id, encode_entry(entry), applied)
 
     async def _publish(self, id: str, message: bytes, applied: asyncio.Future[bool]) -> int:
         """Publish a message until the log has it; return its number (0: it is applied already).
@@ -567,6 +619,14 @@ class SharedLog(WriteLog):
             task = asyncio.create_task(self._apply(step, entry.id, content, before))
             self._chains[content.index] = task
             task.add_done_callback(lambda done: self._chain_ended(content.index, done))
+        elif isinstance(content, Mark):
+            await self._all_applied()
+            self._marked_at = time.monotonic()
+            self._comparer.mark(step.seq, self.host, self.name, self._catalog.state)
+            self._finish(step)
+        elif isinstance(content, Report):
+            self._comparer.take(content)
+            self._finish(step)
         else:
             await self._all_applied()
             is_adopted = await self._adopt(content)
@@ -963,6 +1023,52 @@ class SharedLog(WriteLog):
         """Names this copy of the data."""
         return "" if self._replica is None else self._replica.host
 
+    @property
+    def name(self) -> str:
+        """Names this host, for people."""
+        return self._settings.log_host or f"{socket.gethostname()}:{self._settings.port}"
+
+    # --- comparing
+
+    async def compare(self) -> int:
+        """Ask all hosts to compare what they have; return the number of the mark.
+
+        Raises:
+            Unavailable: the log is away.
+        """
+        self.check_writable()
+        never: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._append(Kind.MARK, self._next_id(), pack(Mark(self.host)), never)
+        except LogAway as error:
+            raise Unavailable(_not_confirmed(error), code="log_unavailable") from error
+
+    async def _report(self, report: Report) -> None:
+        """Tell the others what this host has.
+
+        Raises:
+            LogAway: it was given up.
+        """
+        never: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        await self._append(Kind.REPORT, self._next_id(), pack(report), never)
+
+    async def _compare_again_and_again(self) -> None:
+        """Ask for a comparison whenever nobody has for a while."""
+        seconds = self._settings.log_compare_seconds
+        if not seconds:
+            return
+        while True:
+            # Who is first decides; the others have seen its mark before their time has come.
+            due_at = self._marked_at + seconds * (1 + 0.2 * secrets.randbits(16) / 2**16)
+            await asyncio.sleep(max(due_at - time.monotonic(), PAUSE_SECONDS))
+            if time.monotonic() - self._marked_at < seconds:
+                continue
+            self._marked_at = time.monotonic()
+            try:
+                await self.compare()
+            except ServiceError as error:
+                _log.warning("not compared", reason=error.message)
+
     async def _save_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
@@ -971,15 +1077,22 @@ class SharedLog(WriteLog):
     async def _save(self) -> None:
         """Write how far this host is, if that has changed."""
         position, replica = self._position, self._replica
-        if replica is None or position == self._saved:
+        if replica is None:
             return
         replica = msgspec.structs.replace(replica, seq=position.seq, stored_at=position.stored_at)
+        if replica == self._saved:
+            return
         try:
             await asyncio.to_thread(write_replica, self._settings.data_dir, replica)
         except OSError as error:
             _log.warning("the position cannot be written", reason=error.strerror)
         else:
-            self._saved = position
+            self._saved = replica
+
+
+def _without_user(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _joined(

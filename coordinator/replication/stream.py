@@ -72,6 +72,17 @@ class StreamMessage(NamedTuple):
     content: bytes
 
 
+class ServerState(NamedTuple):
+    """A server that stores the log."""
+
+    name: str
+    is_leader: bool
+    is_current: bool
+    """Whether it has the whole log."""
+    num_missing: int
+    """Entries that it still lacks."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
     """What the leader of the stream says about it.
@@ -82,6 +93,8 @@ class StreamInfo:
         num_replicas: servers that store it.
         num_current: of these the ones that have all of it.
         leader: name of the server that leads; empty for a server without a cluster.
+        servers: that store it; empty for a server without a cluster.
+        num_bytes: on each of them.
         metadata: what facetd wrote there when it made the stream.
         config: as JetStream has it.
     """
@@ -91,6 +104,8 @@ class StreamInfo:
     num_replicas: int
     num_current: int
     leader: str
+    servers: tuple[ServerState, ...]
+    num_bytes: int
     metadata: dict[str, str]
     config: dict[str, Any]
 
@@ -110,15 +125,28 @@ class StreamInfo:
         state, config = answer["state"], answer["config"]
         cluster = answer.get("cluster") or {}
         followers = cluster.get("replicas") or []
+        leader = cluster.get("leader", "")
         return cls(
             first_seq=state["first_seq"],
             last_seq=state["last_seq"],
             num_replicas=config["num_replicas"],
-            num_current=1 + sum(one["current"] and not one.get("offline") for one in followers),
-            leader=cluster.get("leader", ""),
+            num_current=1 + sum(map(_is_current, followers)),
+            leader=leader,
+            servers=(
+                *((ServerState(leader, True, True, 0),) if leader else ()),
+                *(
+                    ServerState(one["name"], False, _is_current(one), int(one.get("lag", 0)))
+                    for one in followers
+                ),
+            ),
+            num_bytes=state.get("bytes", 0),
             metadata=config.get("metadata") or {},
             config=config,
         )
+
+
+def _is_current(follower: dict[str, Any]) -> bool:
+    return bool(follower["current"]) and not follower.get("offline")
 
 
 def connect_options(urls: str, credentials: str) -> dict[str, Any]:
@@ -263,6 +291,39 @@ class LogStream:
             return await client.request(subject, content, timeout=seconds)
         except (Error, OSError, TimeoutError) as error:
             raise LogAway(f"the log does not answer ({type(error).__name__})") from error
+
+    async def ask_all(self, subject: str, seconds: float, enough: int = 0) -> list[bytes]:
+        """Send a request and return all answers that come within some seconds.
+
+        Args:
+            subject: to whom.
+            seconds: to wait.
+            enough: answers for which to wait no longer; 0: wait anyway.
+
+        Raises:
+            LogAway: no server is connected.
+        """
+        client = self.client()
+        inbox = client.new_inbox()
+        answers: list[bytes] = []
+        is_enough = asyncio.Event()
+
+        async def take(message: Msg) -> None:
+            if message.data:
+                answers.append(message.data)
+            if len(answers) == enough:
+                is_enough.set()
+
+        subscription = await client.subscribe(inbox, cb=take)
+        try:
+            await client.publish(subject, reply=inbox)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await is_enough.wait()
+        finally:
+            with contextlib.suppress(Exception):
+                await subscription.unsubscribe()
+        return answers
 
     async def _api(self, what: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
         """Call JetStream.

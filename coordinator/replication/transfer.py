@@ -194,21 +194,8 @@ async def find_offers(stream: LogStream) -> list[Offer]:
     Raises:
         LogAway: the log is.
     """
-    client = stream.client()
-    inbox = client.new_inbox()
-    found: list[Offer] = []
-
-    async def take(message: Msg) -> None:
-        if message.data:
-            found.append(_decode_offer(message.data))
-
-    subscription = await client.subscribe(inbox, cb=take)
-    try:
-        await client.publish(f"{stream.name}.peers.offer", reply=inbox)
-        await asyncio.sleep(OFFER_SECONDS)
-    finally:
-        await subscription.unsubscribe()
-    return found
+    answers = await stream.ask_all(f"{stream.name}.peers.offer", OFFER_SECONDS)
+    return [_decode_offer(answer) for answer in answers]
 
 
 async def find_offer(stream: LogStream) -> Offer | None:

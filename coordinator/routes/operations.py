@@ -98,8 +98,9 @@ async def metrics(services: Services, request: Request) -> Response:
         writes=services.ingest.num_waiting(),
         states=cluster.num_states_in_use,
     )
-    replica = None if services.shared_log is None else services.shared_log.state
-    text = services.metrics.exposition(shards, names, waiting, services.results, replica)
+    log = services.shared_log
+    replica, num_away = (None, 0) if log is None else (log.state, log.peers.num_away)
+    text = services.metrics.exposition(shards, names, waiting, services.results, replica, num_away)
     return Response(text, content_type=_METRICS_TYPE)
 
 

@@ -25,6 +25,7 @@ from common.errors import Switched
 from common.process.faults import fault
 from common.process.memory import allocated, resident_bytes
 from common.process.priority import run_in_background
+from common.process.request_ids import carried
 from common.process.turns import Turns
 from common.protocol.connection import Handler
 from common.protocol.messages import (
@@ -38,6 +39,8 @@ from common.protocol.messages import (
     FetchResponse,
     FieldNamesRequest,
     FieldNamesResponse,
+    FingerprintRequest,
+    FingerprintResponse,
     GetRequest,
     GetResponse,
     IndexStatisticsRequest,
@@ -61,6 +64,7 @@ from common.protocol.methods import (
     FACET_VALUES,
     FETCH,
     FIELD_NAMES,
+    FINGERPRINT,
     GET,
     INDEX_STATISTICS,
     OPENING,
@@ -76,6 +80,7 @@ from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.caches.query_cache import QUERY_CACHE_BUDGET
 from shard.caches.recent_items import RECENT_ITEMS
+from shard.partition.fingerprint import fingerprint_of
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
 from shard.process.readers import Readers
@@ -112,6 +117,7 @@ class Handlers:
         self._turns = turns
         self._readers = Readers()
         self._deriver = ThreadPoolExecutor(1, "deriver", run_in_background)
+        self._fingerprinter = ThreadPoolExecutor(1, "fingerprinter", run_in_background)
         self._running_tasks: Future[None] | None = None
 
     def table(self) -> Sequence[Handler[Any, Any]]:
@@ -132,6 +138,7 @@ class Handlers:
             Handler(FIELD_NAMES, self._once_open(self.field_names)),
             Handler(INDEX_STATISTICS, self._once_open(self.index_statistics)),
             Handler(PROCESS_STATISTICS, self.process_statistics),
+            Handler(FINGERPRINT, self._once_open(self.fingerprint)),
             Handler(BACKUP, self.backup),
         )
 
@@ -316,6 +323,20 @@ class Handlers:
             allocated_bytes=in_use.num_bytes,
             python_blocks=in_use.num_blocks,
         )
+
+    def fingerprint(
+        self, request: FingerprintRequest
+    ) -> FingerprintResponse | Awaitable[FingerprintResponse]:
+        """Read and hash all items of a state on a thread of its own, in the background."""
+        return self._fingerprint(request)
+
+    async def _fingerprint(self, request: FingerprintRequest) -> FingerprintResponse:
+        partition = self._indexes.index(request.index).partition
+        snapshot = partition.snapshot_at(request.horizon)
+        with self._indexes.kept_open(request.index):
+            return await asyncio.get_running_loop().run_in_executor(
+                self._fingerprinter, carried(partial(fingerprint_of, snapshot, partition.documents))
+            )
 
     async def backup(self, request: BackupRequest) -> None:
         """Copy the truth of all indexes, or of one, into a folder."""

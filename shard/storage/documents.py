@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import xxhash
 import zstandard
 from numpy.typing import NDArray
 
@@ -285,6 +286,25 @@ class DocumentStore:
                 if num_bytes >= bytes_max:
                     break
         return found
+
+    def fingerprint(self, records: Sequence[int]) -> tuple[int, int]:
+        """Return a sum of hashes of some items with their places, and how many are damaged.
+
+        Returns:
+            Sum of xxh3_64(bytes, seed=place) modulo 2**64, and the number left out of it.
+        """
+        total = num_damaged = 0
+        keys = [number_key(record) for record in records]
+        values = self._environment.get_many(SubDatabase.DOCUMENTS, keys)
+        for record, value in zip(records, values, strict=True):
+            try:
+                item = self._decode(record, value)
+            except InternalError:
+                num_damaged += 1
+            else:
+                assert value is not None
+                total += xxhash.xxh3_64_intdigest(item, item_place(value))
+        return total % 2**64, num_damaged
 
     def scan(self, txn: Transaction, first_record: int) -> Iterator[StoredItem]:
         """Yield the items from a record on, in order; damaged ones without their bytes."""

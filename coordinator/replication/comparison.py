@@ -1,0 +1,241 @@
+"""Do all hosts have the same? They compare what identifies their contents, at the same entry.
+
+    log   … write  write  MARK  write  write  REPORT(a)  write  REPORT(b)  REPORT(c) …
+    a                     ├─ holds this state, hashes every item ─┘
+    b                     ├──────────── likewise ──────────────────────────┘
+    c                     └──────────── likewise ────────────────────────────────────┘
+
+A mark holds the state of that entry on every host; hashing goes on in the background, beside
+searches and writes, and reads every item, so damage on disk is found as well. Reports are entries
+too: all hosts see the same ones. Of three hosts the one that differs from two others that agree is
+wrong, and stops. Where no majority agrees nobody knows who is wrong; all of them tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+import msgspec
+import xxhash
+
+from common.errors import ServiceError
+from common.process.logs import Log
+from common.protocol.messages import FingerprintRequest
+from common.protocol.methods import FINGERPRINT
+from coordinator.cluster.catalog import CatalogState
+from coordinator.cluster.cluster import Cluster
+from coordinator.replication.entries import IndexFingerprint, Report
+from coordinator.replication.stream import LogAway
+
+MARKS_KEPT: Final = 4
+"""Of which reports are remembered; a slow host reports late."""
+HASHING_MS: Final = 4 * 3_600_000
+"""Within which a shard must have hashed an index."""
+
+_log = Log("replica")
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Verdict(NamedTuple):
+    """What reports of one mark say about a host.
+
+    Attributes:
+        num_equal: hosts that have the same as this one, itself included.
+        difference: who differs in what; empty if nobody does.
+        is_outlier: whether two others agree, and more than agree with this host.
+    """
+
+    num_equal: int
+    difference: str
+    is_outlier: bool
+
+
+class Comparison(NamedTuple):
+    """The newest mark at which this host was compared with others."""
+
+    seq: int
+    """Number of the mark; 0: there was none yet."""
+    age_s: int
+    """Since then; -1: there was none yet."""
+    num_equal: int
+    """Hosts that had the same, this one included."""
+    difference: str
+    """Who differs in what; empty if nobody does."""
+    digest: str
+    """Of what this host had then."""
+
+
+def judge(own: Report, others: Mapping[str, Report], names: Mapping[int, str]) -> Verdict:
+    """Compare the reports of one mark.
+
+    Args:
+        own: of this host.
+        others: of the other hosts that have reported.
+        names: of indexes, by number.
+    """
+    found = {_contents(own): [own.name]}
+    for one in others.values():
+        found.setdefault(_contents(one), []).append(one.name)
+    equal = found.pop(_contents(own))
+    if not found:
+        return Verdict(len(equal), "", is_outlier=False)
+    most = max(map(len, found.values()))
+    is_outlier = most > max(1, len(equal))
+    differing = [one for one in others.values() if _contents(one) != _contents(own)]
+    texts = [f"{one.name}: {_difference(own, one, names)}" for one in differing]
+    return Verdict(len(equal), "; ".join(sorted(texts)), is_outlier)
+
+
+def _contents(report: Report) -> bytes:
+    return _encode((report.catalog, sorted(report.indexes.items())))
+
+
+def _difference(own: Report, other: Report, names: Mapping[int, str]) -> str:
+    """Return what another host has otherwise, for people."""
+    parts = []
+    for number in sorted(own.indexes.keys() | other.indexes.keys()):
+        ours, theirs = own.indexes.get(number), other.indexes.get(number)
+        if ours == theirs:
+            continue
+        name = names.get(number, str(number))
+        if ours is None or theirs is None:
+            parts.append(f"index {name!r} is missing {'here' if ours is None else 'there'}")
+        elif ours.num_damaged or theirs.num_damaged:
+            parts.append(
+                f"index {name!r} has {theirs.num_damaged} damaged items there, "
+                f"{ours.num_damaged} here"
+            )
+        elif ours.num_items != theirs.num_items:
+            parts.append(
+                f"index {name!r} has {theirs.num_items} items there, {ours.num_items} here"
+            )
+        else:
+            parts.append(f"items of index {name!r} differ")
+    if own.catalog != other.catalog:
+        parts.append("configurations, aliases or keys differ")
+    return ", ".join(parts)
+
+
+def digest_of_catalog(state: CatalogState) -> int:
+    """Return a number that follows from the catalog."""
+    return xxhash.xxh3_64_intdigest(_encode(state))
+
+
+class Comparer:
+    """Hashes what this host has at marks, and compares it with what others report.
+
+    Args:
+        cluster: the shards of this host.
+        publish: puts a report into the log.
+        stop: makes this host stop for good, for a reason.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        publish: Callable[[Report], Awaitable[None]],
+        stop: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._publish = publish
+        self._stop = stop
+        self._reports: dict[int, dict[str, Report]] = {}
+        self._own: dict[int, tuple[Report, dict[int, str]]] = {}
+        self._verdicts: dict[int, Verdict] = {}
+        self._compared_at = 0.0
+        self._hashing: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> Comparison:
+        """The newest mark at which there was somebody to compare with."""
+        if not self._verdicts:
+            return Comparison(0, -1, 0, "", "")
+        seq = max(self._verdicts)
+        verdict = self._verdicts[seq]
+        age = int(time.monotonic() - self._compared_at)
+        digest = xxhash.xxh3_64_hexdigest(_contents(self._own[seq][0]))
+        return Comparison(seq, age, verdict.num_equal, verdict.difference, digest)
+
+    def mark(self, seq: int, host: str, name: str, catalog: CatalogState) -> None:
+        """Hold the state after an entry, and begin to hash it, unless one is being hashed still."""
+        if self._hashing is not None and not self._hashing.done():
+            _log.warning("not compared: the mark before is still being hashed", seq=seq)
+            return
+        held = ExitStack()
+        try:
+            horizons = {
+                index.number: held.enter_context(self._cluster.reading(index.number))
+                for index in catalog.indexes
+            }
+        except ServiceError as error:  # this host does not serve yet
+            held.close()
+            _log.info("not compared", seq=seq, reason=error.message)
+            return
+        report = Report(host, name, seq, digest_of_catalog(catalog), {})
+        names = {index.number: index.name for index in catalog.indexes}
+        self._hashing = asyncio.create_task(self._hash(report, names, horizons, held))
+
+    async def close(self) -> None:
+        """Give up what is being hashed."""
+        if self._hashing is not None:
+            self._hashing.cancel()
+            await asyncio.gather(self._hashing, return_exceptions=True)
+
+    async def _hash(
+        self, report: Report, names: dict[int, str], horizons: dict[int, int], held: ExitStack
+    ) -> None:
+        """Hash all indexes one after the other, and report."""
+        try:
+            with held:
+                for number, horizon in horizons.items():
+                    report.indexes[number] = await self._hash_index(number, horizon)
+            self._own[report.mark] = (report, names)
+            await self._publish(report)
+        except (ServiceError, LogAway) as error:
+            # A shard that ended forgets the state; an index may be gone. The next mark comes.
+            _log.warning("not compared", seq=report.mark, reason=str(error))
+        except Exception as error:
+            _log.error("comparing failed", cause=error)
+
+    async def _hash_index(self, number: int, horizon: int) -> IndexFingerprint:
+        request = FingerprintRequest(number, horizon)
+        answers = await asyncio.gather(
+            *(shard.call(FINGERPRINT, request, HASHING_MS) for shard in self._cluster.shards)
+        )
+        return IndexFingerprint(
+            sum(answer.num_items for answer in answers),
+            sum(answer.num_damaged for answer in answers),
+            sum(answer.fingerprint for answer in answers) % 2**64,
+        )
+
+    def take(self, report: Report) -> None:
+        """Take the report of a host, perhaps our own, when its turn in the log has come."""
+        self._reports.setdefault(report.mark, {})[report.host] = report
+        for kept in (self._reports, self._own, self._verdicts):
+            for mark in sorted(kept)[:-MARKS_KEPT]:
+                del kept[mark]
+        if report.mark not in self._own or report.mark not in self._reports:
+            return
+        own, names = self._own[report.mark]
+        reports = self._reports[report.mark]
+        others = {host: one for host, one in reports.items() if host != own.host}
+        if own.host not in reports or not others:
+            return
+        verdict = judge(own, others, names)
+        self._verdicts[report.mark] = verdict
+        self._compared_at = time.monotonic()
+        if not verdict.difference:
+            _log.info("hosts are equal", seq=report.mark, hosts=verdict.num_equal)
+            return
+        _log.error("hosts differ", seq=report.mark, difference=verdict.difference)
+        if verdict.is_outlier:
+            agreeing = Counter(_contents(one) for one in others.values()).most_common(1)[0][1]
+            self._stop(
+                f"at entry {report.mark} it had other contents than {agreeing} hosts that agree "
+                f"({verdict.difference})"
+            )

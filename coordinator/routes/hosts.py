@@ -1,0 +1,111 @@
+"""Several hosts that share a log: how is each, are they equal, who is gone?"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from common.errors import Conflict, NotFound, Unavailable
+from coordinator.http.responses import Response, json_response
+from coordinator.http.routing import Route
+from coordinator.http.security import Action
+from coordinator.replication.stream import LogAway
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+    from coordinator.replication.shared_log import SharedLog
+
+
+def _log_of(services: Services) -> SharedLog:
+    """Return the log of several hosts.
+
+    Raises:
+        Conflict: this host is alone.
+    """
+    if services.shared_log is None:
+        raise Conflict("this host shares no log with others", code="not_with_one_host")
+    return services.shared_log
+
+
+async def cluster(services: Services, request: Request) -> Response:
+    """Answer `GET /_cluster`: the log and all hosts that share it."""
+    log = services.shared_log
+    if log is None:
+        return json_response({"log": None, "hosts": []})
+    with suppress(LogAway):  # then what is known of the others has its age
+        await log.peers.ask(only_known=True)
+    info = log.info
+    state = log.state
+    shown: dict[str, Any] = {
+        "is_up": state.is_log_up,
+        "stream": services.settings.log_stream,
+        "leader": state.leader,
+        "first_seq": 0 if info is None else info.first_seq,
+        "last_seq": state.last_seq,
+        "bytes": 0 if info is None else info.num_bytes,
+        "servers": [] if info is None else [server._asdict() for server in info.servers],
+        "addresses": log.addresses,
+    }
+    return json_response({"log": shown, "hosts": log.peers.shown()})
+
+
+async def compare(services: Services, request: Request) -> Response:
+    """Answer `POST /_cluster/compare`: all hosts compare their contents, in the background."""
+    return json_response({"seq": await _log_of(services).compare()})
+
+
+async def remove_host(services: Services, request: Request) -> Response:
+    """Answer `DELETE /_cluster/hosts/{host}`: nobody waits for a host that is gone."""
+    log = _log_of(services)
+    wanted = request.arguments[0]
+    found = [one for one in log.peers.shown() if wanted in (one["host"], one["name"])]
+    if not found:
+        raise NotFound(f"there is no host {wanted!r}", code="host_not_found")
+    away = [one for one in found if one["is_away"]]
+    if not away:
+        raise Conflict(
+            f"{wanted!r} still answers: stop facetd there, and wait ten seconds",
+            code="host_in_use",
+        )
+    try:
+        for one in away:
+            await log.peers.forget(one["host"])
+    except LogAway as error:
+        raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
+    return json_response({"removed": [one["host"] for one in away]})
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/_cluster",
+        cluster,
+        "Several hosts: the log, and how each host is.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "POST",
+        "/_cluster/compare",
+        compare,
+        "Several hosts: compare the contents of all, item by item, in the background.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+    Route(
+        "DELETE",
+        "/_cluster/hosts/{host}",
+        remove_host,
+        "Several hosts: forget one that is gone, by its name.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)

@@ -1,0 +1,257 @@
+"""Hosts compare what they have: equal ones say so, a planted difference is found and named."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.replication.comparison import judge
+from coordinator.replication.entries import IndexFingerprint, Report
+from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state, until
+from tests.service import ROOT, Service
+
+NAMES = {1: "films"}
+JSON = {"content-type": "application/json"}
+REPLICA_METRICS = {
+    "facetd_replica_seq",
+    "facetd_replica_lag_seconds",
+    "facetd_replica_trouble",
+    "facetd_replica_compared_seq",
+    "facetd_replica_compared_age_seconds",
+    "facetd_replica_equal",
+    "facetd_replica_differs",
+    "facetd_replica_hosts_away",
+    "facetd_log_up",
+    "facetd_log_servers",
+    "facetd_log_servers_current",
+}
+
+
+def report(name: str, fingerprint: int = 5, *, items: int = 3, catalog: int = 1) -> Report:
+    return Report(name, name, 9, catalog, {1: IndexFingerprint(items, 0, fingerprint)})
+
+
+def judged(own: Report, *others: Report) -> tuple[int, str, bool]:
+    return tuple(judge(own, {one.host: one for one in others}, NAMES))  # type: ignore[return-value]
+
+
+def test_equal_hosts_are_counted() -> None:
+    assert judged(report("a"), report("b"), report("c")) == (3, "", False)
+
+
+def test_the_one_that_differs_from_two_is_wrong() -> None:
+    b, c = report("b"), report("c")
+
+    assert judged(report("a", 6), b, c) == (
+        1,
+        "b: items of index 'films' differ; c: items of index 'films' differ",
+        True,
+    )
+    assert judged(b, report("a", 6), c) == (2, "a: items of index 'films' differ", False)
+
+
+def test_two_that_differ_do_not_know_who_is_wrong() -> None:
+    assert judged(report("a", items=4), report("b")) == (
+        1,
+        "b: index 'films' has 3 items there, 4 here",
+        False,
+    )
+    assert judged(report("a", 1), report("b", 2), report("c", 3))[2] is False
+    assert judged(report("a", 1), report("d", 1), report("b", 2), report("c", 2))[2] is False
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (Report("b", "b", 9, 1, {}), "b: index 'films' is missing there"),
+        (
+            Report("b", "b", 9, 1, {1: IndexFingerprint(3, 2, 5)}),
+            "b: index 'films' has 2 damaged items there, 0 here",
+        ),
+        (report("b", catalog=2), "b: configurations, aliases or keys differ"),
+    ],
+)
+def test_a_difference_is_named(other: Report, told: str) -> None:
+    assert judged(report("a"), other)[1] == told
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    folder = tmp_path_factory.mktemp("hosts")
+    with SharedLogServers(folder, 1) as log, Hosts(folder, log, (1, 2, 1)) as hosts:
+        yield hosts
+
+
+def cluster_command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "coordinator", "cluster", *words],
+        env={"FACETD_URL": f"http://127.0.0.1:{service.port}", "PATH": "/usr/bin:/bin"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def compared(hosts: Hosts) -> list[dict[str, Any]]:
+    """Have all hosts compare what they have; return their states after that."""
+    client = hosts.services[0].client()
+    reply = client.post("/_cluster/compare")
+    client.close()
+    assert reply.status == 200, reply
+    seq = reply.json["seq"]
+
+    def states() -> list[dict[str, Any]]:
+        return [replica_state(service) or {} for service in hosts.services]
+
+    until(
+        lambda: all(
+            one.get("trouble") or (one.get("compared_seq") == seq and one["num_equal"] >= 2)
+            for one in states()
+        )
+    )
+    return states()
+
+
+def metrics(service: Service) -> dict[str, float]:
+    client = service.client()
+    text = client.get("/_metrics").body.decode()
+    client.close()
+    return {
+        family.name: family.samples[0].value for family in text_string_to_metric_families(text)
+        if family.samples
+    }  # fmt: skip
+
+
+def test_a_planted_difference_is_found_and_its_host_stops(hosts: Hosts) -> None:
+    first, other = hosts.services[0], hosts.services[2]
+    client = first.client()
+    assert client.post("/films/configuration", {"aggregations": {"genre": {}}}).status == 200
+    items = [{"id": number, "genre": f"g{number % 7}"} for number in range(2_000)]
+    assert client.post("/films/items", [*items, {"genre": "none"}]).status == 200
+    assert client.delete("/films/items/7").status == 200
+    hosts.wait_equal()
+    states = compared(hosts)
+    assert {one["difference"] for one in states} == {""}
+    until(lambda: {(replica_state(one) or {})["num_equal"] for one in hosts.services} == {3})
+    assert len({one["digest"] for one in states}) == 1
+    assert metrics(first).keys() >= REPLICA_METRICS
+    assert metrics(first)["facetd_replica_differs"] == 0
+
+    change_alone(other)
+    states = compared(hosts)
+
+    assert "damaged" not in states[2]["trouble"]
+    assert "other contents than 2 hosts that agree" in states[2]["trouble"], states
+    assert states[0]["difference"].endswith("items of index 'films' differ"), states
+    assert states[0]["difference"].startswith(states[2]["name"])
+    assert metrics(first)["facetd_replica_differs"] == 1
+    shown = cluster_command(first, "status")
+    assert shown.returncode == 1
+    assert "STOPPED" in shown.stdout
+    assert "items of index 'films' differ" in shown.stdout
+    other.terminate()
+    other.start(wait=False)
+    assert refuses(other)
+
+    other.kill_all()
+    hosts.empty(2)
+    other.start()
+    hosts.wait_equal()
+    states = compared(hosts)
+    assert {one["difference"] for one in states} == {""}
+    client.close()
+
+
+def change_alone(service: Service) -> None:
+    """Change an item of one host only, as somebody does who starts it without the log."""
+    service.terminate()
+    kept = service.data / "replica.json"
+    aside = kept.with_suffix(".aside")
+    kept.rename(aside)
+    alone = Service(service.data, service.num_shards)
+    alone.start()
+    client = alone.client()
+    item = json.dumps({"genre": "changed"}).encode()
+    assert client.request("PUT", "/films/items/11", item, JSON).status == 200
+    client.close()
+    assert alone.terminate() == 0
+    aside.rename(kept)
+    service.start()
+
+
+def refuses(service: Service) -> bool:
+    """Return whether a host says at last that it is not as the others."""
+    codes = set()
+
+    def is_refused() -> bool:
+        client = service.client(5)
+        try:
+            reply = client.get("/films/search")
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            client.close()
+        assert reply.status == 503, reply
+        codes.add(reply.json["error"]["code"])
+        return reply.json["error"]["code"] == "replica_stopped"
+
+    until(is_refused)
+    return codes <= {"starting", "replica_stopped", "shard_unavailable"}
+
+
+def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
+    first, last = hosts.services[0], hosts.services[2]
+    client = first.client()
+
+    def shown(service: Service) -> dict[str, Any]:
+        name = (state_of_last or {})["name"]
+        found = client.get("/_cluster").json["hosts"]
+        return next((one for one in found if one["name"] == name), {})
+
+    state_of_last = replica_state(last)
+    until(lambda: shown(last).get("is_serving"))
+    name = shown(last)["name"]
+    refused = client.delete(f"/_cluster/hosts/{name}")
+    assert (refused.status, refused.json["error"]["code"]) == (409, "host_in_use")
+    last.terminate()
+    until(lambda: shown(last)["is_away"])
+    assert metrics(first)["facetd_replica_hosts_away"] == 1
+    status = cluster_command(first, "status")
+    assert status.returncode == 1
+    assert f"host {name} has not answered" in status.stdout
+    added = cluster_command(first, "add", "d", "--server")
+    assert "facetd serve --log nats://127.0.0.1" in added.stdout
+    assert "server_name: d" in added.stdout
+    moved = cluster_command(first, "move", name, "d")
+    assert f"facetd cluster remove {name}" in moved.stdout
+    assert "no host 'x'" in cluster_command(first, "move", "x", "d").stderr
+
+    removed = cluster_command(first, "remove", name)
+    assert removed.returncode == 0, removed
+    assert not shown(last)
+    assert cluster_command(first, "status").returncode == 0
+    client.close()
+
+
+def test_a_host_alone_says_so(service: Service) -> None:
+    client = service.client()
+    assert client.get("/_cluster").json == {"log": None, "hosts": []}
+    assert client.post("/_cluster/compare").json["error"]["code"] == "not_with_one_host"
+    assert client.delete("/_cluster/hosts/x").json["error"]["code"] == "not_with_one_host"
+    client.close()
+    assert "shares no log" in cluster_command(service, "status").stderr
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    with Service(tmp_path / "data", 1) as service:
+        yield service
