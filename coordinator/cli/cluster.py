@@ -159,16 +159,16 @@ def compare(ctx: click.Context, /, wait: bool, service: ServiceOptions) -> None:
 
 
 @cluster.command()
-@click.argument("host")
+@click.argument("name", metavar="HOST")
 @click.option("--server/--no-server", default=False, help="It runs a server of the log too.")
 @with_service
-def add(host: str, server: bool, service: ServiceOptions) -> None:
+def add(name: str, server: bool, service: ServiceOptions) -> None:
     """Print what a new host needs: files, commands, and what to wait for.
 
     Nothing is registered: a host is one of several as soon as it follows the log.
     """
     client = service.client()
-    for line in steps_to_add(_state(client), host, has_server=server):
+    for line in steps_to_add(_state(client), name, has_server=server):
         click.echo(line)
 
 
@@ -209,9 +209,9 @@ def steps_to_add(state: dict[str, Any], host: str, *, has_server: bool) -> list[
 
 
 @cluster.command()
-@click.argument("host")
+@click.argument("name", metavar="HOST")
 @with_service
-def remove(host: str, service: ServiceOptions) -> None:
+def remove(name: str, service: ServiceOptions) -> None:
     """Forget a host that was stopped for good, so that nobody waits for it.
 
     HOST is its name in facetd cluster status. Its server of the log, if it ran one, is a member of
@@ -219,16 +219,16 @@ def remove(host: str, service: ServiceOptions) -> None:
     """
     client = service.client()
     _state(client)
-    removed = client.request("DELETE", f"/_cluster/hosts/{quote(host, safe='')}")["removed"]
-    click.echo(f"{host} is forgotten ({', '.join(removed)})")
+    removed = client.request("DELETE", f"/_cluster/hosts/{quote(name, safe='')}")["removed"]
+    click.echo(f"{name} is forgotten ({', '.join(removed)})")
 
 
 @cluster.command()
-@click.argument("host")
-@click.argument("to")
+@click.argument("name", metavar="HOST")
+@click.argument("to", metavar="TO")
 @click.option("--server/--no-server", default=False, help="They run a server of the log too.")
 @with_service
-def move(host: str, to: str, server: bool, service: ServiceOptions) -> None:
+def move(name: str, to: str, server: bool, service: ServiceOptions) -> None:
     """Print how to move a host to another machine: add the new one, then remove the old one.
 
     HOST is its name in facetd cluster status, TO the new machine. Every host has everything, so
@@ -237,12 +237,12 @@ def move(host: str, to: str, server: bool, service: ServiceOptions) -> None:
     client = service.client()
     state = _state(client)
     names = [one["name"] for one in state["hosts"]]
-    if host not in names:
-        raise ClientError(f"there is no host {host!r}; there are {', '.join(names)}")
+    if name not in names:
+        raise ClientError(f"there is no host {name!r}; there are {', '.join(names)}")
     for line in steps_to_add(state, to, has_server=server):
         click.echo(line)
-    click.echo(f"# then stop facetd on {host}, wait ten seconds, and")
-    click.echo(f"facetd cluster remove {host}")
+    click.echo(f"# then stop facetd on {name}, wait ten seconds, and")
+    click.echo(f"facetd cluster remove {name}")
     if server:
         click.echo("# and stop its nats-server, then")
         click.echo("nats server cluster peer-remove NAME   # needs a system account")

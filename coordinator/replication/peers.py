@@ -126,15 +126,13 @@ class Peers:
         """Ask all hosts, and wait for their answers.
 
         Args:
-            only_known: do not wait for hosts that have not answered lately.
+            only_known: wait no longer once all that have ever answered have.
 
         Raises:
             LogAway: the log is.
         """
-        now = time.monotonic()
-        lately = sum(now - heard_at <= AWAY_SECONDS for _, heard_at in self._known.values())
         subject = f"{self._stream.name}.peers.state"
-        enough = lately if only_known else 0
+        enough = len(self._known) if only_known else 0
         for answer in await self._stream.ask_all(subject, ANSWER_SECONDS, enough):
             try:
                 self._note(_decode(answer))

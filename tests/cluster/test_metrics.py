@@ -55,6 +55,20 @@ FAMILIES = {
     "facetd_start_time_seconds": "gauge",
     "facetd_build_info": "gauge",
 }
+REPLICA_FAMILIES = {
+    "facetd_replica_seq",
+    "facetd_replica_lag_seconds",
+    "facetd_replica_trouble",
+    "facetd_replica_compared_seq",
+    "facetd_replica_compared_age_seconds",
+    "facetd_replica_equal",
+    "facetd_replica_differs",
+    "facetd_replica_hosts_away",
+    "facetd_log_up",
+    "facetd_log_servers",
+    "facetd_log_servers_current",
+}
+"""Only where several hosts share a log."""
 HOSTILE_NAMES = ['quote"d', "back\\slash", 'x",shard="0"} 7 #', "{} é 漢 😀", "1\\n2", "7"]
 
 Series = tuple[str, frozenset[tuple[str, str]]]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.test_metrics import FAMILIES
+from tests.cluster.test_metrics import FAMILIES, REPLICA_FAMILIES
 from tests.service import ROOT
 
 FOLDER = ROOT / "deploy" / "monitoring"
@@ -38,7 +38,7 @@ def families_of(expression: str) -> set[str]:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.get("alert") or rule["record"])
 def test_an_alert_reads_metrics_that_exist(rule: dict[str, Any]) -> None:
-    assert families_of(rule["expr"]) <= FAMILIES.keys()
+    assert families_of(rule["expr"]) <= FAMILIES.keys() | REPLICA_FAMILIES
     if "alert" in rule:
         assert {"summary", "description"} <= rule["annotations"].keys()
 

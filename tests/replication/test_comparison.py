@@ -15,24 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.replication.comparison import judge
 from coordinator.replication.entries import IndexFingerprint, Report
+from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state, until
 from tests.service import ROOT, Service
 
 NAMES = {1: "films"}
 JSON = {"content-type": "application/json"}
-REPLICA_METRICS = {
-    "facetd_replica_seq",
-    "facetd_replica_lag_seconds",
-    "facetd_replica_trouble",
-    "facetd_replica_compared_seq",
-    "facetd_replica_compared_age_seconds",
-    "facetd_replica_equal",
-    "facetd_replica_differs",
-    "facetd_replica_hosts_away",
-    "facetd_log_up",
-    "facetd_log_servers",
-    "facetd_log_servers_current",
-}
 
 
 def report(name: str, fingerprint: int = 5, *, items: int = 3, catalog: int = 1) -> Report:
@@ -91,7 +79,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 
 def cluster_command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "coordinator", "cluster", *words],
         env={"FACETD_URL": f"http://127.0.0.1:{service.port}", "PATH": "/usr/bin:/bin"},
         cwd=ROOT,
@@ -99,6 +87,8 @@ def cluster_command(service: Service, *words: str) -> subprocess.CompletedProces
         text=True,
         check=False,
     )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
 
 
 def compared(hosts: Hosts) -> list[dict[str, Any]]:
@@ -143,7 +133,7 @@ def test_a_planted_difference_is_found_and_its_host_stops(hosts: Hosts) -> None:
     assert {one["difference"] for one in states} == {""}
     until(lambda: {(replica_state(one) or {})["num_equal"] for one in hosts.services} == {3})
     assert len({one["digest"] for one in states}) == 1
-    assert metrics(first).keys() >= REPLICA_METRICS
+    assert metrics(first).keys() >= REPLICA_FAMILIES
     assert metrics(first)["facetd_replica_differs"] == 0
 
     change_alone(other)
@@ -154,6 +144,7 @@ def test_a_planted_difference_is_found_and_its_host_stops(hosts: Hosts) -> None:
     assert states[0]["difference"].endswith("items of index 'films' differ"), states
     assert states[0]["difference"].startswith(states[2]["name"])
     assert metrics(first)["facetd_replica_differs"] == 1
+    until(lambda: any(one["trouble"] for one in client.get("/_cluster").json["hosts"]))
     shown = cluster_command(first, "status")
     assert shown.returncode == 1
     assert "STOPPED" in shown.stdout
