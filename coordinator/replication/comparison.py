@@ -29,7 +29,7 @@ from common.protocol.messages import FingerprintRequest
 from common.protocol.methods import FINGERPRINT
 from coordinator.cluster.catalog import CatalogState
 from coordinator.cluster.cluster import Cluster
-from coordinator.replication.entries import IndexFingerprint, Report
+from coordinator.replication.entries import HostReport, IndexFingerprint
 from coordinator.replication.stream import LogAway
 
 MARKS_KEPT: Final = 4
@@ -70,7 +70,7 @@ class Comparison(NamedTuple):
     """Of what this host had then."""
 
 
-def judge(own: Report, others: Mapping[str, Report], names: Mapping[int, str]) -> Verdict:
+def judge(own: HostReport, others: Mapping[str, HostReport], names: Mapping[int, str]) -> Verdict:
     """Compare the reports of one mark.
 
     Args:
@@ -91,11 +91,11 @@ def judge(own: Report, others: Mapping[str, Report], names: Mapping[int, str]) -
     return Verdict(len(equal), "; ".join(sorted(texts)), is_outlier)
 
 
-def _contents(report: Report) -> bytes:
+def _contents(report: HostReport) -> bytes:
     return _encode((report.catalog, sorted(report.indexes.items())))
 
 
-def _difference(own: Report, other: Report, names: Mapping[int, str]) -> str:
+def _difference(own: HostReport, other: HostReport, names: Mapping[int, str]) -> str:
     """Return what another host has otherwise, for people."""
     parts = []
     for number in sorted(own.indexes.keys() | other.indexes.keys()):
@@ -138,14 +138,14 @@ class Comparer:
     def __init__(
         self,
         cluster: Cluster,
-        publish: Callable[[Report], Awaitable[None]],
+        publish: Callable[[HostReport], Awaitable[None]],
         stop: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._publish = publish
         self._stop = stop
-        self._reports: dict[int, dict[str, Report]] = {}
-        self._own: dict[int, tuple[Report, dict[int, str]]] = {}
+        self._reports: dict[int, dict[str, HostReport]] = {}
+        self._own: dict[int, tuple[HostReport, dict[int, str]]] = {}
         self._verdicts: dict[int, Verdict] = {}
         self._compared_at = 0.0
         self._hashing: asyncio.Task[None] | None = None
@@ -176,7 +176,7 @@ class Comparer:
             held.close()
             _log.info("not compared", seq=seq, reason=error.message)
             return
-        report = Report(host, name, seq, digest_of_catalog(catalog), {})
+        report = HostReport(host, name, seq, digest_of_catalog(catalog), {})
         names = {index.number: index.name for index in catalog.indexes}
         self._hashing = asyncio.create_task(self._hash(report, names, horizons, held))
 
@@ -187,7 +187,7 @@ class Comparer:
             await asyncio.gather(self._hashing, return_exceptions=True)
 
     async def _hash(
-        self, report: Report, names: dict[int, str], horizons: dict[int, int], held: ExitStack
+        self, report: HostReport, names: dict[int, str], horizons: dict[int, int], held: ExitStack
     ) -> None:
         """Hash all indexes one after the other, and report."""
         try:
@@ -213,7 +213,7 @@ class Comparer:
             sum(answer.fingerprint for answer in answers) % 2**64,
         )
 
-    def take(self, report: Report) -> None:
+    def take(self, report: HostReport) -> None:
         """Take the report of a host, perhaps our own, when its turn in the log has come."""
         self._reports.setdefault(report.mark, {})[report.host] = report
         for kept in (self._reports, self._own, self._verdicts):

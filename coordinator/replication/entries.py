@@ -265,7 +265,7 @@ class CatalogChange(Struct, frozen=True, array_like=True):
         )
 
 
-class Mark(Struct, frozen=True, array_like=True):
+class ComparisonMark(Struct, frozen=True, array_like=True):
     """Here hosts compare what they have."""
 
     host: str
@@ -280,7 +280,7 @@ class IndexFingerprint(Struct, frozen=True, array_like=True):
     fingerprint: int
 
 
-class Report(Struct, frozen=True, array_like=True):
+class HostReport(Struct, frozen=True, array_like=True):
     """What a host has at a mark."""
 
     host: str
@@ -294,13 +294,13 @@ class Report(Struct, frozen=True, array_like=True):
     """By number."""
 
 
-Content = WriteGroup | CatalogChange | Mark | Report
+Content = WriteGroup | CatalogChange | ComparisonMark | HostReport
 
 _TYPES: Final[dict[int, Any]] = {
     Kind.WRITE: WriteGroup,
     Kind.CATALOG: CatalogChange,
-    Kind.MARK: Mark,
-    Kind.REPORT: Report,
+    Kind.MARK: ComparisonMark,
+    Kind.REPORT: HostReport,
 }
 _KINDS: Final = frozenset(int(kind) for kind in Kind)
 _decode_entry = msgspec.msgpack.Decoder(LogEntry).decode

@@ -60,12 +60,12 @@ from coordinator.replication.comparison import Comparer
 from coordinator.replication.entries import (
     CONTENT_BYTES_MAX,
     CatalogChange,
+    ComparisonMark,
     Content,
     EntryError,
+    HostReport,
     Kind,
     LogEntry,
-    Mark,
-    Report,
     WriteGroup,
     checksum_of,
     decode_entry,
@@ -619,12 +619,12 @@ class SharedLog(WriteLog):
             task = asyncio.create_task(self._apply(step, entry.id, content, before))
             self._chains[content.index] = task
             task.add_done_callback(lambda done: self._chain_ended(content.index, done))
-        elif isinstance(content, Mark):
+        elif isinstance(content, ComparisonMark):
             await self._all_applied()
             self._marked_at = time.monotonic()
             self._comparer.mark(step.seq, self.host, self.name, self._catalog.state)
             self._finish(step)
-        elif isinstance(content, Report):
+        elif isinstance(content, HostReport):
             self._comparer.take(content)
             self._finish(step)
         else:
@@ -1039,11 +1039,13 @@ class SharedLog(WriteLog):
         self.check_writable()
         never: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         try:
-            return await self._append(Kind.MARK, self._next_id(), pack(Mark(self.host)), never)
+            return await self._append(
+                Kind.MARK, self._next_id(), pack(ComparisonMark(self.host)), never
+            )
         except LogAway as error:
             raise Unavailable(_not_confirmed(error), code="log_unavailable") from error
 
-    async def _report(self, report: Report) -> None:
+    async def _report(self, report: HostReport) -> None:
         """Tell the others what this host has.
 
         Raises:

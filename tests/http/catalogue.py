@@ -519,6 +519,9 @@ def methods() -> Iterator[Case]:
     yield case("PUT item", request("PUT", "/films/items/1", b"[]"), BAD, "invalid_item")
     yield case("PATCH item", request("PATCH", "/films/items/1", b"{"), BAD, "invalid_json")
     yield case("PUT items", request("PUT", "/films/items", b"[]"), 405, "method_not_allowed")
+    yield case("POST cluster", post("/_cluster", {}), 405, "method_not_allowed")
+    yield case("compare alone", post("/_cluster/compare", {}), 409, "not_with_one_host")
+    yield case("forget alone", request("DELETE", "/_cluster/hosts/%00"), 409, "not_with_one_host")
     yield case("POST index root", post("/films", {}), 405, "method_not_allowed")
     yield case(
         "PATCH configuration no object",

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.replication.comparison import judge
-from coordinator.replication.entries import IndexFingerprint, Report
+from coordinator.replication.entries import HostReport, IndexFingerprint
 from tests.cluster.test_metrics import REPLICA_FAMILIES
 from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state, until
 from tests.service import ROOT, Service
@@ -23,11 +23,11 @@ NAMES = {1: "films"}
 JSON = {"content-type": "application/json"}
 
 
-def report(name: str, fingerprint: int = 5, *, items: int = 3, catalog: int = 1) -> Report:
-    return Report(name, name, 9, catalog, {1: IndexFingerprint(items, 0, fingerprint)})
+def report(name: str, fingerprint: int = 5, *, items: int = 3, catalog: int = 1) -> HostReport:
+    return HostReport(name, name, 9, catalog, {1: IndexFingerprint(items, 0, fingerprint)})
 
 
-def judged(own: Report, *others: Report) -> tuple[int, str, bool]:
+def judged(own: HostReport, *others: HostReport) -> tuple[int, str, bool]:
     return tuple(judge(own, {one.host: one for one in others}, NAMES))  # type: ignore[return-value]
 
 
@@ -59,15 +59,15 @@ def test_two_that_differ_do_not_know_who_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (Report("b", "b", 9, 1, {}), "b: index 'films' is missing there"),
+        (HostReport("b", "b", 9, 1, {}), "b: index 'films' is missing there"),
         (
-            Report("b", "b", 9, 1, {1: IndexFingerprint(3, 2, 5)}),
+            HostReport("b", "b", 9, 1, {1: IndexFingerprint(3, 2, 5)}),
             "b: index 'films' has 2 damaged items there, 0 here",
         ),
         (report("b", catalog=2), "b: configurations, aliases or keys differ"),
     ],
 )
-def test_a_difference_is_named(other: Report, told: str) -> None:
+def test_a_difference_is_named(other: HostReport, told: str) -> None:
     assert judged(report("a"), other)[1] == told
 
 
@@ -193,7 +193,7 @@ def refuses(service: Service) -> bool:
             client.close()
         assert reply.status == 503, reply
         codes.add(reply.json["error"]["code"])
-        return reply.json["error"]["code"] == "replica_stopped"
+        return "replica_stopped" in codes
 
     until(is_refused)
     return codes <= {"starting", "replica_stopped", "shard_unavailable"}
