@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from coordinator.cli.options import ServiceOptions, with_service
+from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError
 
