@@ -29,6 +29,7 @@ from msgspec import structs
 from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest, elements_of
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
+from shard.caches.derived import derived_by_key
 from shard.collect.elements import count_within, count_without
 from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 
@@ -301,10 +302,7 @@ def _add_counts(part: Matches, column: FacetColumn, counts: NDArray[np.uint32]) 
     count_codes(part.docs, column.codes, column.starts, counts)
 
 
+@derived_by_key
 def facet_counter(snapshot: Snapshot, field: str) -> FacetCounter:
-    """Return the cached counter of a facet; if the field is no facet, one that finds nothing."""
-    key = ("facet counter", field)
-    counter: FacetCounter | None = snapshot.caches.get(key)
-    if counter is None:
-        counter = snapshot.caches[key] = FacetCounter(snapshot, field)
-    return counter
+    """Return the counter of a facet; if the field is no facet, one that finds nothing."""
+    return FacetCounter(snapshot, field)

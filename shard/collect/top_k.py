@@ -43,6 +43,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from shard.caches.derived import derived
 from shard.collect.elements import element_order
 from shard.collect.random_order import NUMBER_BITS, random_numbers
 from shard.query.bm25f import SCORE_UNIT
@@ -703,17 +704,14 @@ def _are_places_ascending(view: SegmentView) -> bool:
     return is_ascending
 
 
+@derived
 def _are_places_consecutive(snapshot: Snapshot) -> bool:
-    """Return whether the insertion numbers ascend over all segments; cached."""
-    is_consecutive: bool | None = snapshot.caches.get("places consecutive")
-    if is_consecutive is None:
-        views = [view for view in snapshot.views if view.segment.num_docs]
-        is_consecutive = all(map(_are_places_ascending, views)) and all(
-            int(one.segment["docs.place"][-1]) < int(other.segment["docs.place"][0])
-            for one, other in itertools.pairwise(views)
-        )
-        snapshot.caches["places consecutive"] = is_consecutive
-    return is_consecutive
+    """Return whether the insertion numbers ascend over all segments."""
+    views = [view for view in snapshot.views if view.segment.num_docs]
+    return all(map(_are_places_ascending, views)) and all(
+        int(one.segment["docs.place"][-1]) < int(other.segment["docs.place"][0])
+        for one, other in itertools.pairwise(views)
+    )
 
 
 def _choose(

@@ -37,6 +37,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.derived import derived
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import QueryTerms, TermLists
@@ -153,9 +154,15 @@ class Bounds:
         )
 
 
+@derived
+def bounds_of(segment: Segment) -> dict[Hashable, Bounds]:
+    """Return the bounds that a segment keeps, by choice of fields."""
+    return {}
+
+
 def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
     """Return the bounds kept for this choice of fields, and their drift."""
-    cache: dict[Hashable, Bounds] = lists.segment.caches.setdefault("bounds", {})
+    cache = bounds_of(lists.segment)
     known = cache.get(lists.fields.choice)
     drift = 1.0 if known is None else lists.fields.drift_from(known.tf_norms)
     if known is None or drift > _DRIFT_MAX or known.k1 != lists.k1:
@@ -192,7 +199,7 @@ def spec_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
 
 def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:
     """Compute the group bounds of a dense term, under the tf norms the segment keeps bounds for."""
-    kept: Bounds | None = segment.caches.get("bounds", {}).get(choice)
+    kept = bounds_of(segment).get(choice)
     if kept is None:
         return  # other choices of fields have evicted these
     SCRATCH.reserve(segment.num_docs)

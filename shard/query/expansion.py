@@ -36,6 +36,7 @@ import xxhash
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
 from common.deadline import check_call
 from common.query import NUM_MATCH_KINDS, MatchKind, Word
+from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.segment.text_index import text_index
 
@@ -124,7 +125,7 @@ def expand_word(
             query passes through, in every segment.
     """
     check_call()
-    cache = _cache(segment)
+    cache = expansions_of(segment)
     key = _key(word, languages)
     expansion = cache.get(key)
     if expansion is None:
@@ -141,15 +142,13 @@ def expand_word(
 
 def is_known(segment: Segment, word: Word, languages: Languages) -> bool:
     """Return whether a segment caches the terms that match a word."""
-    return _key(word, languages) in _cache(segment)
+    return _key(word, languages) in expansions_of(segment)
 
 
-def _cache(segment: Segment) -> QueryCache[_Key, Expansion]:
+@derived
+def expansions_of(segment: Segment) -> QueryCache[_Key, Expansion]:
     """Return the expansions that a segment remembers."""
-    cache: QueryCache[_Key, Expansion] | None = segment.caches.get("expansions")
-    if cache is None:
-        cache = segment.caches.setdefault("expansions", QueryCache())
-    return cache
+    return QueryCache()
 
 
 def _key(word: Word, languages: Languages) -> _Key:
@@ -317,25 +316,21 @@ def _stem_class(segment: Segment, vocabulary: Vocabulary, text: str, language: s
             return []
         stems = stem_all(vocabulary.terms(first, last), language)
         return [first + i for i, one in enumerate(stems) if one == wanted]
-    hashes, ordinals = _stem_table(segment, vocabulary, language)
+    hashes, ordinals = _stem_table(segment, language)
     digest = np.uint64(xxhash.xxh3_64_intdigest(wanted.encode()))
     start, end = np.searchsorted(hashes, digest, "left"), np.searchsorted(hashes, digest, "right")
     return sorted(ordinals[start:end].tolist())
 
 
-def _stem_table(
-    segment: Segment, vocabulary: Vocabulary, language: str
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the hashes of all terms' stems, sorted, and the terms' ordinals; built once."""
-    key = ("stems", language)
-    table: tuple[NDArray[np.uint64], NDArray[np.uint32]] | None = segment.caches.get(key)
-    if table is None:
-        digest = xxhash.xxh3_64_intdigest
-        stems = stem_all(vocabulary.terms(0, len(vocabulary)), language)
-        hashes = np.fromiter((digest(one.encode()) for one in stems), np.uint64, len(stems))
-        order = np.argsort(hashes)
-        table = segment.caches[key] = (hashes[order], order.astype(np.uint32))
-    return table
+@derived_by_key
+def _stem_table(segment: Segment, language: str) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Return the hashes of all terms' stems, sorted, and the terms' ordinals."""
+    vocabulary = text_index(segment).vocabulary
+    digest = xxhash.xxh3_64_intdigest
+    stems = stem_all(vocabulary.terms(0, len(vocabulary)), language)
+    hashes = np.fromiter((digest(one.encode()) for one in stems), np.uint64, len(stems))
+    order = np.argsort(hashes)
+    return hashes[order], order.astype(np.uint32)
 
 
 def count_by_kind(expansion: Expansion, doc_freqs: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -56,6 +56,7 @@ from common.query import (
     Under,
 )
 from common.values import number_text
+from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import FILTER_CACHE
 from shard.segment.doc_sets import (
     add_docs,
@@ -342,19 +343,15 @@ def _exists(snapshot: Snapshot, view: SegmentView, path: str) -> NDArray[np.uint
     return words
 
 
+@derived_by_key
 def _inner_fields(snapshot: Snapshot, path: str) -> list[int]:
-    """Return the numbers of the fields inside an object; cached with the snapshot."""
-    key = ("inner fields", path)
-    fields: list[int] | None = snapshot.caches.get(key)
-    if fields is None:
-        prefix = path + "."
-        fields = [
-            number
-            for number, inner in enumerate(list(snapshot.registry.paths))
-            if inner.startswith(prefix)
-        ]
-        snapshot.caches[key] = fields
-    return fields
+    """Return the numbers of the fields inside an object."""
+    prefix = path + "."
+    return [
+        number
+        for number, inner in enumerate(list(snapshot.registry.paths))
+        if inner.startswith(prefix)
+    ]
 
 
 # --- leaves -------------------------------------------------------------------------------------

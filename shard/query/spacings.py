@@ -21,6 +21,7 @@ import numpy as np
 from common.deadline import check_call
 from common.kernels.decorator import kernel
 from common.kernels.types import U32Array, int64
+from shard.caches.derived import derived
 from shard.query.bm25f import NO_DOCS
 from shard.query.phrase import find_phrase
 from shard.query.statistics import deleted_docs
@@ -83,9 +84,15 @@ def docs_with(lists: PostingLists, term: int, listed: U32Array, has_listed: bool
     return found[:num_found]
 
 
+@derived
+def _spacing_counts(segment: Segment) -> dict[tuple[str, ...], int]:
+    """Return the cached counts of a segment, deleted documents included."""
+    return {}
+
+
 def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     """Return how many live documents of a segment have the words side by side, in order."""
-    counts: dict[tuple[str, ...], int] = view.segment.caches.setdefault("spacings", {})
+    counts = _spacing_counts(view.segment)
     total = counts.get(words)
     if total is None:
         total = _count(view.segment, words, None)

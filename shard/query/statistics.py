@@ -18,6 +18,7 @@ from common.analysis.languages import Languages
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
+from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import NO_DOCS
 from shard.query.expansion import Expansion, count_by_kind, expand_word
@@ -38,6 +39,7 @@ from shard.segment.text_index import TextIndex, text_index
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
 
 
@@ -168,6 +170,12 @@ def other_forms(expansion: Expansion) -> Iterator[tuple[MatchKind, NDArray[np.ui
             yield kind, expansion.terms[:end], num_better
 
 
+@derived
+def _form_counts(segment: Segment) -> QueryCache[tuple[int, ...], int]:
+    """Return the cached numbers of documents with some forms of a word, deleted ones included."""
+    return QueryCache()
+
+
 def _count_other_forms(
     view: SegmentView,
     index: TextIndex,
@@ -176,9 +184,7 @@ def _count_other_forms(
     deleted: NDArray[np.uint32] | None,
 ) -> int:
     """Return how many live documents have one of the forms but none of the better ones."""
-    cache: QueryCache[tuple[int, ...], int] | None = view.segment.caches.get("forms")
-    if cache is None:
-        cache = view.segment.caches.setdefault("forms", QueryCache())
+    cache = _form_counts(view.segment)
     key = (num_better, *forms.tolist())
     total = cache.get(key)
     if total is None:

@@ -21,8 +21,8 @@ that has some word only as a prefix, and that one above a hit with a typo, howev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
+from shard.caches.derived import derived
 from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import (
     FREQ_UNIT,
@@ -578,9 +579,15 @@ class Evaluation:
 _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 
+@derived
+def _kept_tf_norms(segment: Segment) -> dict[Hashable, FieldTfNorms]:
+    """Return the tf norms that a segment keeps."""
+    return {}
+
+
 def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
-    cache: dict[Any, FieldTfNorms] = segment.caches.setdefault("tf_norms", {})
+    cache = _kept_tf_norms(segment)
     query, languages = prepared.query, prepared.languages
     key = (query.fields, query.b, languages.used, bool(languages.by_path))
     tf_norms = cache.get(key)

@@ -25,6 +25,7 @@ import numpy as np
 from common.deadline import check_call
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64, uint64
+from shard.caches.derived import derived
 from shard.query.bm25f import ScoredLists, length_code
 from shard.query.phrase import find_phrase
 from shard.query.spacings import docs_with
@@ -121,12 +122,19 @@ def _searched(scored: ScoredLists, docs: U32Array, fields: U16Array, allowed: U6
     return found[:num_found]
 
 
+@derived
+def _cached_entries(
+    segment: Segment,
+) -> dict[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]] | int]:
+    """Return what `_entries` has found, by words; of what is large the number of documents."""
+    return {}
+
+
 def _entries(
     segment: Segment, words: tuple[str, ...]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Return documents (ascending) and fields in which a field consists of the words, in order."""
-    cached: dict[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]] | int]
-    cached = segment.caches.setdefault("whole fields", {})
+    cached = _cached_entries(segment)
     found = cached.get(words)
     if found is None or isinstance(found, int):
         check_call()
@@ -169,7 +177,7 @@ def _find(
 def whole_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     """Return how many live documents of a segment have a field that consists of the words."""
     deleted = deleted_docs(view)
-    known = view.segment.caches.get("whole fields", {}).get(words)
+    known = _cached_entries(view.segment).get(words)
     if isinstance(known, int) and deleted is None:
         return known
     docs = _entries(view.segment, words)[0]

@@ -52,6 +52,7 @@ from common.protocol.messages import (
 )
 from common.query import NUM_MATCH_KINDS, Filter
 from common.values import ValueKind
+from shard.caches.derived import derived
 from shard.collect.distinct import select_distinct
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
@@ -490,14 +491,11 @@ def _explain(
     return tuple(explanations)
 
 
+@derived
 def _languages(snapshot: Snapshot) -> Languages:
-    """Return the languages of the fields, cached per snapshot."""
-    languages: Languages | None = snapshot.caches.get("languages")
-    if languages is None:
-        configuration = snapshot.configuration
-        languages = Languages(configuration.language, configuration.field_languages)
-        snapshot.caches["languages"] = languages
-    return languages
+    """Return the languages of the fields."""
+    configuration = snapshot.configuration
+    return Languages(configuration.language, configuration.field_languages)
 
 
 # --- documents ----------------------------------------------------------------------------------
@@ -611,16 +609,12 @@ def statistics(snapshot: Snapshot, request: StatisticsRequest) -> StatisticsResp
         return StatisticsResponse(
             num_docs, (), tuple(freqs), (), (), spacing_freqs, whole_freqs, cut_freqs
         )
-    fields: tuple[FieldStatistics, ...] | None
     if request.filters:
         num_docs = sum(len(part.docs) for part in visible)
         fields = _text_fields(snapshot, map(visible_field_statistics, visible))
     else:
         num_docs = snapshot.num_docs
-        fields = snapshot.caches.get("text fields")
-        if fields is None:
-            fields = _text_fields(snapshot, map(field_statistics, snapshot.views))
-            snapshot.caches["text fields"] = fields
+        fields = _all_text_fields(snapshot)
     scalar = _scalar_fields(snapshot)
     return StatisticsResponse(
         num_docs,
@@ -652,6 +646,12 @@ def _cut_freqs(
     return tuple(sums.items())
 
 
+@derived
+def _all_text_fields(snapshot: Snapshot) -> tuple[FieldStatistics, ...]:
+    """Return the lengths of all text fields, by path, in all items."""
+    return _text_fields(snapshot, map(field_statistics, snapshot.views))
+
+
 def _text_fields(
     snapshot: Snapshot, parts: Iterable[Mapping[int, tuple[int, int]]]
 ) -> tuple[FieldStatistics, ...]:
@@ -666,22 +666,19 @@ def _text_fields(
     return tuple(sorted(found, key=lambda one: one.path))
 
 
+@derived
 def _scalar_fields(snapshot: Snapshot) -> dict[str, int]:
     """Return the kinds of values by path, for paths that have, or had, any to sort or filter by.
 
-    In order of the paths; cached per snapshot.
+    In order of the paths.
     """
-    fields: dict[str, int] | None = snapshot.caches.get("scalar fields")
-    if fields is None:
-        kinds: dict[str, int] = {}
-        for view in snapshot.views:
-            presence = presence_of(view.segment)
-            for field in presence.fields:
-                path = snapshot.registry.paths[field]
-                kinds[path] = kinds.get(path, 0) | presence.kinds(field)
-        fields = {path: kinds[path] for path in sorted(kinds) if kinds[path]}
-        snapshot.caches["scalar fields"] = fields
-    return fields
+    kinds: dict[str, int] = {}
+    for view in snapshot.views:
+        presence = presence_of(view.segment)
+        for field in presence.fields:
+            path = snapshot.registry.paths[field]
+            kinds[path] = kinds.get(path, 0) | presence.kinds(field)
+    return {path: kinds[path] for path in sorted(kinds) if kinds[path]}
 
 
 def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from common.values import Shape, ValueKind
+from shard.caches.derived import derived_by_key
 from shard.segment.extraction import NO_FIELD
 from shard.segment.facet_columns import build_facets, merge_facets
 from shard.segment.number_columns import build_numbers, merge_numbers
@@ -196,24 +197,17 @@ class ElementSegment(NamedTuple):
     """Document of each element."""
 
 
+@derived_by_key
 def element_segment(segment: Segment, field: int) -> ElementSegment | None:
     """Return the elements of a field, or None if no document of the segment has any."""
-    key = ("elements", field)
-    try:
-        elements: ElementSegment | None = segment.caches[key]
-    except KeyError:
-        prefix = f"nested.{field}."
-        docs = segment.get(prefix + "docs")
-        elements = None
-        if docs is not None:
-            columns = {
-                name.removeprefix(prefix): segment[name]
-                for name in segment
-                if name.startswith(prefix)
-            }
-            elements = ElementSegment(Segment(columns, num_docs=len(docs)), docs)
-        segment.caches[key] = elements
-    return elements
+    prefix = f"nested.{field}."
+    docs = segment.get(prefix + "docs")
+    if docs is None:
+        return None
+    columns = {
+        name.removeprefix(prefix): segment[name] for name in segment if name.startswith(prefix)
+    }
+    return ElementSegment(Segment(columns, num_docs=len(docs)), docs)
 
 
 def inner_fields(paths: Sequence[str], path: str) -> NDArray[np.bool_]:

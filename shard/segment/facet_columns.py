@@ -46,6 +46,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import (
     LISTED_AHEAD,
     StoredSets,
@@ -577,13 +578,8 @@ class FacetColumn:
 _ARRAY_NAMES: Final = ("codes", "starts", *StoredSets._fields)
 
 
+@derived_by_key
 def facet_column(segment: Segment, field: int) -> FacetColumn | None:
     """Return the facet column of a field, or None if no document of the segment has a value."""
-    key = ("facet", field)
-    try:
-        column: FacetColumn | None = segment.caches[key]
-    except KeyError:
-        arrays = {name: segment.get(f"facet.{field}.{name}") for name in _ARRAY_NAMES}
-        column = None if arrays["codes"] is None else FacetColumn(arrays, segment.num_docs)
-        segment.caches[key] = column
-    return column
+    arrays = {name: segment.get(f"facet.{field}.{name}") for name in _ARRAY_NAMES}
+    return None if arrays["codes"] is None else FacetColumn(arrays, segment.num_docs)

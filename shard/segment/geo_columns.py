@@ -30,6 +30,7 @@ import numpy as np
 from common.kernels.decorator import kernel
 from common.kernels.types import F64Array, U32Array, U64Array, uint64
 from common.query import Area, GeoBox, GeoPolygon, GeoRadius
+from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import count_docs, list_docs
 from shard.segment.elements import Elements
 from shard.segment.extraction import parse_numbers
@@ -403,12 +404,7 @@ def _within_turn(lngs: NDArray[np.float64]) -> tuple[float, float]:
     return (left + 180.0) % 360.0 - 180.0, (right + 180.0) % 360.0 - 180.0
 
 
+@derived_by_key
 def geo_column(segment: Segment, field: int) -> GeoColumn | None:
     """Return the points of a field, or None if no document of the segment has any."""
-    key = ("geo", field)
-    try:
-        column: GeoColumn | None = segment.caches[key]
-    except KeyError:
-        column = GeoColumn(segment, field) if f"geo.{field}.lats" in segment else None
-        segment.caches[key] = column
-    return column
+    return GeoColumn(segment, field) if f"geo.{field}.lats" in segment else None

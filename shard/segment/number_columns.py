@@ -50,6 +50,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.values import ValueKind
+from shard.caches.derived import derived_by_key
 from shard.segment.doc_sets import add_docs
 from shard.segment.extraction import Extraction, parse_numbers
 from shard.segment.selection import NUMBER_KINDS, group_values
@@ -413,12 +414,7 @@ def int64_residuals(
     return residuals if residuals.any() else None
 
 
+@derived_by_key
 def number_column(segment: Segment, field: int) -> NumberColumn | None:
     """Return the number column of a field, or None if the segment has no number there."""
-    key = ("number", field)
-    try:
-        column: NumberColumn | None = segment.caches[key]
-    except KeyError:
-        column = NumberColumn(segment, field) if f"number.{field}.values" in segment else None
-        segment.caches[key] = column
-    return column
+    return NumberColumn(segment, field) if f"number.{field}.values" in segment else None

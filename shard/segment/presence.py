@@ -48,6 +48,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.values import Shape, ValueKind
+from shard.caches.derived import derived
 from shard.segment.doc_sets import add_docs, empty_bitset, full_bitset, list_docs
 from shard.segment.extraction import Extraction
 
@@ -391,9 +392,7 @@ class Presence:
         return False
 
 
+@derived
 def presence_of(segment: Segment) -> Presence:
     """Return the presence rows of a segment."""
-    presence: Presence | None = segment.caches.get("presence")
-    if presence is None:
-        presence = segment.caches["presence"] = Presence(segment)
-    return presence
+    return Presence(segment)

@@ -49,7 +49,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -126,7 +126,7 @@ class Segment:
         self.checksum = checksum
         self.uid = next(_uids)
         self.size = sum(array.nbytes for array in self._arrays.values())
-        self.caches: dict[Any, Any] = {}
+        self.caches: dict[Hashable, Any] = {}
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]

@@ -11,7 +11,7 @@ older one continue with that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -172,7 +172,7 @@ class Snapshot:
         self.dictionary_lengths = dictionary_lengths
         self.documents = documents
         self.num_docs = sum(view.num_docs for view in views)
-        self.caches: dict[Any, Any] = {}
+        self.caches: dict[Hashable, Any] = {}
 
     def with_views(
         self, views: tuple[SegmentView, ...], dictionary_lengths: Mapping[str, int] | None = None

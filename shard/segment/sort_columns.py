@@ -56,6 +56,7 @@ from common.kernels.types import (
 )
 from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
+from shard.caches.derived import derived_by_key
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.doc_sets import complement, empty_bitset
 from shard.segment.extraction import canonical_keys, extract
@@ -548,19 +549,13 @@ def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     return COLUMN_CACHE.get(("order", segment.uid, field, identity)) is None
 
 
+@derived_by_key
 def _plain_column(segment: Segment, field: int) -> SortColumn | None:
     """Return the order of a field if a number column alone, or nothing, determines it."""
-    key = ("order", field)
-    try:
-        column: SortColumn | None = segment.caches[key]
-    except KeyError:
-        column = None
-        if _is_plain(segment, field):
-            numbers = number_column(segment, field)
-            values = None if numbers is None else numbers.values
-            column = SortColumn(segment.num_docs, numbers=values)
-        segment.caches[key] = column
-    return column
+    if not _is_plain(segment, field):
+        return None
+    numbers = number_column(segment, field)
+    return SortColumn(segment.num_docs, numbers=None if numbers is None else numbers.values)
 
 
 def _is_plain(segment: Segment, field: int) -> bool:

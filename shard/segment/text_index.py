@@ -48,6 +48,7 @@ from common.kernels.types import (
     uint64,
 )
 from common.values import ValueKind
+from shard.caches.derived import derived
 from shard.segment.bitset_postings import DenseLists, make_dense_lists
 from shard.segment.extraction import Extraction
 from shard.segment.field_lengths import (
@@ -888,9 +889,7 @@ class TextIndex:
         }
 
 
+@derived
 def text_index(segment: Segment) -> TextIndex:
-    """Return the text reader of a segment, created once and cached with it."""
-    reader: TextIndex | None = segment.caches.get("text")
-    if reader is None:
-        reader = segment.caches["text"] = TextIndex(segment)
-    return reader
+    """Return the text reader of a segment."""
+    return TextIndex(segment)

@@ -11,7 +11,7 @@ from common.analysis.languages import Languages
 from common.query import Word
 from shard.caches.query_cache import ENTRY_BYTES, QueryCacheBudget
 from shard.query import expansion
-from shard.query.expansion import expand_word
+from shard.query.expansion import expand_word, expansions_of
 from shard.segment.field_registry import FieldRegistry
 from shard.segment.segment import Segment
 from tests.shard.text_model import make_segment
@@ -47,7 +47,7 @@ def test_memory_of_expansions_is_bounded_over_all_segments(budget: QueryCacheBud
             found = expand_word(segment, word, LANGUAGES)
             again = expand_word(segment, word, LANGUAGES)
             assert np.array_equal(found.terms, again.terms)
-            memos = [one.caches["expansions"] for one in segments if "expansions" in one.caches]
+            memos = [expansions_of(one) for one in segments]
             kept = [value for memo in memos for value in memo.values()]
             held = sum(one.num_bytes + ENTRY_BYTES for one in kept)
             assert held == budget.size <= BYTES_MAX
@@ -59,6 +59,6 @@ def test_one_that_is_larger_than_half_the_budget_is_not_kept(budget: QueryCacheB
     segment = make_words()
     budget.bytes_max = 10_000
     assert len(expand_word(segment, Word("a", is_prefix=True), LANGUAGES)) == 512
-    assert not segment.caches["expansions"]
+    assert not expansions_of(segment)
     expand_word(segment, Word("abc", is_prefix=True), LANGUAGES)
-    assert len(segment.caches["expansions"]) == 1
+    assert len(expansions_of(segment)) == 1
