@@ -118,6 +118,13 @@ class Limits:
     value_statistics_max: int = _limit(
         8, "fields", "whose numbers are summed up by value of one facet in one request"
     )
+    facet_cube_bins_max: int = _limit(1_000, "bins", "of facet_cube", at_most=10_000)
+    facet_cube_counts_max: int = _limit(
+        1_000_000,
+        "counts",
+        "of facet_cube: bins times values and intervals of the response; each takes 4 bytes on a "
+        "shard and about 6 in JSON",
+    )
     percentiles_max: int = _limit(32, "percentiles", "of one facet in one request")
     geo_corners_max: int = _limit(256, "corners", "of a polygon; each is compared with every point")
     geo_rings_max: int = _limit(64, "rings", "of one field of facet_ranges")

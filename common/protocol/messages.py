@@ -15,9 +15,10 @@ from typing import Any
 from msgspec import Struct, structs
 
 from common.boosts import Boost
+from common.errors import InvalidRequest
 from common.query import Clause, Filter, Same, Word
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 SUM_BITS = 1126
 """Exact sums of doubles travel as multiples of 2^-SUM_BITS: every double is one."""
@@ -276,6 +277,42 @@ class ValueStatisticsRequest(Message, frozen=True, array_like=True):
     """Where the numbers are."""
 
 
+class CubeFacet(Message, frozen=True, array_like=True):
+    """One facet of a `CubeRequest`."""
+
+    facet: FacetRequest
+    """Or a field that is no facet, whose values are counted as those of one."""
+    keys: tuple[str, ...]
+    """The values to count."""
+
+
+class CubeRequest(Message, frozen=True, array_like=True):
+    """Joint counts: how many matches in each bin of a field have each value of others."""
+
+    field: str
+    edges: tuple[int | float, ...]
+    """Ascending, two or more: bin i is [edge i, edge i + 1)."""
+    facets: tuple[CubeFacet, ...]
+    ranges: tuple[RangeRequest, ...]
+    counts_max: int
+    """More counts than this are an error."""
+
+    @property
+    def num_bins(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) - 1
+
+    def too_many_counts(self) -> InvalidRequest:
+        """Return the error about more counts than `counts_max`."""
+        return InvalidRequest(
+            f"facet_cube would have more than {self.counts_max} counts (facet_cube_counts_max), "
+            "bins times values and intervals: ask for fewer bins, smaller facets, or wider "
+            "intervals",
+            code="invalid_facet_cube",
+            param="facet_cube",
+        )
+
+
 class SortKey(Message, frozen=True, array_like=True):
     """One key of the order: a field's values, the score, or a random number."""
 
@@ -382,6 +419,7 @@ class SearchRequest(Message, frozen=True, array_like=True):
     assumed_absent: StatisticsRequest | None = None
     """What the query was weighed without, in the expectation that no document has it. A shard that
     has any of it does not search; all return what they count."""
+    cube: CubeRequest | None = None
 
     @property
     def has_scores(self) -> bool:
@@ -433,6 +471,25 @@ class ValueStatistics(Message, frozen=True, array_like=True):
 
     fields: tuple[NumberStatistics, ...]
     """In the order of the request's fields."""
+
+
+class CubeRange(Message, frozen=True, array_like=True):
+    """Joint counts of one range, or tree."""
+
+    keys: tuple[int | float | str, ...]
+    """As in `RangeCounts`, in any order."""
+    counts: bytes
+    """uint32 by key and bin."""
+    missing: bytes
+    """uint32 by bin: documents without the field, if requested."""
+
+
+class CubeCounts(Message, frozen=True, array_like=True):
+    """The response to a CubeRequest: uint32 by bin, or by key and bin."""
+
+    total: bytes
+    facets: tuple[bytes, ...]
+    ranges: tuple[CubeRange, ...]
 
 
 class DistinctCounts(Message, frozen=True, array_like=True):
@@ -502,6 +559,7 @@ class SearchResponse(Message, frozen=True, array_like=True):
     count hits without a value of the `distinct` field."""
     statistics: StatisticsResponse | None = None
     """Of `SearchRequest.assumed_absent`, if given."""
+    cube: CubeCounts | None = None
 
     @property
     def num_pinned(self) -> int:

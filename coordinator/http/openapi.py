@@ -202,6 +202,7 @@ _TIMINGS: Final = _object(
     sort=_COUNT,
     sorting=_COUNT,
 )
+_JOINT_COUNTS: Final = _object("counts", counts=_list({"type": "integer"}))
 _PAGINATION: Final = _object(
     "per_page page total", per_page=_COUNT, page=_COUNT, total=_COUNT, cursor=_TEXT
 )
@@ -268,6 +269,15 @@ SCHEMAS: Final[dict[str, Any]] = {
             items=_list({"type": "object"}),
             aggregations={"type": "object", "additionalProperties": _FACET},
             ranges={"type": "object", "additionalProperties": _list({"type": "object"})},
+            facet_cube=_object(
+                "field edges total facets ranges trees",
+                field=_TEXT,
+                edges=_list({"type": "number"}),
+                total=_list({"type": "integer"}),
+                facets={"type": "object", "additionalProperties": _list(_JOINT_COUNTS)},
+                ranges={"type": "object", "additionalProperties": _list(_JOINT_COUNTS)},
+                trees={"type": "object", "additionalProperties": _list(_JOINT_COUNTS)},
+            ),
         ),
         meta=_META,
     ),

@@ -337,6 +337,8 @@ def search_body(
     counted = b',"ranges":' + dumps(ranges(result.ranges)) if result.ranges else b""
     if result.trees:
         counted += b',"trees":' + dumps(result.trees)
+    if result.cube is not None:
+        counted += b',"facet_cube":' + _encode(result.cube)
     begin = b'{"pagination":%b,"timings":%b,"data":{"items":[%b],"aggregations":' % (
         dumps(pagination),
         dumps(timings_ms(timings, total_us)),

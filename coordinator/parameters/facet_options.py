@@ -5,6 +5,7 @@ facets         {"tags": {"size": 20, "sort": "term", "query": "dr", "offset": 10
 facet_ranges   {"price": [{"to": 10}, {"from": 10}]} | {"price": {"interval": 10}}
 | {"date": {"calendar": "month"}}
 | {"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}} | {"_geo": {"grid": 6}}
+facet_cube     {"field": "price", "interval": 10} | {"field": "price", "edges": [0, 10, 50, 200]}
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from coordinator.parameters.kinds import (
     optional_integer,
 )
 from coordinator.parameters.places import read_metres, read_point
-from coordinator.parameters.typed import FacetSummary
+from coordinator.parameters.typed import CubeSpec, FacetSummary
 
 FACET_OPTIONS: Final = (
     "size",
@@ -216,11 +217,7 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
             rest = rest["ranges"]
         return {**_range_options(rest, limits, path), "wants_missing": wants_missing}
     if isinstance(value, dict) and set(value) == {"interval"}:
-        interval = value["interval"]
-        if type(interval) in (int, float) and 0 < interval < 1e300:
-            is_whole = interval < 2**53 and interval == int(interval)
-            return {"interval": int(interval) if is_whole else float(interval)}
-        raise Mistake("must be a number above 0", path=f"{path}.interval")
+        return {"interval": _interval(value["interval"], f"{path}.interval")}
     if isinstance(value, dict) and set(value) | {"time_zone"} == {"calendar", "time_zone"}:
         return _calendar_options(value, path)
     raise Mistake(
@@ -228,6 +225,38 @@ def _range_options(value: Any, limits: Limits, path: str) -> dict[str, Any]:
         '{"calendar": "month"}; an object may also have "missing": true',
         path=path,
     )
+
+
+def _interval(value: Any, path: str) -> int | float:
+    """Read the width of intervals."""
+    if type(value) in (int, float) and 0 < value < 1e300:
+        is_whole = value < 2**53 and value == int(value)
+        return int(value) if is_whole else float(value)
+    raise Mistake("must be a number above 0", path=path)
+
+
+def read_facet_cube(value: Any, limits: Limits) -> CubeSpec:
+    """Read the field whose bins everything else is counted by."""
+    options = object_of(value, 'for example {"field": "price", "interval": 10}')
+    if set(options) not in ({"field", "interval"}, {"field", "edges"}):
+        raise Mistake(
+            'must be {"field": "price", "interval": 10} or {"field": "price", "edges": [0, 10, 50]}'
+        )
+    field = check_field(options["field"], limits, ".field")
+    if "interval" in options:
+        return CubeSpec(field, interval=_interval(options["interval"], ".interval"))
+    edges = options["edges"]
+    if not isinstance(edges, list) or not 2 <= len(edges) <= limits.facet_cube_bins_max + 1:
+        raise Mistake(
+            f"must list the edges of 1 to {limits.shown('facet_cube_bins_max')} bins, ascending",
+            path=".edges",
+        )
+    for i, edge in enumerate(edges):
+        if type(edge) not in (int, float):
+            raise Mistake("must be a number", path=f".edges[{i}]")
+    if any(low >= high for low, high in itertools.pairwise(edges)):
+        raise Mistake("must be ascending numbers", path=".edges")
+    return CubeSpec(field, tuple(edges))
 
 
 def _calendar_options(value: dict[str, Any], path: str) -> dict[str, Any]:

@@ -43,7 +43,12 @@ from common.protocol.messages import (
 )
 from common.query import And, AnyOf, Filter, Not, Or, Same, Under
 from common.rules import parse_rules
-from coordinator.parameters.facet_options import FacetOptions, read_facet_options, read_facet_ranges
+from coordinator.parameters.facet_options import (
+    FacetOptions,
+    read_facet_cube,
+    read_facet_options,
+    read_facet_ranges,
+)
 from coordinator.parameters.filter_objects import (
     OBJECT_KEYS,
     FilterObjects,
@@ -70,6 +75,7 @@ from coordinator.parameters.places import read_point
 from coordinator.parameters.raw import QueryText, RawParameters
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
+    CubeSpec,
     FacetSpec,
     SearchParameters,
     TreeSpec,
@@ -139,6 +145,7 @@ class ParameterReader:
         self.field_facets: Mapping[str, FacetConfiguration] = {}
         self.facet_fields: list[str] | None = None
         self.ranges: list[tuple[str, dict[str, Any]]] = []
+        self.cube: CubeSpec | None = None
         self.sort_field: str | None = None
         self.filters = FilterObjects(limits)
         self.clauses: list[FilterClause] = []
@@ -601,6 +608,10 @@ class ParameterReader:
         """Read `facet_ranges`."""
         self.ranges = read_facet_ranges(value, self.configuration.geo_fields, self.limits)
 
+    def read_facet_cube(self, value: Any) -> None:
+        """Read `facet_cube`."""
+        self.cube = self.values["cube"] = read_facet_cube(value, self.limits)
+
     def read_filters(self, value: Any) -> None:
         """Read `filters`."""
         if isinstance(value, str):
@@ -628,6 +639,8 @@ class ParameterReader:
             is_left_out = is_any and (
                 shown is not None or any(name == field for field, _ in self.ranges)
             )
+            if self.cube is not None and name == self.cube.field:
+                is_left_out = True
             self.clauses.append(FilterClause(condition, name if is_left_out else None))
 
     def read_nodes(self, name: str, wanted: Any, path: str) -> None:
@@ -792,9 +805,8 @@ class ParameterReader:
                 // max(1, values.get("per_page", PER_PAGE_DEFAULT)),
             )
         if self.ranges:
-            leaves_out_own = not values.get("is_strict", False)
             values["ranges"] = tuple(
-                RangeRequest(name, leaves_out_own=leaves_out_own, **options)
+                RangeRequest(name, leaves_out_own=self.leaves_out_own(name), **options)
                 for name, options in self.ranges
             )
         values["facets"] = self.facet_specs(self.facets)
@@ -803,6 +815,12 @@ class ParameterReader:
         if self.same:
             values["within"] = self.facets_within()
         return SearchParameters(**values)
+
+    def leaves_out_own(self, name: str) -> bool:
+        """Return whether the counts of a field leave out what `filters` says of it."""
+        facet = self.facets.get(name) or self.field_facets.get(name)
+        is_conjunctive = facet is not None and facet.conjunction
+        return not is_conjunctive and not self.values.get("is_strict", False)
 
     def check_groups(self) -> None:
         """Note what `distinct` and other parameters cannot do together."""
@@ -816,6 +834,12 @@ class ParameterReader:
                 "invalid_distinct",
             )
         distinct = values.get("distinct")
+        if distinct is not None and distinct.counts_groups and self.cube is not None:
+            self.note(
+                "facet_cube",
+                'counts items, and cannot be combined with distinct.facets_by "groups"',
+                "invalid_facet_cube",
+            )
         if distinct is not None and distinct.counts_groups and self.field_facets:
             name = next(iter(self.field_facets))
             self.note(

@@ -547,6 +547,49 @@ SEARCH_PARAMETERS: Final = (
         stage=2,
     ),
     _parameter(
+        "facet_cube",
+        ParameterReader.read_facet_cube,
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "properties": {
+                        "field": _FIELD,
+                        "interval": {
+                            "type": "number",
+                            "exclusiveMinimum": 0,
+                            "exclusiveMaximum": 1e300,
+                        },
+                    },
+                    "required": ["field", "interval"],
+                    "additionalProperties": False,
+                },
+                {
+                    "type": "object",
+                    "properties": {
+                        "field": _FIELD,
+                        "edges": {
+                            "type": "array",
+                            "items": {"type": "number"},
+                            "minItems": 2,
+                            "maxItems": _MAX.facet_cube_bins_max + 1,
+                        },
+                    },
+                    "required": ["field", "edges"],
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        "Joint counts of a numeric field with all facets, ranges and trees of the response: "
+        '{"field": "price", "interval": 10} or {"field": "price", "edges": [0, 10, 50]}. '
+        "data.facet_cube has, for each listed value and interval, sums up to each edge: its count "
+        "for prices from the i-th to the j-th edge is counts[j] - counts[i], so a page that lets "
+        "people move a range needs no further request. They leave out what `filters` says of the "
+        "field, and count items that have at most one number there.",
+        is_json=True,
+        stage=1,
+    ),
+    _parameter(
         "trees",
         ParameterReader.read_trees,
         {

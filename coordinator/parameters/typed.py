@@ -125,6 +125,16 @@ class TreeSpec(Struct, frozen=True):
     """Nodes whose children to show, in addition to those on the path to chosen nodes."""
 
 
+class CubeSpec(Struct, frozen=True):
+    """Joint counts of a numeric field with the facets, ranges and trees of the response."""
+
+    field: str
+    edges: tuple[int | float, ...] = ()
+    """Of the bins, ascending; empty: `interval` says them."""
+    interval: int | float | None = None
+    """Width of the bins, which then reach from the least to the greatest number of the hits."""
+
+
 class SearchParameters(Struct, frozen=True, kw_only=True):
     """One search, validated except for what only the data knows (see `filter_fields`, `sort`)."""
 
@@ -169,6 +179,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """Whether every facet counts within the hits, including disjunctive ones and ranges."""
     ranges: tuple[RangeRequest, ...] = ()
     """`leaves_out_own` is already set according to `is_strict`."""
+    cube: CubeSpec | None = None
+    """Clauses of `filters` on its field name it in `FilterClause.facet`."""
     sort: tuple[SortKey, ...] = ()
     """Explicit keys (from `sort`, or `sort_field` and `order`). Fields are not checked against the
     data yet; errors name the parameter `sort_param`."""

@@ -184,6 +184,15 @@ def plan_facets(
     return FacetPlan(tuple(requests), known, is_total)
 
 
+def value_request(parameters: SearchParameters, spec: FacetSpec) -> FacetRequest:
+    """Return the request of a facet for values that are known: within which items they count."""
+    settings = spec.configuration
+    name = settings.field
+    is_filtered = any(clause.facet == name for clause in parameters.filters)
+    leaves_out_own = is_filtered and not settings.conjunction and not parameters.is_strict
+    return FacetRequest(name, leaves_out_own, 0, parameters.within.get(name))
+
+
 def is_summed_up(spec: FacetSpec) -> bool:
     """Return whether the facet needs counts within the hits (statistics, percentiles, …)."""
     return spec.configuration.show_facet_stats or spec.summary.is_of_values

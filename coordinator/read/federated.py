@@ -55,6 +55,7 @@ def whole(parameters: SearchParameters, num_hits: int) -> SearchParameters:
     for is_asked, name, reason in (
         (parameters.cursor is not None, "cursor", "a cursor is of one search"),
         (bool(parameters.trees), "trees", "trees are of one index"),
+        (parameters.cube is not None, "facet_cube", "joint counts are of one index"),
         (
             any(one.summary.is_of_values or one.summary.fields for one in specs),
             "facets",

@@ -23,6 +23,9 @@ SEARCHES_AT_ONCE: Final = 4
 TYPO_FACTOR: Final = 4
 """Cost factor of a word that may have typos: it is matched against the whole vocabulary."""
 
+COUNTS_PER_BUCKET: Final = 8
+"""Joint counts that cost as much as a bucket."""
+
 T = TypeVar("T")
 
 _analyzer: Final = Analyzer()
@@ -46,9 +49,14 @@ class CostSum:
         factor = 1 if search.typo == 0 else TYPO_FACTOR
         num_words = len(_analyzer.tokenize(search.query or ""))
         self._num_words += factor * min(num_words, limits.query_words_max)
-        self._num_buckets += sum(
+        num_buckets = sum(
             spec.configuration.size for spec in (*search.facets, *search.field_facets)
         )
+        self._num_buckets += num_buckets
+        if search.cube is not None:
+            num_bins = len(search.cube.edges) or limits.facet_cube_bins_max
+            num_counts = min(num_buckets * num_bins, limits.facet_cube_counts_max)
+            self._num_buckets += num_counts // COUNTS_PER_BUCKET
         if self._num_words > limits.searches_words_max:
             raise InvalidRequest(
                 f"the queries of all searches together have more than "

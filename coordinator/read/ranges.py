@@ -36,35 +36,40 @@ def merge_ranges(
 
 def _buckets(request: RangeRequest, counts: Counter[Any]) -> list[tuple[dict[str, Any], int]]:
     """Return bucket objects with their counts."""
+    keys = range(len(request.bounds or request.rings)) or sorted(counts)
+    buckets = range_buckets(request, keys)
+    return [(bucket, counts[key]) for key, bucket in zip(keys, buckets, strict=True)]
+
+
+def range_buckets(request: RangeRequest, keys: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the bucket object of each key that shards count by.
+
+    Args:
+        request: bounds, an interval, a grid, rings or a calendar.
+        keys: positions of bounds or rings, numbers of intervals or cells, or dates.
+    """
     if request.interval is not None:
         step = request.interval
         return [
-            ({"key": low, "from": low, "to": high}, count)
-            for low, high, count in (
-                (_edge(key, step), _edge(key + 1, step), count)
-                for key, count in sorted(counts.items())
-            )
+            {"key": edge_of(key, step), "from": edge_of(key, step), "to": edge_of(key + 1, step)}
+            for key in keys
         ]
     if request.zoom is not None:
-        zoom = request.zoom
-        return [(_cell(zoom, number), count) for number, count in sorted(counts.items())]
+        return [_cell(request.zoom, number) for number in keys]
     if request.rings:
         ends = [*request.rings[1:], None]
-        return [
-            (_ring(low, high), counts[position])
-            for position, (low, high) in enumerate(zip(request.rings, ends, strict=True))
-        ]
+        return [_ring(request.rings[key], ends[key]) for key in keys]
     if request.calendar is not None:
-        return [({"key": key}, count) for key, count in sorted(counts.items())]
+        return [{"key": key} for key in keys]
     buckets = []
-    for position, (lower, upper) in enumerate(request.bounds):
-        key = f"{'*' if lower is None else lower}-{'*' if upper is None else upper}"
-        bucket: dict[str, Any] = {"key": key}
+    for lower, upper in [request.bounds[key] for key in keys]:
+        name = f"{'*' if lower is None else lower}-{'*' if upper is None else upper}"
+        bucket: dict[str, Any] = {"key": name}
         if lower is not None:
             bucket["from"] = lower
         if upper is not None:
             bucket["to"] = upper
-        buckets.append((bucket, counts[position]))
+        buckets.append(bucket)
     return buckets
 
 
@@ -86,7 +91,7 @@ def _cell(zoom: int, number: int) -> dict[str, Any]:
     }
 
 
-def _edge(bucket: int | float, step: int | float) -> int | float:
+def edge_of(bucket: int | float, step: int | float) -> int | float:
     """Return the lower edge of a histogram bucket.
 
     A double, or a 64-bit integer where only that is exact.

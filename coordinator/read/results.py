@@ -48,6 +48,24 @@ class RangeResult(Struct, frozen=True):
     buckets: list[tuple[dict[str, Any], int]]
 
 
+class CubeResult(Struct, frozen=True):
+    """Joint counts of a field's bins with the facets, ranges and trees of a response.
+
+    Counts are sums up to each edge: one for every edge, the first is 0.
+    """
+
+    field: str
+    edges: Sequence[int | float]
+    total: Sequence[int]
+    """Items that match."""
+    facets: dict[str, list[dict[str, Any]]]
+    """By facet: key and counts of each listed value."""
+    ranges: dict[str, list[dict[str, Any]]]
+    """By field: key and counts of each interval that has items."""
+    trees: dict[str, list[dict[str, Any]]]
+    """By tree: path and counts of each node that has items."""
+
+
 class ShardSummary(Struct, frozen=True):
     """How many shards there are, and how many of them contributed to the response."""
 
@@ -81,6 +99,7 @@ class SearchResult(Struct, frozen=True):
     timings: Timings
     trees: dict[str, list[dict[str, Any]]] = {}
     """By name: the nodes of the top, each with its children where they are shown."""
+    cube: CubeResult | None = None
     cursor: str | None = None
     """Cursor of the next page, if one was requested and there may be more hits."""
     rules: list[str] = []

@@ -59,6 +59,13 @@ from coordinator.parameters.curation import (
 )
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
+from coordinator.read.facet_cube import (
+    cube_request,
+    cube_result,
+    edges_of,
+    empty_cube,
+    histogram_requests,
+)
 from coordinator.read.facet_keys import accepted_keys
 from coordinator.read.facet_values import (
     CountsReader,
@@ -95,7 +102,14 @@ from coordinator.read.query_parser import (
 )
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.rendering import dress_items
-from coordinator.read.results import FacetPage, FacetResult, SearchResult, ShardSummary, Timings
+from coordinator.read.results import (
+    CubeResult,
+    FacetPage,
+    FacetResult,
+    SearchResult,
+    ShardSummary,
+    Timings,
+)
 from coordinator.read.text_scoring import (
     UNRESTRICTED,
     ScoredQuery,
@@ -250,6 +264,7 @@ class Search:
             facets = await self._facets(index, parameters, outcome)
             if any(spec.summary.fields for spec in (*parameters.facets, *parameters.field_facets)):
                 facets = await self._with_statistics(parameters, outcome, facets, deadline)
+            cube = await self._cube(parameters, outcome, facets, deadline)
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
@@ -259,6 +274,7 @@ class Search:
             facets=facets,
             ranges=merge_ranges(parameters.ranges, answers),
             trees=merge_trees(parameters.trees, len(parameters.ranges), answers),
+            cube=cube,
             seq=horizon,
             ignored_words=outcome.scored.ignored_words,
             shards=ShardSummary(self._cluster.num_shards, len(answers)),
@@ -540,6 +556,7 @@ class Search:
             or parameters.sort
             or parameters.ranges
             or parameters.distinct is not None
+            or parameters.cube is not None
             or any(spec.summary.fields for spec in parameters.facets)
         ):
             await self._check_fields(index, memory, parameters, horizon, deadline)
@@ -568,6 +585,7 @@ class Search:
                 *parameters.ranges,
                 *[request for tree in parameters.trees for request in tree.requests],
                 *field_requests(parameters),
+                *histogram_requests(parameters.cube),
             ),
             sort=parameters.sort,
             is_place_descending=parameters.is_place_descending,
@@ -660,6 +678,7 @@ class Search:
         ]
         distinct = [] if parameters.distinct is None else [parameters.distinct.field]
         counted = memory.statistics.scalar_fields
+        cube = parameters.cube
         ranges = [one for one in parameters.ranges if one.origin is None and one.zoom is None]
         summed = [
             (spec.configuration.field, name)
@@ -670,6 +689,7 @@ class Search:
             all(map(knows, (*parameters.filter_fields, *named, *distinct)))
             and all(counted.get(one.field, 0) & _kinds_of(one) for one in ranges)
             and all(counted.get(name, 0) & _NUMBERS for _, name in summed)
+            and (cube is None or counted.get(cube.field, 0) & _NUMBERS)
         ):
             return
         statistics = await memory.statistics.of_query(
@@ -704,6 +724,14 @@ class Search:
                     code="invalid_facets",
                     param=f"facets.{facet}.stats",
                 )
+        if cube is not None and not counted.get(cube.field, 0) & _NUMBERS:
+            with_any = [one for one in known if counted[one] & _NUMBERS]
+            raise InvalidRequest(
+                f"no item has a number to count by in {cube.field!r}; "
+                f"fields with numbers are {_listed(with_any)}",
+                code="invalid_facet_cube",
+                param="facet_cube.field",
+            )
         for name in distinct:
             if not knows(name):
                 raise InvalidRequest(
@@ -882,6 +910,27 @@ class Search:
         )
         answers = await self._search_shards(request, parameters, deadline)
         return with_statistics(facets, requests, [answer for _, answer in answers])
+
+    async def _cube(
+        self,
+        parameters: SearchParameters,
+        outcome: _Outcome,
+        facets: Sequence[FacetResult],
+        deadline: Deadline,
+    ) -> CubeResult | None:
+        """Return the joint counts that are wanted."""
+        spec = parameters.cube
+        if spec is None:
+            return None
+        edges = edges_of(spec, outcome.answers, self._limits)
+        if not edges:
+            return empty_cube(spec.field)
+        request = cube_request(spec, edges, parameters, outcome.request, facets, self._limits)
+        assert request.cube is not None
+        answers = await self._search_shards(request, parameters, deadline)
+        return await asyncio.to_thread(
+            cube_result, request.cube, parameters, [answer for _, answer in answers]
+        )
 
     # --- caches and cursors
 

@@ -12,13 +12,13 @@ from msgspec import structs
 
 from common.protocol.messages import (
     SUM_BITS,
-    FacetRequest,
     NumberStatistics,
     SearchResponse,
     ValueStatisticsRequest,
 )
 from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.read.facet_values import NumberSummary, SummedBucket
+from coordinator.read.facets import value_request
 from coordinator.read.ranges import finite
 from coordinator.read.results import FacetResult
 
@@ -33,16 +33,12 @@ def statistics_requests(
         results: its facets, with the buckets that are shown.
     """
     specs = {one.configuration.field: one for one in _specs(parameters)}
-    filtered = {clause.facet for clause in parameters.filters}
     requests = {}
     for result in results:
         spec = specs[result.field]
         if spec.summary.fields and result.buckets:
-            is_conjunctive = spec.configuration.conjunction or parameters.is_strict
-            leaves_out_own = result.field in filtered and not is_conjunctive
-            within = parameters.within.get(result.field)
             requests[result.field] = ValueStatisticsRequest(
-                FacetRequest(result.field, leaves_out_own, 0, within),
+                value_request(parameters, spec),
                 tuple([bucket.key for bucket in result.buckets]),
                 spec.summary.fields,
             )

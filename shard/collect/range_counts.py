@@ -3,9 +3,10 @@
     bounds     given intervals      each one a Range filter, intersected with the matches: exact for
                                     numbers beyond 2^53, texts, several values, overlaps; a cached
                                     filter costs 2 µs
-    interval   histogram            bucket number floor(value / interval), counted by one sort of
-                                    the matches' buckets; in long doubles (64 bits of mantissa)
-                                    where numbers beyond 2^53 meet a whole interval
+    interval   histogram            bucket number floor(value / interval); in long doubles (64 bits
+                                    of mantissa) where numbers beyond 2^53 meet a whole interval.
+                                    Few matches: one sort of their buckets; many: the segment's
+                                    buckets are made a column once, whose codes are counted
     rings      distances            from a point, of every point that a document has
     zoom       cells of a grid      row * 2^zoom + column: degrees, halved once a level
     calendar   year, week, hour …   the beginning of ISO dates: each distinct text is parsed once,
@@ -18,7 +19,7 @@ A document counts once per bucket, however many of its values are in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from shard.collect.facet_pairs import are_among, field_values
 from shard.collect.trees import count_nodes
 from shard.query.filters import resolve
 from shard.segment.doc_sets import count_docs
+from shard.segment.facet_columns import FacetColumn, build_column, count_codes
 from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import number_column
 from shard.segment.sort_columns import TextColumn, text_column
@@ -46,6 +48,10 @@ _Counts: TypeAlias = dict[int | float | str, int]
 """By position of the bounds, number of the bucket, or date."""
 _COUNTED_PER_POINT: Final = 8
 """If cell numbers stay below this many times the points, an array counts them; otherwise a sort."""
+_HISTOGRAM_SHARE: Final = 8
+"""If at least 1 / `_HISTOGRAM_SHARE` of a segment matches, its histogram is made a column."""
+_SPAN_MAX: Final = 1 << 20
+"""Bucket numbers that span less than this are told apart by an array, others by a sort."""
 _EXACT_END: Final = 2.0**53
 _INTEGER_END: Final = 2.0**63
 """Bucket numbers from twice this on (or below minus this) are sent as floats."""
@@ -122,12 +128,28 @@ def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _
 
 def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     """Count documents by the rings or cells of their points."""
+    docs, buckets = points_by_bucket(part, field, request)
+    if (docs[1:] <= docs[:-1]).any():
+        buckets = _distinct_pairs(docs, buckets)
+    if int(buckets.max(initial=0)) < _COUNTED_PER_POINT * len(buckets):
+        counts = np.bincount(buckets)
+        numbers = np.flatnonzero(counts)
+        counts = counts[numbers]
+    else:
+        numbers, counts = np.unique(buckets, return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
+def points_by_bucket(
+    part: Matches, field: int, request: RangeRequest
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the ring or cell of each point of the matches that is in one, and its document."""
     column = geo_column(part.view.segment, field)
     if column is None:
-        return {}
-    if column.is_one_each:
-        docs = points = part.docs
-    else:
+        return np.zeros(0, np.uint32), np.zeros(0, np.int64)
+    docs: NDArray[np.uint32] = part.docs
+    points = docs
+    if not column.is_one_each:
         points = np.flatnonzero(are_among(part, column.docs)).astype(np.uint32)
         docs = column.docs[points]
     if request.origin is not None:
@@ -137,15 +159,7 @@ def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     else:
         assert request.zoom is not None, "neither rings nor cells"
         buckets = cells(column.lats[points], column.lngs[points], request.zoom)
-    if not column.is_one_each:
-        buckets = _distinct_pairs(docs, buckets)
-    if int(buckets.max(initial=0)) < _COUNTED_PER_POINT * len(buckets):
-        counts = np.bincount(buckets)
-        numbers = np.flatnonzero(counts)
-        counts = counts[numbers]
-    else:
-        numbers, counts = np.unique(buckets, return_counts=True)
-    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    return docs, buckets
 
 
 def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> NDArray[np.int64]:
@@ -158,57 +172,133 @@ def cells(lats: NDArray[np.float64], lngs: NDArray[np.float64], zoom: int) -> ND
 
 
 def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Counts:
+    if part.count * _HISTOGRAM_SHARE >= part.view.segment.num_docs:
+        histogram = histogram_of(part.view.segment, field, request)
+        if histogram is not None:
+            by_code = np.zeros(len(histogram.keys) + 1, np.uint32)
+            count_codes(part.docs, histogram.column.codes, histogram.column.starts, by_code)
+            return {
+                histogram.keys[code]: int(by_code[code + 1])
+                for code in np.flatnonzero(by_code[1:]).tolist()
+            }
+    docs, buckets, is_single = intervals_of(part, field, request)
+    keys, counts = np.unique(
+        buckets if is_single else _distinct_pairs(docs, buckets), return_counts=True
+    )
+    return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
+
+
+def intervals_of(
+    part: Matches, field: int, request: RangeRequest
+) -> tuple[NDArray[np.uint32], NDArray[np.floating[Any]], bool]:
+    """Return the number of the bucket of each number of the matches.
+
+    Returns:
+        (documents, numbers, whether each document has one number only).
+
+    Raises:
+        InvalidRequest: the interval is too small for the numbers.
+    """
     column = number_column(part.view.segment, field)
     if column is None:
-        return {}
+        return np.zeros(0, np.uint32), np.zeros(0), True
+    docs: NDArray[np.uint32]
     if column.is_dense and column.residuals is None:
-        values = column.values[part.docs]
-        if values.dtype.kind == "f":
-            values = values[~np.isnan(values)]
-        else:
-            values = values[values != np.iinfo(values.dtype).min]
-        buckets = _buckets(values, None, request)
+        docs, values = part.docs, column.values[part.docs]
+        has_number = (
+            ~np.isnan(values) if values.dtype.kind == "f" else values != np.iinfo(values.dtype).min
+        )
+        docs, buckets = docs[has_number], _buckets(values[has_number], None, request)
     else:
         docs, doubles, residuals = column.pairs()
         is_match = are_among(part, docs)
+        docs = docs[is_match]
         buckets = _buckets(
             doubles[is_match], None if residuals is None else residuals[is_match], request
         )
-        if not column.is_dense:
-            buckets = _distinct_pairs(docs[is_match], buckets)
-    keys, counts = np.unique(buckets, return_counts=True)
-    return {
-        int(key) if -_INTEGER_END <= key < 2 * _INTEGER_END else float(key): count
-        for key, count in zip(keys.tolist(), counts.tolist(), strict=True)
-    }
-
-
-def _buckets(
-    values: NDArray[Any], residuals: NDArray[np.int16] | None, request: RangeRequest
-) -> NDArray[np.floating[Any]]:
-    """Return the number of each value's bucket.
-
-    Args:
-        values: integers, or doubles.
-        residuals: by how much each number exceeds its double; None if none does.
-        request: with an interval.
-    """
-    is_long = (
-        isinstance(request.interval, int)
-        and values.dtype.itemsize == 8
-        and np.abs(values).max(initial=0) >= _EXACT_END
-    )
-    values = values.astype(np.longdouble if is_long else np.float64)
-    if is_long and residuals is not None:
-        values += residuals
-    with np.errstate(over="ignore"):
-        buckets: NDArray[np.floating[Any]] = np.floor(values / request.interval)
     if not np.isfinite(buckets).all():
         raise InvalidRequest(
             f"the interval {request.interval:g} is too small for the values of {request.field!r}",
             code="invalid_facet_ranges",
             param=f"facet_ranges.{request.field}.interval",
         )
+    return docs, buckets, column.is_dense
+
+
+class _Histogram(NamedTuple):
+    """The buckets of all numbers of a field of a segment."""
+
+    column: FacetColumn
+    """Codes are the position of the key + 1."""
+    keys: list[int | float]
+    """Numbers of the buckets, ascending."""
+
+
+def histogram_of(segment: Segment, field: int, request: RangeRequest) -> _Histogram | None:
+    """Return the buckets of all numbers of a field, cached.
+
+    Returns:
+        None if the segment has no numbers there, or some for which the interval is too small.
+
+    Cost: 10 ns a number to build, 1-2 bytes a document kept.
+    """
+    key = ("histogram", segment.uid, field, request.interval)
+    histogram: _Histogram | None = COLUMN_CACHE.get(key)
+    if histogram is not None:
+        return histogram
+    column = number_column(segment, field)
+    if column is None:
+        return None
+    docs, doubles, residuals = column.pairs()
+    buckets = _buckets(doubles, residuals, request)
+    if not len(docs) or not np.isfinite(buckets).all():
+        return None
+    lowest = buckets.min()
+    if buckets.max() - lowest < _SPAN_MAX:
+        positions = (buckets - lowest).astype(np.int64)
+        present = np.flatnonzero(np.bincount(positions))
+        numbers = np.zeros(int(present[-1]) + 1, np.uint32)
+        numbers[present] = np.arange(len(present), dtype=np.uint32)
+        distinct, codes = present + lowest, numbers[positions]
+    else:
+        distinct, inverse = np.unique(buckets, return_inverse=True)
+        codes = inverse.reshape(-1).astype(np.uint32)
+    arrays = build_column(docs, codes, segment.num_docs)
+    histogram = _Histogram(FacetColumn(arrays, segment.num_docs), numbers_of(distinct))
+    num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(distinct)
+    COLUMN_CACHE.put(key, histogram, num_bytes, segment)
+    return histogram
+
+
+def numbers_of(buckets: NDArray[np.floating[Any]]) -> list[int | float]:
+    """Return numbers of buckets as they are sent."""
+    return [
+        int(key) if -_INTEGER_END <= key < 2 * _INTEGER_END else float(key)
+        for key in buckets.tolist()
+    ]
+
+
+def _buckets(
+    values: NDArray[Any], residuals: NDArray[np.int16] | None, request: RangeRequest
+) -> NDArray[np.floating[Any]]:
+    """Return the number of each value's bucket; infinite if the interval is too small for it.
+
+    Args:
+        values: integers, or doubles.
+        residuals: by how much each number exceeds its double; None if none does.
+        request: with an interval.
+    """
+    assert request.interval is not None, "no histogram"
+    with np.errstate(over="ignore"):
+        buckets: NDArray[np.floating[Any]] = np.floor(values.astype(np.float64) / request.interval)
+    if isinstance(request.interval, int) and values.dtype.itemsize == 8:
+        is_long = np.abs(values) >= _EXACT_END
+        if is_long.any():
+            numbers = values[is_long].astype(np.longdouble)
+            if residuals is not None:
+                numbers += residuals[is_long]
+            buckets = buckets.astype(np.longdouble)
+            buckets[is_long] = np.floor(numbers / request.interval)
     return buckets
 
 
@@ -222,7 +312,7 @@ def _count_dates(snapshot: Snapshot, part: Matches, field: int, request: RangeRe
     texts = text_column(snapshot, part.view, field)
     if texts is None:
         return {}
-    keys, bucket_of_code = _calendar_buckets(texts, request, part.view.segment)
+    keys, bucket_of_code = calendar_buckets(texts, request, part.view.segment)
     column = texts.column
     if column.is_single:
         buckets = bucket_of_code[column.codes[part.docs]]
@@ -236,7 +326,7 @@ def _count_dates(snapshot: Snapshot, part: Matches, field: int, request: RangeRe
     return {keys[bucket - 1]: int(counts[bucket]) for bucket in np.flatnonzero(counts).tolist()}
 
 
-def _calendar_buckets(
+def calendar_buckets(
     texts: TextColumn, request: RangeRequest, segment: Segment
 ) -> tuple[list[str], NDArray[np.int64]]:
     """Return the keys of the buckets, and by code the bucket's position + 1 (0: no date).

@@ -19,6 +19,7 @@ from shard.segment.facet_columns import FacetColumn, build_column, count_codes, 
 if TYPE_CHECKING:
     from common.protocol.messages import RangeRequest
     from shard.query.matches import Matches
+    from shard.segment.segment import Segment
     from shard.segment.snapshot import Snapshot
 
 
@@ -34,10 +35,9 @@ def count_nodes(
     snapshot: Snapshot, part: Matches, field: int, request: RangeRequest
 ) -> dict[int | float | str, int]:
     """Return how many matches of a segment are at, or under, each node that has any."""
-    column = facet_column(part.view.segment, field)
-    if column is None or request.field not in snapshot.dictionaries:
+    nodes = nodes_of(snapshot, part.view.segment, field, request)
+    if nodes is None:
         return {}
-    nodes = _nodes_of(snapshot, part, field, request, column)
     counts = np.zeros(len(nodes.names) + 1, np.uint32)
     count_codes(part.docs, nodes.column.codes, nodes.column.starts, counts)
     return {
@@ -46,11 +46,16 @@ def count_nodes(
     }
 
 
-def _nodes_of(
-    snapshot: Snapshot, part: Matches, field: int, request: RangeRequest, column: FacetColumn
-) -> _Nodes:
-    """Return the nodes of a segment's documents, cached. Cost: 20 ns a value to build."""
-    segment = part.view.segment
+def nodes_of(
+    snapshot: Snapshot, segment: Segment, field: int, request: RangeRequest
+) -> _Nodes | None:
+    """Return the nodes of a segment's documents, cached; None if none has a value.
+
+    Cost: 20 ns a value to build.
+    """
+    column = facet_column(segment, field)
+    if column is None or request.field not in snapshot.dictionaries:
+        return None
     key = ("nodes", segment.uid, field, request.separator)
     nodes: _Nodes | None = COLUMN_CACHE.get(key)
     if nodes is not None:

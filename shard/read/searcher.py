@@ -56,6 +56,7 @@ from shard.caches.derived import derived
 from shard.collect.distinct import select_distinct
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
+from shard.collect.facet_cube import count_cube
 from shard.collect.groups import GroupCounter, select_groups
 from shard.collect.range_counts import count_ranges
 from shard.collect.top_k import Hits, hits_of, select_hits, sort_values
@@ -191,6 +192,9 @@ def search(snapshot: Snapshot, request: SearchRequest) -> SearchResponse:
         else tuple([groups.pairs(facet) for facet in request.facets]),
         value_statistics=value_statistics(snapshot, request.value_statistics, found.for_counting),
         statistics=absent,
+        cube=None
+        if request.cube is None
+        else count_cube(snapshot, request.cube, found.for_counting),
     )
 
 
@@ -216,10 +220,11 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
         if is_slow_text(snapshot, words, _languages(snapshot)):
             return True
     if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
-        one.calendar is not None or one.is_of_values for one in request.ranges
+        one.calendar is not None or one.is_of_values for one in _ranges(request)
     ):
         return True
-    if request.value_statistics and snapshot.num_docs > COLUMN_FAST_MAX:
+    is_joint = request.value_statistics or request.cube is not None
+    if is_joint and snapshot.num_docs > COLUMN_FAST_MAX:
         return True
     for path in _ordered_fields(request):
         field = snapshot.registry.number(path)
@@ -249,7 +254,9 @@ def _ordered_fields(request: SearchRequest) -> list[str]:
         for key in request.sort
         if key.field is not None and key.point is None and key.within is None
     ]
-    fields += [one.field for one in request.ranges if one.calendar is not None or one.is_of_values]
+    fields += [
+        one.field for one in _ranges(request) if one.calendar is not None or one.is_of_values
+    ]
     if request.distinct is not None:
         fields.append(request.distinct.field)
     return fields
@@ -261,10 +268,17 @@ def _group_of(request: FacetRequest | RangeRequest) -> str:
     return tree or request.field
 
 
+def _ranges(request: SearchRequest) -> Sequence[RangeRequest]:
+    """Return all ranges that a search counts."""
+    return request.ranges if request.cube is None else (*request.ranges, *request.cube.ranges)
+
+
 def _plan(request: SearchRequest) -> _Plan:
     """Sort the clauses of a search by what they narrow."""
     facets = [*request.facets, *[one.facet for one in request.value_statistics]]
-    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *request.ranges)
+    if request.cube is not None:
+        facets += [one.facet for one in request.cube.facets]
+    counted: Sequence[FacetRequest | RangeRequest] = (*facets, *_ranges(request))
     wanted = {_group_of(one) for one in counted if one.leaves_out_own}
     wanted |= {elements_of(one.within.field) for one in facets if one.within is not None}
     common: list[Filter] = []

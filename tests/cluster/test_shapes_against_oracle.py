@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -63,6 +64,8 @@ moments = st.sampled_from(
 )  # fmt: skip
 
 
+costs = st.sampled_from([0, 1, 2, 2.5, 5, 7.5, -3, 2**53, 2**53 + 1])
+
 PATHS = ("A", "A > B", "A > B > C", "A > D", "A > BB", "E > B", "E")
 
 
@@ -82,6 +85,10 @@ def items(draw: st.DrawFn) -> Item:
     if draw(st.booleans()):
         top = draw(st.sampled_from(["A", "E"]))
         item |= {"kind0": top, "kind1": draw(st.sampled_from([f"{top} > B", f"{top} > C"]))}
+    if draw(st.integers(0, 3)):
+        item["cost"] = draw(costs)
+        if draw(st.integers(0, 30)) == 0:
+            item["cost"] = [item["cost"], draw(costs)]
     item["tag"] = draw(st.lists(st.sampled_from(["a", "b", "c"]), max_size=2))
     return item
 
@@ -212,8 +219,15 @@ def searches(draw: st.DrawFn, facets: list[str]) -> dict[str, Any]:
         if draw(st.integers(0, 3)) == 0:
             nodes = st.sampled_from(PATHS if name == "tree" else ("A", "A > B", "E > C"))
             filters[name] = draw(st.lists(nodes, min_size=1, max_size=2))
+    if draw(st.integers(0, 4)) == 0:
+        filters["cost"] = {"lt": draw(costs)}
     if filters:
         parameters["filters"] = filters
+    parameters["cube"] = draw(
+        st.none()
+        | st.sampled_from([2, 2.5, 2e15])
+        | st.lists(costs, min_size=2, max_size=5, unique=True).map(sorted)
+    )
     if draw(st.integers(0, 2)) == 0:
         parameters["filter"], parameters["filter_test"] = draw(expressions(facets))
     match draw(st.integers(0, 3)):
@@ -242,8 +256,13 @@ def as_request(parameters: dict[str, Any], facets: Iterable[str]) -> dict[str, A
     request = {
         name: value
         for name, value in parameters.items()
-        if name not in ("filter_test", "order_by", "ranges")
+        if name not in ("filter_test", "order_by", "ranges", "cube")
     }
+    match parameters["cube"]:
+        case list(edges):
+            request["facet_cube"] = {"field": "cost", "edges": edges}
+        case int() | float() as interval:
+            request["facet_cube"] = {"field": "cost", "interval": interval}
     request["show"] = ["elements"]
     request["trees"] = {"tree": {"open": ["A"]}, "steps": None}
     request["sort"] = [
@@ -296,6 +315,9 @@ class Twins:
             is_calendar = (parameters["ranges"] or ("", None))[0] == "calendar"
             known = {"unknown_facet", "unknown_sort_field"}
             known |= {"invalid_facet_ranges"} if is_calendar else set()
+            if parameters["cube"] is not None:
+                # No item has a cost, one has several, or they are too far apart.
+                known.add("invalid_facet_cube")
             assert code in known, replies[0].body
             return
         assert replies[0].status == 200, replies[0].body
@@ -329,6 +351,8 @@ class Twins:
                     nearest = [distance(one, point) for one in points_of(item, field)]
                     assert added["_geoDistance"] == (round(min(nearest)) if nearest else None)
         self.check_ranges(answer, parameters)
+        if parameters["cube"] is not None:
+            self.check_cube(answer, parameters)
         for name, nodes in answer["data"]["trees"].items():
             self.check_tree(name, nodes, parameters)
 
@@ -358,6 +382,45 @@ class Twins:
                 check_level(node["path"], node["children"]) if "children" in node else None
 
         check_level("", nodes)
+
+    def check_cube(self, answer: Any, parameters: dict[str, Any]) -> None:
+        """Compare each range from edge to edge with a search that has it as a filter."""
+        cube = answer["data"]["facet_cube"]
+        edges = cube["edges"]
+        kind = (parameters["ranges"] or ("",))[0]
+        if isinstance(parameters["cube"], list):
+            assert edges == parameters["cube"]
+        for (i, low), (j, high) in itertools.combinations(enumerate(edges), 2):
+            filters = {**(parameters.get("filters") or {}), "cost": {"gte": low, "lt": high}}
+            narrow = {**parameters, "filters": filters}
+            matching = self.oracle.matches(narrow)
+            hits = self.oracle.narrowed(matching, narrow)
+            assert cube["total"][j] - cube["total"][i] == len(hits)
+
+            def within(rows: list[Any], name: str = "key", i: int = i, j: int = j) -> Any:
+                return {one[name]: one["counts"][j] - one["counts"][i] for one in rows}
+
+            for name, facet in answer["data"]["aggregations"].items():
+                counted = self.oracle.counted_for(name, matching, narrow)
+                expected = {
+                    key: count for key, count, _ in self.oracle.buckets(name, counted, narrow)
+                }
+                assert within(cube["facets"][name]) == {
+                    one["key"]: expected.get(one["key"], 0) for one in facet["buckets"]
+                }
+            for name, rows in cube["trees"].items():
+                shown = Counter(within(rows, "path"))
+                assert +shown == +self.oracle.tree(name, narrow)
+            ranges = {}
+            for name, rows in cube["ranges"].items():
+                counts = within(rows)
+                ranges[name] = [
+                    {key: one for key, one in row.items() if key != "counts"}
+                    | {"doc_count": counts[row["key"]]}
+                    for row in rows
+                    if counts[row["key"]] or kind == "rings" or row["key"] == "missing"
+                ]
+            self.check_ranges({"data": {"ranges": ranges}}, narrow)
 
     def check_ranges(self, answer: Any, parameters: dict[str, Any]) -> None:
         """Compare the counts of `facet_ranges`, which leave out the field's own filter."""

@@ -206,7 +206,7 @@ def parameters() -> Iterator[Case]:
     """Every parameter with every kind of value."""
     names = (
         "query sort_field order facet_fields match prefix typo search_fields fields exclude_fields "
-        "highlight snippet facets facet_ranges facet_mode cursor distinct show partial sort"
+        "highlight snippet facets facet_ranges facet_cube facet_mode cursor distinct show partial sort"
     ).split()
     values: list[Any] = [
         1, 1.5, True, -1, [], [1], [None], [[]], {}, {"a": {"b": []}}, "\x00", "x" * 2000,
@@ -290,6 +290,16 @@ def parameters() -> Iterator[Case]:
         yield case(
             f"ranges {ranges!r:.30}", post("/films/search", {"facet_ranges": {"year": ranges}})
         )
+    cube: Any
+    for cube in (
+        {"field": "year"}, {"field": "year", "edges": []}, {"field": "year", "edges": [1]},
+        {"field": "year", "edges": [2, 1]}, {"field": "year", "edges": [1, "2"]},
+        {"field": "year", "edges": [1, 1.0]}, {"field": "year", "edges": [True, 2]},
+        {"field": "year", "interval": 0}, {"field": "year", "interval": "1"}, {"field": ""},
+        {"field": "year", "edges": [1, 2], "interval": 1}, {"field": 1, "interval": 1},
+        {"field": "nowhere", "interval": 1}, {"field": "year", "interval": 1e-9},
+    ):  # fmt: skip
+        yield case(f"cube {cube!r:.60}", post("/films/search", {"facet_cube": cube}), OK_OR_BAD)
     for interval in (5e-324, 1e-320, 1e-18, 1e-3, 9e299):
         ranges = {"interval": interval}
         yield case(

@@ -170,6 +170,10 @@ EDGES = {
         2, lambda n: search(facets={"tags": {"stats": ["year", "votes", "id"][:n]}}),
         "invalid_facets",
     ),
+    "facet_cube_bins_max": Edge(
+        3, lambda n: search(facet_cube={"field": "year", "edges": list(range(n + 1))}),
+        "invalid_facet_cube",
+    ),
     "percentiles_max": Edge(
         5, lambda n: search(facets={"tags": {"percentiles": [50] * n}}), "invalid_facets"
     ),
@@ -294,6 +298,7 @@ EDGES = {
 
 HELD_ELSEWHERE = {
     "query_words_max": "coordinator/read/test_query_parser.py::test_too_many_words_are_cut",
+    "facet_cube_counts_max": "shard/collect/test_facet_cube.py::test_counts_are_bounded",
     "searches_words_max": (
         "coordinator/read/test_many.py::test_words_of_all_searches_are_bounded_together"
     ),

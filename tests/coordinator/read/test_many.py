@@ -42,6 +42,15 @@ def test_buckets_of_all_searches_are_bounded_together() -> None:
     assert caught.value.code == "searches_too_costly"
 
 
+def test_joint_counts_cost_as_buckets_do() -> None:
+    limits = Limits(searches_buckets_max=160)
+    cube = {"field": "price", "edges": list(range(5))}
+    costs = CostSum(limits)
+    add(costs, limits, facet_fields=["a"], facet_cube=cube)
+    with pytest.raises(InvalidRequest, match=r"160 \(limit searches_buckets_max\)"):
+        add(costs, limits, facet_fields=["a"], facet_cube={"field": "price", "interval": 1})
+
+
 async def test_a_few_at_a_time_and_results_in_their_order() -> None:
     running = most = 0
 
