@@ -661,6 +661,7 @@ _PATH_ARGUMENTS: Final = {
     "objectID": {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
     "facetName": _FIELD,
     "taskID": {"type": "string", "minLength": 1},
+    "host": {"type": "string", "minLength": 1},
     "key": {"type": "string", "minLength": 1},
 }
 

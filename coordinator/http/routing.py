@@ -1,6 +1,7 @@
 """Routing: which function answers a request, by the segments of its path (pure).
 
-    Route("GET", "/{index}/items/{id}", get_item, ...)
+    @ROUTES.add(Route("GET", "/{index}/items/{id}", "One item, as it was stored.", …))
+    async def get_item(services: Services, request: Request) -> Response: …
 
     root ─ "_health"            literal children first: no index can have such a name
          ├ "dashboard" ─ {}
@@ -14,8 +15,8 @@ match object and calls one middleware after another: 10 µs more.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -51,13 +52,17 @@ class Body(Enum):
     """Items, read by the handler in parts."""
 
 
+async def _no_handler(services: Services, request: Request) -> Response:
+    """Stand for the handler of a route that is in no table yet."""
+    raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One row of the route table."""
+    """One row of the route table, declared at its handler (`RouteTable.add`)."""
 
     method: str
     path: str
-    handler: Handler
     summary: str
     action: Action | None
     """The action that the caller's key must allow; None: no key needed."""
@@ -80,11 +85,32 @@ class Route:
     """Parameters that it reads from query string or body, for the documentation."""
     document: dict[str, Any] = field(default_factory=dict)
     """Additions to the OpenAPI operation: request body, responses."""
+    handler: Handler = field(default=_no_handler, kw_only=True)
+    """Set by the table that the route is added to."""
 
     @property
     def name(self) -> str:
         """The route's name in metrics and logs."""
         return f"{self.method} {self.path}"
+
+
+class RouteTable:
+    """The routes of one file, in the order of their handlers."""
+
+    def __init__(self) -> None:
+        self._routes: list[Route] = []
+
+    def add(self, *routes: Route) -> Callable[[Handler], Handler]:
+        """Declare the routes of the function that follows."""
+
+        def note(handler: Handler) -> Handler:
+            self._routes.extend(replace(route, handler=handler) for route in routes)
+            return handler
+
+        return note
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes)
 
 
 class _Node:

@@ -41,7 +41,7 @@ from coordinator.algolia.responses import (
 from coordinator.cluster.catalog import Index
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action, stored_keys
 from coordinator.http.security import shown_key as shown_own_key
 from coordinator.parameters.raw import decode_object, decode_search
@@ -61,6 +61,39 @@ BROWSED: Final = 1_000
 
 
 # --- the index of a request
+
+
+def _route(
+    method: str,
+    path: str,
+    summary: str,
+    action: Action | None,
+    *,
+    body: str | None = None,
+    answer: str = "Document",
+    bytes_limit: str = "json_body_bytes_max",
+    **more: Any,
+) -> Route:
+    """Return a route of this protocol; its clients send JSON labelled as text."""
+    document = {"answer": answer} if body is None else {"answer": answer, "body": body}
+    takes = Body.NONE if body is None else Body.LOOSE_JSON
+    return Route(
+        method,
+        path,
+        summary,
+        action,
+        body=takes,
+        bytes_limit=bytes_limit,
+        tag="algolia",
+        document=document,
+        **more,
+    )
+
+
+_SEARCH: Final[dict[str, Any]] = {"bytes_limit": "search_body_bytes_max", "applies_filter": True}
+_CHANGE: Final[dict[str, Any]] = {"is_change": True}
+
+ROUTES: Final = RouteTable()
 
 
 def find_index(services: Services, request: Request, name: Any) -> tuple[Index, list[str]]:
@@ -161,6 +194,18 @@ async def _answer(
     return search_answer(asked, result, total_us), result
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/{indexName}/query",
+        "Search an index.",
+        Action.SEARCH,
+        body="AlgoliaQuery",
+        **_SEARCH,
+    ),
+    _route("GET", "/1/indexes/{indexName}/query", "Search an index.", Action.SEARCH, **_SEARCH),
+    _route("GET", "/1/indexes/{indexName}", "Search an index.", Action.SEARCH, **_SEARCH),
+)
 async def query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/query`, and `GET /1/indexes/{index}`."""
     params = query_string_parameters(request.query_string)
@@ -171,6 +216,19 @@ async def query(services: Services, request: Request) -> Response:
     return json_response(answer)
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/{indexName}/browse",
+        "All hits, page by page.",
+        Action.SEARCH,
+        body="AlgoliaQuery",
+        **_SEARCH,
+    ),
+    _route(
+        "GET", "/1/indexes/{indexName}/browse", "All hits, page by page.", Action.SEARCH, **_SEARCH
+    ),
+)
 async def browse(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/browse`: all hits, page by page, on one state of the index."""
     params = query_string_parameters(request.query_string)
@@ -183,6 +241,16 @@ async def browse(services: Services, request: Request) -> Response:
     return json_response(answer)
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/{indexName}/facets/{facetName}/query",
+        "Values of a facet that begin with what is typed.",
+        Action.SEARCH,
+        body="AlgoliaFacetQuery",
+        **_SEARCH,
+    ),
+)
 async def facet_query(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/facets/{facet}/query`: values that start with the typed text."""
     name, facet = request.arguments
@@ -204,6 +272,16 @@ async def _facet_response(
     return facet_response(page, parameters.key_query or "", style, page.timings.total_us)
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/*/queries",
+        "Many queries at once.",
+        Action.SEARCH,
+        body="AlgoliaQueries",
+        **_SEARCH,
+    ),
+)
 async def queries(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/queries`: all results, or the first error, with its position.
 
@@ -333,6 +411,9 @@ def _retrieved(value: Any) -> list[str] | None:
     return None if "*" in names else names
 
 
+@ROUTES.add(
+    _route("GET", "/1/indexes/{indexName}/{objectID}", "One object.", Action.SEARCH),
+)
 async def get_object(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes/{index}/{objectID}`."""
     name, object_id = request.arguments
@@ -344,6 +425,9 @@ async def get_object(services: Services, request: Request) -> Response:
     return json_response(object_of(document, _retrieved(params.get("attributesToRetrieve"))))
 
 
+@ROUTES.add(
+    _route("POST", "/1/indexes/*/objects", "Objects by id.", Action.SEARCH, body="Document"),
+)
 async def get_objects(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/objects`: objects by id; null for those that do not exist."""
     limits = services.settings.limits
@@ -371,6 +455,16 @@ async def _write(services: Services, index: Index, changes: Sequence[ObjectChang
     return result.seq
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/{indexName}/batch",
+        "Many changes at once.",
+        Action.WRITE,
+        body="Document",
+        **_CHANGE,
+    ),
+)
 async def batch(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/batch`: changes in order, in one write.
 
@@ -382,6 +476,16 @@ async def batch(services: Services, request: Request) -> Response:
     return json_response({"taskID": seq, "objectIDs": ids})
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/*/batch",
+        "Changes of several indexes.",
+        Action.WRITE,
+        body="Document",
+        **_CHANGE,
+    ),
+)
 async def batches(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/batch`: changes to several indexes."""
     by_index: dict[str, list[tuple[int, dict[str, Any]]]] = {}
@@ -436,6 +540,19 @@ async def _carry_out(
     return [one.object_id for one in changes], await _write(services, index, changes)
 
 
+@ROUTES.add(
+    _route(
+        "POST", "/1/indexes/{indexName}", "Add an object.", Action.WRITE, body="Document", **_CHANGE
+    ),
+    _route(
+        "PUT",
+        "/1/indexes/{indexName}/{objectID}",
+        "Add or replace an object.",
+        Action.WRITE,
+        body="Document",
+        **_CHANGE,
+    ),
+)
 async def save_object(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}` and `PUT /1/indexes/{index}/{objectID}`."""
     index = await index_to_write(services, request, request.arguments[0])
@@ -446,6 +563,16 @@ async def save_object(services: Services, request: Request) -> Response:
     return json_response({"taskID": seq, "objectID": change.object_id, **moment})
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/{indexName}/{objectID}/partial",
+        "Change attributes of an object.",
+        Action.WRITE,
+        body="Document",
+        **_CHANGE,
+    ),
+)
 async def update_object(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/{objectID}/partial`."""
     name, object_id = request.arguments
@@ -458,6 +585,11 @@ async def update_object(services: Services, request: Request) -> Response:
     return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": _now()})
 
 
+@ROUTES.add(
+    _route(
+        "DELETE", "/1/indexes/{indexName}/{objectID}", "Remove an object.", Action.WRITE, **_CHANGE
+    ),
+)
 async def delete_object(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/indexes/{index}/{objectID}`; a missing object is not an error."""
     name, object_id = request.arguments
@@ -475,6 +607,17 @@ def _single(
     return read_change(action, body, facets, limits, "object", object_id)
 
 
+@ROUTES.add(
+    _route(
+        "POST",
+        "/1/indexes/{indexName}/deleteByQuery",
+        "Remove what filters find.",
+        Action.WRITE,
+        body="Document",
+        applies_filter=True,
+        **_CHANGE,
+    ),
+)
 async def delete_by(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/deleteByQuery`: deletes the objects that filters match."""
     index, _ = find_index(services, request, request.arguments[0])
@@ -493,6 +636,9 @@ async def delete_by(services: Services, request: Request) -> Response:
     return await _delete_matching(services, request, index, " AND ".join(conditions))
 
 
+@ROUTES.add(
+    _route("POST", "/1/indexes/{indexName}/clear", "Remove all objects.", Action.WRITE, **_CHANGE),
+)
 async def clear(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/{index}/clear`: deletes all objects."""
     index, _ = find_index(services, request, request.arguments[0])
@@ -520,12 +666,25 @@ async def _delete_matching(
 # --- indexes, settings, tasks
 
 
+@ROUTES.add(
+    _route("GET", "/1/indexes", "All indexes.", Action.SEARCH),
+)
 async def list_indexes(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes`: the indexes that the caller may use."""
     names = [name for name in sorted(services.catalog.indexes) if request.caller.may_use(name)]
     return json_response({"items": [{"name": name} for name in names], "nbPages": 1})
 
 
+@ROUTES.add(
+    _route(
+        "DELETE",
+        "/1/indexes/{indexName}",
+        "Remove an index and its data.",
+        Action.CONFIGURE,
+        is_admitted=False,
+        **_CHANGE,
+    ),
+)
 async def delete_index(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/indexes/{index}`; a missing index is not an error."""
     try:
@@ -549,12 +708,32 @@ async def _drop(services: Services, request: Request, index: Index) -> int:
     return max(1, seq)
 
 
+@ROUTES.add(
+    _route(
+        "GET",
+        "/1/indexes/{indexName}/settings",
+        "Settings of an index.",
+        Action.SEARCH,
+        applies_filter=True,
+    ),
+)
 async def get_settings(services: Services, request: Request) -> Response:
     """Answer `GET /1/indexes/{index}/settings`."""
     index, _ = find_index(services, request, request.arguments[0])
     return json_response(index_settings.shown(index.document, index.configuration))
 
 
+@ROUTES.add(
+    _route(
+        "PUT",
+        "/1/indexes/{indexName}/settings",
+        "Change settings; creates the index.",
+        Action.CONFIGURE,
+        body="Document",
+        is_admitted=False,
+        **_CHANGE,
+    ),
+)
 async def set_settings(services: Services, request: Request) -> Response:
     """Answer `PUT /1/indexes/{index}/settings`: changes the configuration, or creates the index."""
     index = await index_to_write(services, request, request.arguments[0])
@@ -568,6 +747,10 @@ async def set_settings(services: Services, request: Request) -> Response:
     return json_response({"taskID": seq, "updatedAt": _now()})
 
 
+@ROUTES.add(
+    _route("GET", "/1/indexes/{indexName}/task/{taskID}", "Whether a write is done: it is.", None),
+    _route("GET", "/1/task/{taskID}", "Whether a change is done: it is.", None),
+)
 async def task(services: Services, request: Request) -> Response:
     """Answer `/1/indexes/{index}/task/{taskID}` and `/1/task/{taskID}`: done when acknowledged."""
     return json_response({"status": "published", "pendingTask": False})
@@ -576,6 +759,9 @@ async def task(services: Services, request: Request) -> Response:
 # --- keys
 
 
+@ROUTES.add(
+    _route("GET", "/1/keys", "All API keys, without the keys.", Action.ADMIN),
+)
 async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys`: ids stand for the keys, which are never shown again."""
     keys = stored_keys(services.catalog)
@@ -589,6 +775,9 @@ def _key_id(value: str) -> str:
     return value.split("_")[1] if value.startswith("fk_") and value.count("_") > 1 else value
 
 
+@ROUTES.add(
+    _route("GET", "/1/keys/{key}", "One API key.", Action.ADMIN),
+)
 async def get_key(services: Services, request: Request) -> Response:
     """Answer `GET /1/keys/{key}`."""
     value = request.arguments[0]
@@ -598,6 +787,9 @@ async def get_key(services: Services, request: Request) -> Response:
     return json_response(shown_key(shown_own_key(_key_id(value), key), value))
 
 
+@ROUTES.add(
+    _route("POST", "/1/keys", "Create an API key.", Action.ADMIN, body="Document", **_CHANGE),
+)
 async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /1/keys`: the only response that ever contains the key itself."""
     document = new_key(_body(services, request), services.settings.limits)
@@ -608,93 +800,11 @@ async def create_key(services: Services, request: Request) -> Response:
     )
 
 
+@ROUTES.add(
+    _route("DELETE", "/1/keys/{key}", "Delete an API key.", Action.ADMIN, **_CHANGE),
+)
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /1/keys/{key}`."""
     request.arguments = [_key_id(request.arguments[0])]
     await operations.delete_key(services, request)
     return json_response({"deletedAt": _now()})
-
-
-def _route(
-    method: str,
-    path: str,
-    handler: Any,
-    summary: str,
-    action: Action | None,
-    *,
-    body: str | None = None,
-    answer: str = "Document",
-    bytes_limit: str = "json_body_bytes_max",
-    **more: Any,
-) -> Route:
-    """Return a route of this protocol; its clients send JSON labelled as text."""
-    document = {"answer": answer} if body is None else {"answer": answer, "body": body}
-    takes = Body.NONE if body is None else Body.LOOSE_JSON
-    return Route(
-        method,
-        path,
-        handler,
-        summary,
-        action,
-        body=takes,
-        bytes_limit=bytes_limit,
-        tag="algolia",
-        document=document,
-        **more,
-    )
-
-
-_SEARCH: Final[dict[str, Any]] = {"bytes_limit": "search_body_bytes_max", "applies_filter": True}
-_CHANGE: Final[dict[str, Any]] = {"is_change": True}
-
-ROUTES: Final = (
-    _route("POST", "/1/indexes/*/queries", queries, "Many queries at once.", Action.SEARCH,
-           body="AlgoliaQueries", **_SEARCH),
-    _route("POST", "/1/indexes/{indexName}/query", query, "Search an index.", Action.SEARCH,
-           body="AlgoliaQuery", **_SEARCH),
-    _route("GET", "/1/indexes/{indexName}/query", query, "Search an index.", Action.SEARCH,
-           **_SEARCH),
-    _route("GET", "/1/indexes/{indexName}", query, "Search an index.", Action.SEARCH, **_SEARCH),
-    _route("POST", "/1/indexes/{indexName}/facets/{facetName}/query", facet_query,
-           "Values of a facet that begin with what is typed.", Action.SEARCH,
-           body="AlgoliaFacetQuery", **_SEARCH),
-    _route("POST", "/1/indexes/{indexName}/browse", browse, "All hits, page by page.",
-           Action.SEARCH, body="AlgoliaQuery", **_SEARCH),
-    _route("GET", "/1/indexes/{indexName}/browse", browse, "All hits, page by page.",
-           Action.SEARCH, **_SEARCH),
-    _route("GET", "/1/indexes/{indexName}/{objectID}", get_object, "One object.", Action.SEARCH),
-    _route("POST", "/1/indexes/*/objects", get_objects, "Objects by id.", Action.SEARCH,
-           body="Document"),
-    _route("POST", "/1/indexes/{indexName}/batch", batch, "Many changes at once.", Action.WRITE,
-           body="Document", **_CHANGE),
-    _route("POST", "/1/indexes/*/batch", batches, "Changes of several indexes.", Action.WRITE,
-           body="Document", **_CHANGE),
-    _route("POST", "/1/indexes/{indexName}", save_object, "Add an object.", Action.WRITE,
-           body="Document", **_CHANGE),
-    _route("PUT", "/1/indexes/{indexName}/{objectID}", save_object, "Add or replace an object.",
-           Action.WRITE, body="Document", **_CHANGE),
-    _route("POST", "/1/indexes/{indexName}/{objectID}/partial", update_object,
-           "Change attributes of an object.", Action.WRITE, body="Document", **_CHANGE),
-    _route("DELETE", "/1/indexes/{indexName}/{objectID}", delete_object, "Remove an object.",
-           Action.WRITE, **_CHANGE),
-    _route("POST", "/1/indexes/{indexName}/deleteByQuery", delete_by, "Remove what filters find.",
-           Action.WRITE, body="Document", applies_filter=True, **_CHANGE),
-    _route("POST", "/1/indexes/{indexName}/clear", clear, "Remove all objects.", Action.WRITE,
-           **_CHANGE),
-    _route("GET", "/1/indexes", list_indexes, "All indexes.", Action.SEARCH),
-    _route("DELETE", "/1/indexes/{indexName}", delete_index, "Remove an index and its data.",
-           Action.CONFIGURE, is_admitted=False, **_CHANGE),
-    _route("GET", "/1/indexes/{indexName}/settings", get_settings, "Settings of an index.",
-           Action.SEARCH, applies_filter=True),
-    _route("PUT", "/1/indexes/{indexName}/settings", set_settings,
-           "Change settings; creates the index.", Action.CONFIGURE, body="Document",
-           is_admitted=False, **_CHANGE),
-    _route("GET", "/1/indexes/{indexName}/task/{taskID}", task, "Whether a write is done: it is.",
-           None),
-    _route("GET", "/1/task/{taskID}", task, "Whether a change is done: it is.", None),
-    _route("GET", "/1/keys", list_keys, "All API keys, without the keys.", Action.ADMIN),
-    _route("POST", "/1/keys", create_key, "Create an API key.", Action.ADMIN, body="Document",
-           **_CHANGE),
-    _route("GET", "/1/keys/{key}", get_key, "One API key.", Action.ADMIN),
-    _route("DELETE", "/1/keys/{key}", delete_key, "Delete an API key.", Action.ADMIN, **_CHANGE),
-)  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from common.errors import InvalidRequest, NotFound
 from common.placement import canonical_id
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_object, query_parameters
 from coordinator.routes.items import refuse_query, refuse_unknown
@@ -20,6 +20,9 @@ DAYS_DEFAULT: Final = 7
 SIZE_DEFAULT: Final = 20
 SIZE_MAX: Final = 1_000
 POSITION_MAX: Final = 1_000_000_000
+
+
+ROUTES: Final = RouteTable()
 
 
 def _check_on(services: Services) -> None:
@@ -38,6 +41,24 @@ def _number(raw: dict[str, Any], name: str, default: int, most: int, *, code: st
     return int(text)
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_analytics",
+        "What was searched for, found nothing, was slow, and was clicked.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={
+            "answer": "Analytics",
+            "query": {
+                "index": {"type": "string"},
+                "days": {"type": "integer", "minimum": 1, "maximum": 10_000},
+                "size": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
+            },
+        },
+    ),
+)
 async def report(services: Services, request: Request) -> Response:
     """Answer `GET /_analytics`."""
     _check_on(services)
@@ -51,6 +72,18 @@ async def report(services: Services, request: Request) -> Response:
     )
 
 
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/_analytics",
+        "Forget what was counted, of one index or of all.",
+        Action.ADMIN,
+        is_change=True,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Status", "query": {"index": {"type": "string"}}},
+    ),
+)
 async def forget(services: Services, request: Request) -> Response:
     """Answer `DELETE /_analytics`: of one index, or of all."""
     _check_on(services)
@@ -61,6 +94,20 @@ async def forget(services: Services, request: Request) -> Response:
     return json_response({"status": "deleted"})
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_analytics/clicks",
+        "Count clicks on hits.",
+        Action.SEARCH,
+        body=Body.LOOSE_JSON,
+        bytes_limit="search_body_bytes_max",
+        is_change=True,
+        applies_filter=True,
+        tag="operations",
+        document={"body": "Clicks", "answer": "Status"},
+    ),
+)
 async def clicks(services: Services, request: Request) -> Response:
     """Answer `POST /_analytics/clicks`: counts those that belong to counted searches."""
     _check_on(services)
@@ -114,48 +161,3 @@ def _click(
         raise refused("position", f"an integer from 1 to {POSITION_MAX}")
     index = services.guard.index(request.caller, name)
     return index.name, query, canonical.decode(), position
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/_analytics",
-        report,
-        "What was searched for, found nothing, was slow, and was clicked.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        tag="operations",
-        document={
-            "answer": "Analytics",
-            "query": {
-                "index": {"type": "string"},
-                "days": {"type": "integer", "minimum": 1, "maximum": 10_000},
-                "size": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX},
-            },
-        },
-    ),
-    Route(
-        "DELETE",
-        "/_analytics",
-        forget,
-        "Forget what was counted, of one index or of all.",
-        Action.ADMIN,
-        is_change=True,
-        is_of_all_indexes=True,
-        tag="operations",
-        document={"answer": "Status", "query": {"index": {"type": "string"}}},
-    ),
-    Route(
-        "POST",
-        "/_analytics/clicks",
-        clicks,
-        "Count clicks on hits.",
-        Action.SEARCH,
-        body=Body.LOOSE_JSON,
-        bytes_limit="search_body_bytes_max",
-        is_change=True,
-        applies_filter=True,
-        tag="operations",
-        document={"body": "Clicks", "answer": "Status"},
-    ),
-)

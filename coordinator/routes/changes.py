@@ -24,7 +24,7 @@ from common.errors import Forbidden, InvalidRequest, ServiceError
 from common.json.scan import ItemError, scan_item
 from common.placement import canonical_id, shown_id
 from common.protocol.operations import Operation, Outcome
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_object
 from coordinator.routes.items import (
@@ -70,6 +70,9 @@ _REASONS: Final = {
 _NO_ID: Final = ("invalid_id", "an item without id cannot be addressed; load it again with one")
 
 
+ROUTES: Final = RouteTable()
+
+
 class _WithId(msgspec.Struct):
     """What is read of a stored item."""
 
@@ -91,6 +94,21 @@ class _Change(NamedTuple):
     make: Callable[[bytes], bytes]
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/{index}/items/delete",
+        "Remove items by ids, or all that match.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        is_change=True,
+        applies_filter=True,
+        tag="items",
+        document={"body": "ChosenItems", "answer": "WriteAnswer"},
+    ),
+)
 async def delete_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/delete`: by ids, or all that match."""
     refuse_query(request)
@@ -106,6 +124,21 @@ async def delete_items(services: Services, request: Request) -> Response:
     return write_response("deleted", result)
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/{index}/items/update",
+        "Set fields in items by ids, or in all that match.",
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        is_change=True,
+        applies_filter=True,
+        tag="items",
+        document={"body": "ChangedItems", "answer": "WriteAnswer"},
+    ),
+)
 async def update_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/update`: sets the same fields in all chosen items."""
     refuse_query(request)
@@ -339,35 +372,3 @@ def _canonical_ids(ids: object, limits: Limits) -> list[bytes]:
                 param=f"ids[{i}]",
             )
     return [canonical for canonical in found if canonical is not None]
-
-
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/{index}/items/delete",
-        delete_items,
-        "Remove items by ids, or all that match.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="search_body_bytes_max",
-        needs_index=True,
-        is_change=True,
-        applies_filter=True,
-        tag="items",
-        document={"body": "ChosenItems", "answer": "WriteAnswer"},
-    ),
-    Route(
-        "POST",
-        "/{index}/items/update",
-        update_items,
-        "Set fields in items by ids, or in all that match.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="search_body_bytes_max",
-        needs_index=True,
-        is_change=True,
-        applies_filter=True,
-        tag="items",
-        document={"body": "ChangedItems", "answer": "WriteAnswer"},
-    ),
-)

@@ -25,7 +25,7 @@ from common.protocol.methods import POSITIONS
 from common.protocol.operations import Operation
 from coordinator.cluster.fan_out import gather
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.raw import query_parameters
 from coordinator.routes.items import refuse_query, refuse_unknown, write_response
@@ -44,6 +44,22 @@ _FORM: Final = (
 )
 
 
+ROUTES: Final = RouteTable()
+
+
+@ROUTES.add(
+    Route(
+        "POST",
+        "/{index}/items/changes",
+        "Put and remove items in one write, together with the position of their source.",
+        Action.WRITE,
+        body=Body.JSON,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "ItemChanges", "answer": "WriteAnswer"},
+    ),
+)
 async def change_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/changes`: all of it in one write, or nothing."""
     refuse_query(request)
@@ -71,6 +87,17 @@ async def change_items(services: Services, request: Request) -> Response:
     return write_response("indexed", result)
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/positions",
+        "How far each source of changes has been stored.",
+        Action.WRITE,
+        needs_index=True,
+        tag="items",
+        document={"answer": "Positions"},
+    ),
+)
 async def positions(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/positions`: how far each source is stored on all shards."""
     refuse_unknown(query_parameters(request.query_string), ())
@@ -185,29 +212,3 @@ def _positions(body: dict[str, msgspec.Raw], limits: Limits) -> dict[str, str]:
             )
         texts.append(text or "")
     return {texts[0]: texts[1]}
-
-
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/{index}/items/changes",
-        change_items,
-        "Put and remove items in one write, together with the position of their source.",
-        Action.WRITE,
-        body=Body.JSON,
-        needs_index=True,
-        is_change=True,
-        tag="items",
-        document={"body": "ItemChanges", "answer": "WriteAnswer"},
-    ),
-    Route(
-        "GET",
-        "/{index}/positions",
-        positions,
-        "How far each source of changes has been stored.",
-        Action.WRITE,
-        needs_index=True,
-        tag="items",
-        document={"answer": "Positions"},
-    ),
-)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import Conflict, NotFound, Unavailable
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Route
+from coordinator.http.routing import Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.replication.stream import LogAway
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from coordinator.http.request import Request
     from coordinator.http.services import Services
     from coordinator.replication.shared_log import SharedLog
+
+
+ROUTES: Final = RouteTable()
 
 
 def _log_of(services: Services) -> SharedLog:
@@ -28,6 +31,18 @@ def _log_of(services: Services) -> SharedLog:
     return services.shared_log
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_cluster",
+        "Several hosts: the log, and how each host is.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def cluster(services: Services, request: Request) -> Response:
     """Answer `GET /_cluster`: the log and all hosts that share it."""
     log = services.shared_log
@@ -50,11 +65,33 @@ async def cluster(services: Services, request: Request) -> Response:
     return json_response({"log": shown, "hosts": log.peers.shown()})
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_cluster/compare",
+        "Several hosts: compare the contents of all, item by item, in the background.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def compare(services: Services, request: Request) -> Response:
     """Answer `POST /_cluster/compare`: all hosts compare their contents, in the background."""
     return json_response({"seq": await _log_of(services).compare()})
 
 
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/_cluster/hosts/{host}",
+        "Several hosts: forget one that is gone, by its name.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def remove_host(services: Services, request: Request) -> Response:
     """Answer `DELETE /_cluster/hosts/{host}`: nobody waits for a host that is gone."""
     log = _log_of(services)
@@ -74,38 +111,3 @@ async def remove_host(services: Services, request: Request) -> Response:
     except LogAway as error:
         raise Unavailable(f"{error}: nothing was changed", code="log_unavailable") from error
     return json_response({"removed": [one["host"] for one in away]})
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/_cluster",
-        cluster,
-        "Several hosts: the log, and how each host is.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        is_admitted=False,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "POST",
-        "/_cluster/compare",
-        compare,
-        "Several hosts: compare the contents of all, item by item, in the background.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "DELETE",
-        "/_cluster/hosts/{host}",
-        remove_host,
-        "Several hosts: forget one that is gone, by its name.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-)

@@ -20,7 +20,7 @@ from coordinator.cluster.shard_client import ShardClient
 from coordinator.cluster.snapshots import copied_index
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.raw import decode_json, decode_object, query_parameters
 from coordinator.routes.items import refuse_unknown
@@ -34,6 +34,54 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 
+ROUTES: Final = RouteTable()
+
+
+def _configuring(method: str, body: str, summary: str) -> Route:
+    """Return the route of a change of a configuration."""
+    return Route(
+        method,
+        "/{index}/configuration",
+        summary,
+        Action.CONFIGURE,
+        body=Body.JSON,
+        bytes_limit="configuration_bytes_max",
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={
+            "body": body,
+            "answer": "ConfigurationAnswer",
+            "query": {"preview": {"type": "boolean"}},
+        },
+    )
+
+
+def _naming(action: str, body: str, summary: str) -> Route:
+    """Return the route of an action that gives an index another name, or a copy of it one."""
+    return Route(
+        "POST",
+        f"/{{index}}/{action}",
+        summary,
+        Action.ADMIN,
+        body=Body.JSON,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={"body": body, "answer": "Document"},
+    )
+
+
+@ROUTES.add(
+    _configuring(
+        "POST",
+        "Configuration",
+        "Create an index, or replace its configuration while it runs; preview=true: only "
+        "say what would change.",
+    ),
+    _configuring("PUT", "Configuration", "The same as POST."),
+)
 async def configure(services: Services, request: Request) -> Response:
     """Answer `POST` and `PUT /{index}/configuration`: creates the index, or changes it live."""
     name = request.arguments[0]
@@ -48,6 +96,14 @@ async def configure(services: Services, request: Request) -> Response:
     return await _change_configuration(services, request, document, is_patch=False)
 
 
+@ROUTES.add(
+    _configuring(
+        "PATCH",
+        "ConfigurationPatch",
+        "Merge into the configuration (JSON Merge Patch): what the body does not name "
+        "stays, null removes. Creates an index that is new.",
+    )
+)
 async def merge_configuration(services: Services, request: Request) -> Response:
     """Answer `PATCH /{index}/configuration`: members not named stay as they are, null removes."""
     patch = decode_object(request.body, services.settings.limits)
@@ -85,6 +141,18 @@ def flag_parameter(request: Request, name: str, code: str) -> bool:
     return bool(value == "true")
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/configuration",
+        "The configuration as posted, or with all defaults.",
+        Action.SEARCH,
+        needs_index=True,
+        applies_filter=True,
+        tag="indexes",
+        document={"answer": "Configuration", "query": {"effective": {"type": "boolean"}}},
+    ),
+)
 async def configuration(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/configuration`: the document as posted, or with all defaults."""
     index = request.index
@@ -93,6 +161,30 @@ async def configuration(services: Services, request: Request) -> Response:
     return json_response(index.document)
 
 
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/{index}",
+        "Remove an index and its data.",
+        Action.CONFIGURE,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={"answer": "Status"},
+    ),
+    Route(
+        "POST",
+        "/{index}/reset",
+        "Remove an index and its data (older clients).",
+        Action.CONFIGURE,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="indexes",
+        document={"answer": "Status"},
+    ),
+)
 async def delete_index(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}` and `POST /{index}/reset`: deletes the index and its data."""
     index = request.index
@@ -108,6 +200,14 @@ async def delete_index(services: Services, request: Request) -> Response:
     return json_response({"status": "deleted", "index": index.name})
 
 
+@ROUTES.add(
+    _naming(
+        "rename",
+        "Renaming",
+        "Give an index another name; its aliases go with it, and requests in progress go "
+        "on. alias: true makes the former name an alias.",
+    )
+)
 async def rename_index(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/rename`: {"to": "films-old", "alias": true}."""
     name, new_name, document = _names_of_change(services, request, ("to", "alias"))
@@ -125,6 +225,13 @@ async def rename_index(services: Services, request: Request) -> Response:
     return json_response({"status": "renamed", "index": new_name, "from": name})
 
 
+@ROUTES.add(
+    _naming(
+        "copy",
+        "Copying",
+        "Copy an index, its items and its configuration, as of this moment; writes go on.",
+    )
+)
 async def copy_index(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/copy`: {"to": "films-test"}."""
     name, new_name, _ = _names_of_change(services, request, ("to",))
@@ -170,11 +277,34 @@ def _names_of_change(
     return index.name, new_name, document
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/status",
+        "Whether there is such an index.",
+        Action.SEARCH,
+        needs_index=True,
+        applies_filter=True,
+        tag="indexes",
+        document={"answer": "Status"},
+    ),
+)
 async def index_status(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/status`."""
     return json_response({"status": "ok"})
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}",
+        "An index in short: items, facets, fields, aliases.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+)
 async def summary(services: Services, request: Request) -> Response:
     """Answer `GET /{index}`: number of items, facets and fields."""
     index = request.index
@@ -210,6 +340,17 @@ async def index_statistics(
     )
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/stats",
+        "Sizes, fields and segments of an index.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+)
 async def statistics(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/stats`: items, bytes, fields, and each shard's segments."""
     index = request.index
@@ -266,6 +407,16 @@ async def process_statistics(services: Services) -> list[ProcessStatistics | Non
     return list(await asyncio.gather(*(ask(shard) for shard in services.cluster.shards)))
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_indexes",
+        "All indexes, with their sizes.",
+        Action.SEARCH,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+)
 async def list_indexes(services: Services, request: Request) -> Response:
     """Answer `GET /_indexes`: the indexes that the caller may use, with their sizes."""
     shards = await process_statistics(services)
@@ -299,6 +450,16 @@ async def list_indexes(services: Services, request: Request) -> Response:
 # --- aliases
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_aliases",
+        "All aliases.",
+        Action.SEARCH,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+)
 async def list_aliases(services: Services, request: Request) -> Response:
     """Answer `GET /_aliases`: those that the caller may use, by their own or their index's name."""
     return json_response({"aliases": _shown_aliases(services.catalog.aliases, request.caller)})
@@ -313,6 +474,18 @@ def _shown_aliases(aliases: Mapping[str, str], caller: Caller) -> dict[str, str]
     }
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_aliases",
+        "Set and remove aliases, all at once.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="indexes",
+        document={"body": "Aliases", "answer": "Document"},
+    ),
+)
 async def change_aliases(services: Services, request: Request) -> Response:
     """Answer `POST /_aliases`: all changes at once, or none.
 
@@ -366,168 +539,3 @@ async def change_aliases(services: Services, request: Request) -> Response:
     return json_response(
         {"status": "aliases changed", "aliases": _shown_aliases(state.aliases, request.caller)}
     )
-
-
-ROUTES: Final = (
-    *(
-        Route(
-            method,
-            "/{index}/configuration",
-            handler,
-            text,
-            Action.CONFIGURE,
-            body=Body.JSON,
-            bytes_limit="configuration_bytes_max",
-            is_admitted=False,
-            is_change=True,
-            tag="indexes",
-            document={
-                "body": body,
-                "answer": "ConfigurationAnswer",
-                "query": {"preview": {"type": "boolean"}},
-            },
-        )
-        for method, handler, text, body in (
-            (
-                "POST",
-                configure,
-                "Create an index, or replace its configuration while it runs; preview=true: only "
-                "say what would change.",
-                "Configuration",
-            ),
-            ("PUT", configure, "The same as POST.", "Configuration"),
-            (
-                "PATCH",
-                merge_configuration,
-                "Merge into the configuration (JSON Merge Patch): what the body does not name "
-                "stays, null removes. Creates an index that is new.",
-                "ConfigurationPatch",
-            ),
-        )
-    ),
-    Route(
-        "GET",
-        "/{index}",
-        summary,
-        "An index in short: items, facets, fields, aliases.",
-        Action.SEARCH,
-        needs_index=True,
-        tag="indexes",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/{index}/configuration",
-        configuration,
-        "The configuration as posted, or with all defaults.",
-        Action.SEARCH,
-        needs_index=True,
-        applies_filter=True,
-        tag="indexes",
-        document={"answer": "Configuration", "query": {"effective": {"type": "boolean"}}},
-    ),
-    Route(
-        "DELETE",
-        "/{index}",
-        delete_index,
-        "Remove an index and its data.",
-        Action.CONFIGURE,
-        needs_index=True,
-        is_admitted=False,
-        is_change=True,
-        tag="indexes",
-        document={"answer": "Status"},
-    ),
-    Route(
-        "POST",
-        "/{index}/reset",
-        delete_index,
-        "Remove an index and its data (older clients).",
-        Action.CONFIGURE,
-        needs_index=True,
-        is_admitted=False,
-        is_change=True,
-        tag="indexes",
-        document={"answer": "Status"},
-    ),
-    *(
-        Route(
-            "POST",
-            f"/{{index}}/{action}",
-            handler,
-            text,
-            Action.ADMIN,
-            body=Body.JSON,
-            needs_index=True,
-            is_admitted=False,
-            is_change=True,
-            tag="indexes",
-            document={"body": body, "answer": "Document"},
-        )
-        for action, handler, text, body in (
-            (
-                "rename",
-                rename_index,
-                "Give an index another name; its aliases go with it, and requests in progress go "
-                "on. alias: true makes the former name an alias.",
-                "Renaming",
-            ),
-            (
-                "copy",
-                copy_index,
-                "Copy an index, its items and its configuration, as of this moment; writes go on.",
-                "Copying",
-            ),
-        )
-    ),
-    Route(
-        "GET",
-        "/{index}/status",
-        index_status,
-        "Whether there is such an index.",
-        Action.SEARCH,
-        needs_index=True,
-        applies_filter=True,
-        tag="indexes",
-        document={"answer": "Status"},
-    ),
-    Route(
-        "GET",
-        "/{index}/stats",
-        statistics,
-        "Sizes, fields and segments of an index.",
-        Action.SEARCH,
-        needs_index=True,
-        tag="indexes",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_indexes",
-        list_indexes,
-        "All indexes, with their sizes.",
-        Action.SEARCH,
-        tag="indexes",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_aliases",
-        list_aliases,
-        "All aliases.",
-        Action.SEARCH,
-        tag="indexes",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "POST",
-        "/_aliases",
-        change_aliases,
-        "Set and remove aliases, all at once.",
-        Action.ADMIN,
-        body=Body.JSON,
-        is_change=True,
-        tag="indexes",
-        document={"body": "Aliases", "answer": "Document"},
-    ),
-)

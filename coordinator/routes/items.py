@@ -16,7 +16,7 @@ from common.process.logs import Log
 from common.protocol.messages import GetRequest
 from common.protocol.methods import GET
 from coordinator.http.responses import Response, Stream, header, json_response
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.parse import SearchParameters, parse_search
 from coordinator.parameters.raw import query_parameters
@@ -44,6 +44,25 @@ _ORDERING: Final = frozenset(("sort", "sort_field", "order"))
 _PROJECTING: Final = frozenset(("fields", "exclude_fields"))
 
 _log = Log("http")
+
+
+ROUTES: Final = RouteTable()
+
+
+def _item_change(method: str, path: str, summary: str) -> Route:
+    """Return the route of a change of one item."""
+    return Route(
+        method,
+        path,
+        summary,
+        Action.WRITE,
+        body=Body.JSON,
+        bytes_limit="item_bytes_max",
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "Item", "answer": "WriteAnswer"},
+    )
 
 
 def write_response(status: str, result: WriteResult, **more: Any) -> Response:
@@ -110,6 +129,17 @@ def _deadline(services: Services) -> Deadline:
 # --- one item
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/items/{id}",
+        "One item, as it was stored.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="items",
+        document={"answer": "Item"},
+    ),
+)
 async def get_item(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/items/{id}` with the stored bytes."""
     refuse_query(request)
@@ -134,6 +164,9 @@ async def get_item(services: Services, request: Request) -> Response:
     return Response(document, headers=headers)
 
 
+@ROUTES.add(
+    _item_change("POST", "/{index}/items/{id}/update", "Replace one item."),
+)
 async def update_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/update`: the body is the whole new item."""
     refuse_query(request)
@@ -147,6 +180,9 @@ async def update_item(services: Services, request: Request) -> Response:
     return write_response("updated", result)
 
 
+@ROUTES.add(
+    _item_change("PUT", "/{index}/items/{id}", "Add one item, or replace it."),
+)
 async def put_item(services: Services, request: Request) -> Response:
     """Answer `PUT /{index}/items/{id}`: the body is the whole item, new or not.
 
@@ -161,6 +197,10 @@ async def put_item(services: Services, request: Request) -> Response:
     return write_response("indexed", result)
 
 
+@ROUTES.add(
+    _item_change("PATCH", "/{index}/items/{id}", "Change some fields of one item."),
+    _item_change("POST", "/{index}/items/{id}/partial", "Change some fields of one item."),
+)
 async def merge_item(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items/{id}/partial` and `PATCH /{index}/items/{id}`.
 
@@ -177,6 +217,18 @@ async def merge_item(services: Services, request: Request) -> Response:
     return write_response("updated", result)
 
 
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/{index}/items/{id}",
+        "Remove one item.",
+        Action.WRITE,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"answer": "WriteAnswer"},
+    ),
+)
 async def delete_item(services: Services, request: Request) -> Response:
     """Answer `DELETE /{index}/items/{id}`."""
     refuse_query(request)
@@ -191,6 +243,19 @@ async def delete_item(services: Services, request: Request) -> Response:
 # --- many items
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/{index}/items",
+        "Add items (an array, or one item), or replace those whose id exists: all or nothing.",
+        Action.WRITE,
+        body=Body.JSON,
+        needs_index=True,
+        is_change=True,
+        tag="items",
+        document={"body": "Items", "answer": "WriteAnswer"},
+    ),
+)
 async def put_items(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/items`: a JSON array, all or nothing; or a single item."""
     refuse_query(request)
@@ -198,6 +263,20 @@ async def put_items(services: Services, request: Request) -> Response:
     return write_response("indexed", result)
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/{index}/index",
+        "Load a JSON array or newline-delimited JSON of any size.",
+        Action.WRITE,
+        body=Body.STREAM,
+        needs_index=True,
+        is_admitted=False,
+        is_change=True,
+        tag="items",
+        document={"answer": "WriteAnswer", "query": {"on_error": {"enum": ["fail", "skip"]}}},
+    ),
+)
 async def load(services: Services, request: Request) -> Response:
     """Answer `POST /{index}/index`: a body of any size, array or newline-delimited JSON."""
     raw = query_parameters(request.query_string)
@@ -217,6 +296,17 @@ async def load(services: Services, request: Request) -> Response:
     return write_response("indexed", result)
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_loads",
+        "How far the bulk loads are that run now; each is named by its X-Request-Id.",
+        Action.WRITE,
+        is_admitted=False,
+        tag="items",
+        document={"answer": "Document"},
+    ),
+)
 async def list_loads(services: Services, request: Request) -> Response:
     """Answer `GET /_loads`: the progress of the running bulk loads."""
     loads = [load for load in services.ingest.loads if request.caller.may_use(load.index)]
@@ -252,6 +342,24 @@ def refuse_query(request: Request) -> None:
         )
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/items",
+        "Stream all items, or those that match, as newline-delimited JSON.",
+        Action.SEARCH,
+        needs_index=True,
+        is_admitted=False,
+        applies_filter=True,
+        tag="items",
+        parameters=tuple(
+            parameter
+            for parameter in SEARCH_PARAMETERS
+            if parameter.name in RESTRICTING | _ORDERING | _PROJECTING
+        ),
+        document={"answer": "ItemLines"},
+    ),
+)
 async def export(services: Services, request: Request) -> Stream:
     """Answer `GET /{index}/items`: all items that match, one JSON object per line."""
     raw = query_parameters(request.query_string)
@@ -415,106 +523,3 @@ async def _go_on_switched(
         cursor = place.under(now.revision).encode()
     request.index = now
     return _whole_search(services, request, raw, cursor, search.only_ids)
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/{index}/items/{id}",
-        get_item,
-        "One item, as it was stored.",
-        Action.SEARCH,
-        needs_index=True,
-        tag="items",
-        document={"answer": "Item"},
-    ),
-    *(
-        Route(
-            method,
-            path,
-            handler,
-            text,
-            Action.WRITE,
-            body=Body.JSON,
-            bytes_limit="item_bytes_max",
-            needs_index=True,
-            is_change=True,
-            tag="items",
-            document={"body": "Item", "answer": "WriteAnswer"},
-        )
-        for method, path, handler, text in (
-            ("PUT", "/{index}/items/{id}", put_item, "Add one item, or replace it."),
-            ("PATCH", "/{index}/items/{id}", merge_item, "Change some fields of one item."),
-            ("POST", "/{index}/items/{id}/update", update_item, "Replace one item."),
-            (
-                "POST",
-                "/{index}/items/{id}/partial",
-                merge_item,
-                "Change some fields of one item.",
-            ),
-        )
-    ),
-    Route(
-        "DELETE",
-        "/{index}/items/{id}",
-        delete_item,
-        "Remove one item.",
-        Action.WRITE,
-        needs_index=True,
-        is_change=True,
-        tag="items",
-        document={"answer": "WriteAnswer"},
-    ),
-    Route(
-        "POST",
-        "/{index}/items",
-        put_items,
-        "Add items (an array, or one item), or replace those whose id exists: all or nothing.",
-        Action.WRITE,
-        body=Body.JSON,
-        needs_index=True,
-        is_change=True,
-        tag="items",
-        document={"body": "Items", "answer": "WriteAnswer"},
-    ),
-    Route(
-        "POST",
-        "/{index}/index",
-        load,
-        "Load a JSON array or newline-delimited JSON of any size.",
-        Action.WRITE,
-        body=Body.STREAM,
-        needs_index=True,
-        is_admitted=False,
-        is_change=True,
-        tag="items",
-        document={"answer": "WriteAnswer", "query": {"on_error": {"enum": ["fail", "skip"]}}},
-    ),
-    Route(
-        "GET",
-        "/_loads",
-        list_loads,
-        "How far the bulk loads are that run now; each is named by its X-Request-Id.",
-        Action.WRITE,
-        is_admitted=False,
-        tag="items",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/{index}/items",
-        export,
-        "Stream all items, or those that match, as newline-delimited JSON.",
-        Action.SEARCH,
-        needs_index=True,
-        is_admitted=False,
-        applies_filter=True,
-        tag="items",
-        parameters=tuple(
-            parameter
-            for parameter in SEARCH_PARAMETERS
-            if parameter.name in RESTRICTING | _ORDERING | _PROJECTING
-        ),
-        document={"answer": "ItemLines"},
-    ),
-)

@@ -16,7 +16,7 @@ from coordinator.http import openapi
 from coordinator.http.metrics import Waiting
 from coordinator.http.middleware import check_index_name
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import (
     Action,
     add_key,
@@ -40,11 +40,36 @@ READY_PING_MS: Final = 900
 _METRICS_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
+ROUTES: Final = RouteTable()
+
+
+@ROUTES.add(
+    Route(
+        "GET",
+        "/status",
+        "Whether the service answers.",
+        None,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Status"},
+    ),
+)
 async def status(services: Services, request: Request) -> Response:
     """Answer `GET /status`."""
     return json_response({"status": "ok"})
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_health",
+        "Whether the coordinator is alive.",
+        None,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def health(services: Services, request: Request) -> Response:
     """Answer `GET /_health`: this process is alive, whatever the state of the shards."""
     shown: dict[str, Any] = {
@@ -57,6 +82,17 @@ async def health(services: Services, request: Request) -> Response:
     return json_response(shown)
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_ready",
+        "Whether all shards serve.",
+        None,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def ready(services: Services, request: Request) -> Response:
     """Answer `GET /_ready`: 200 if every shard serves and answers, asked now."""
     cluster = services.cluster
@@ -88,6 +124,18 @@ async def ready(services: Services, request: Request) -> Response:
     )
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_metrics",
+        "Numbers for Prometheus.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Text"},
+    ),
+)
 async def metrics(services: Services, request: Request) -> Response:
     """Answer `GET /_metrics` for Prometheus."""
     names = {index.number: index.name for index in services.catalog.indexes.values()}
@@ -104,6 +152,18 @@ async def metrics(services: Services, request: Request) -> Response:
     return Response(text, content_type=_METRICS_TYPE)
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_stats",
+        "Requests, shards, segments, slow searches.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        is_admitted=False,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def statistics(services: Services, request: Request) -> Response:
     """Answer `GET /_stats`: the figures on the dashboard's health page."""
     names = {index.number: index.name for index in services.catalog.indexes.values()}
@@ -149,6 +209,19 @@ async def statistics(services: Services, request: Request) -> Response:
 # --- snapshots
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_snapshots",
+        "Copy all indexes as of this moment into the folder of snapshots; writes go on.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "NewSnapshot", "answer": "Document"},
+    ),
+)
 async def create_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots`: a copy of all indexes as of this moment."""
     document = decode_object(request.body, services.settings.limits)
@@ -169,6 +242,17 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     return json_response({**_shown_snapshot(snapshot), "directory": str(folder)})
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_snapshots",
+        "All snapshots that are complete.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def list_snapshots(services: Services, request: Request) -> Response:
     """Answer `GET /_snapshots`: the complete ones, oldest first."""
     folder = services.settings.snapshot_folder
@@ -176,6 +260,18 @@ async def list_snapshots(services: Services, request: Request) -> Response:
     return json_response({"snapshots": [_shown_snapshot(one) for one in found]})
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_snapshots/{name}/restore",
+        "Make new indexes of those in a snapshot, under their names or others; all or nothing.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "RestoredIndexes", "answer": "Document"},
+    ),
+)
 async def restore_snapshot(services: Services, request: Request) -> Response:
     """Answer `POST /_snapshots/{name}/restore`: creates new indexes from a snapshot."""
     name = snapshots.check_name(request.arguments[0])
@@ -235,6 +331,18 @@ def _is_names(names: object) -> bool:
     )
 
 
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/_snapshots/{name}",
+        "Remove a snapshot.",
+        Action.ADMIN,
+        is_of_all_indexes=True,
+        is_change=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def delete_snapshot(services: Services, request: Request) -> Response:
     """Answer `DELETE /_snapshots/{name}`."""
     name = snapshots.check_name(request.arguments[0])
@@ -268,6 +376,16 @@ def _shown_snapshot(snapshot: ServiceSnapshot) -> dict[str, Any]:
 # --- keys
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_keys",
+        "All API keys, without their secrets.",
+        Action.ADMIN,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def list_keys(services: Services, request: Request) -> Response:
     """Answer `GET /_keys`: keys within the caller's indexes, without secrets."""
     keys = stored_keys(services.catalog)
@@ -275,6 +393,18 @@ async def list_keys(services: Services, request: Request) -> Response:
     return json_response({"keys": shown})
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_keys",
+        "Make an API key; the answer is the only place where it can be read.",
+        Action.ADMIN,
+        body=Body.JSON,
+        is_change=True,
+        tag="operations",
+        document={"body": "NewKey", "answer": "Document"},
+    ),
+)
 async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /_keys`: the only response that ever contains the key itself."""
     shown, token = await add_key(
@@ -286,6 +416,17 @@ async def create_key(services: Services, request: Request) -> Response:
     return json_response({**shown, "key": token}, headers=b"Cache-Control: no-store\r\n")
 
 
+@ROUTES.add(
+    Route(
+        "DELETE",
+        "/_keys/{id}",
+        "Remove an API key.",
+        Action.ADMIN,
+        is_change=True,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def delete_key(services: Services, request: Request) -> Response:
     """Answer `DELETE /_keys/{id}`."""
     id_ = request.arguments[0]
@@ -304,11 +445,31 @@ async def delete_key(services: Services, request: Request) -> Response:
 # --- documentation
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_openapi.json",
+        "This interface as an OpenAPI document.",
+        None,
+        tag="operations",
+        document={"answer": "Document"},
+    ),
+)
 async def openapi_document(services: Services, request: Request) -> Response:
     """Answer `GET /_openapi.json`."""
     return Response(services.interface.json)
 
 
+@ROUTES.add(
+    Route(
+        "GET",
+        "/_docs",
+        "This interface to be read by people.",
+        None,
+        tag="operations",
+        document={"answer": "Page"},
+    ),
+)
 async def documentation(services: Services, request: Request) -> Response:
     """Answer `GET /_docs`: the API for people; needs no internet access."""
     return Response(
@@ -318,163 +479,16 @@ async def documentation(services: Services, request: Request) -> Response:
     )
 
 
-async def documentation_style(services: Services, request: Request) -> Response:
-    """Answer `GET /_docs/style.css`."""
-    return Response(openapi.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/status",
-        status,
-        "Whether the service answers.",
-        None,
-        is_admitted=False,
-        tag="operations",
-        document={"answer": "Status"},
-    ),
-    Route(
-        "GET",
-        "/_health",
-        health,
-        "Whether the coordinator is alive.",
-        None,
-        is_admitted=False,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_ready",
-        ready,
-        "Whether all shards serve.",
-        None,
-        is_admitted=False,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_metrics",
-        metrics,
-        "Numbers for Prometheus.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        is_admitted=False,
-        tag="operations",
-        document={"answer": "Text"},
-    ),
-    Route(
-        "GET",
-        "/_stats",
-        statistics,
-        "Requests, shards, segments, slow searches.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        is_admitted=False,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_snapshots",
-        list_snapshots,
-        "All snapshots that are complete.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "POST",
-        "/_snapshots",
-        create_snapshot,
-        "Copy all indexes as of this moment into the folder of snapshots; writes go on.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        body=Body.JSON,
-        is_change=True,
-        tag="operations",
-        document={"body": "NewSnapshot", "answer": "Document"},
-    ),
-    Route(
-        "POST",
-        "/_snapshots/{name}/restore",
-        restore_snapshot,
-        "Make new indexes of those in a snapshot, under their names or others; all or nothing.",
-        Action.ADMIN,
-        body=Body.JSON,
-        is_change=True,
-        tag="operations",
-        document={"body": "RestoredIndexes", "answer": "Document"},
-    ),
-    Route(
-        "DELETE",
-        "/_snapshots/{name}",
-        delete_snapshot,
-        "Remove a snapshot.",
-        Action.ADMIN,
-        is_of_all_indexes=True,
-        is_change=True,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_keys",
-        list_keys,
-        "All API keys, without their secrets.",
-        Action.ADMIN,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "POST",
-        "/_keys",
-        create_key,
-        "Make an API key; the answer is the only place where it can be read.",
-        Action.ADMIN,
-        body=Body.JSON,
-        is_change=True,
-        tag="operations",
-        document={"body": "NewKey", "answer": "Document"},
-    ),
-    Route(
-        "DELETE",
-        "/_keys/{id}",
-        delete_key,
-        "Remove an API key.",
-        Action.ADMIN,
-        is_change=True,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_openapi.json",
-        openapi_document,
-        "This interface as an OpenAPI document.",
-        None,
-        tag="operations",
-        document={"answer": "Document"},
-    ),
-    Route(
-        "GET",
-        "/_docs",
-        documentation,
-        "This interface to be read by people.",
-        None,
-        tag="operations",
-        document={"answer": "Page"},
-    ),
+@ROUTES.add(
     Route(
         "GET",
         "/_docs/style.css",
-        documentation_style,
         "How the documentation looks.",
         None,
         tag="operations",
         document={"answer": "Style"},
     ),
 )
+async def documentation_style(services: Services, request: Request) -> Response:
+    """Answer `GET /_docs/style.css`."""
+    return Response(openapi.STYLE, content_type=b"text/css; charset=utf-8", headers=PAGE_HEADERS)

@@ -9,7 +9,7 @@ from common.errors import NotFound
 from coordinator.clients import INSTANTSEARCH
 from coordinator.dashboard import ASSETS, PAGE
 from coordinator.http.responses import Response
-from coordinator.http.routing import Route
+from coordinator.http.routing import Route, RouteTable
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -26,6 +26,16 @@ Images may come from elsewhere: the dashboard shows those that items link to (`d
 """
 
 
+ROUTES: Final = RouteTable()
+
+
+def _page(path: str, summary: str) -> Route:
+    """Return the route of a page of the dashboard."""
+    return Route(
+        "GET", path, summary, None, is_admitted=False, tag="pages", document={"answer": "Page"}
+    )
+
+
 def _tag(content: bytes) -> str:
     return f'"{hashlib.blake2b(content, digest_size=8).hexdigest()}"'
 
@@ -34,16 +44,27 @@ _TAGS: Final = {name: _tag(content) for name, (_, content) in ASSETS.items()}
 _INSTANTSEARCH_TAG: Final = _tag(INSTANTSEARCH)
 
 
+@ROUTES.add(
+    _page("/", "Redirects to the dashboard."),
+)
 async def root(services: Services, request: Request) -> Response:
     """Answer `GET /`: people who type the address want the dashboard."""
     return Response(b"", status=302, headers=b"Location: /dashboard\r\n")
 
 
+@ROUTES.add(
+    _page("/dashboard", "The dashboard."),
+    _page("/dashboard/{page}", "The dashboard's page of one index."),
+)
 async def dashboard(services: Services, request: Request) -> Response:
     """Answer `GET /dashboard` and `GET /dashboard/{index}`: the page finds its index itself."""
     return Response(PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 
+@ROUTES.add(
+    _page("/dashboard/assets/{file}", "A file of the dashboard."),
+    _page("/dashboard/assets/{folder}/{file}", "A file of the dashboard."),
+)
 async def asset(services: Services, request: Request) -> Response:
     """Answer `GET /dashboard/assets/<name>`."""
     name = "/".join(request.arguments)
@@ -62,39 +83,17 @@ def _file(request: Request, content: bytes, content_type: bytes, tag: str) -> Re
     return Response(content, content_type=content_type, headers=headers)
 
 
-async def instantsearch(services: Services, request: Request) -> Response:
-    """Answer `GET /_instantsearch.js`: a search client for InstantSearch, an ES module."""
-    return _file(request, INSTANTSEARCH, b"text/javascript; charset=utf-8", _INSTANTSEARCH_TAG)
-
-
-ROUTES: Final = (
+@ROUTES.add(
     Route(
         "GET",
         "/_instantsearch.js",
-        instantsearch,
         "A search client for InstantSearch: an ES module that exports createSearchClient.",
         None,
         is_admitted=False,
         tag="search",
         document={"answer": "Script"},
     ),
-    *(
-        Route(
-            "GET",
-            path,
-            handler,
-            summary,
-            None,
-            is_admitted=False,
-            tag="pages",
-            document={"answer": "Page"},
-        )
-        for path, handler, summary in (
-            ("/", root, "Redirects to the dashboard."),
-            ("/dashboard", dashboard, "The dashboard."),
-            ("/dashboard/{page}", dashboard, "The dashboard's page of one index."),
-            ("/dashboard/assets/{file}", asset, "A file of the dashboard."),
-            ("/dashboard/assets/{folder}/{file}", asset, "A file of the dashboard."),
-        )
-    ),
 )
+async def instantsearch(services: Services, request: Request) -> Response:
+    """Answer `GET /_instantsearch.js`: a search client for InstantSearch, an ES module."""
+    return _file(request, INSTANTSEARCH, b"text/javascript; charset=utf-8", _INSTANTSEARCH_TAG)

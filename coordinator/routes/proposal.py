@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from coordinator.http.responses import Response, json_response
-from coordinator.http.routing import Route
+from coordinator.http.routing import Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.parse import parse_search
 from coordinator.parameters.raw import query_parameters
@@ -26,6 +26,20 @@ SAMPLE_PAGES: Final = 20
 PAGE_BYTES: Final = 1024 * 1024
 
 
+ROUTES: Final = RouteTable()
+
+
+@ROUTES.add(
+    Route(
+        "GET",
+        "/{index}/proposal",
+        "A configuration proposed from the items: kinds of fields, and what makes a good facet.",
+        Action.SEARCH,
+        needs_index=True,
+        tag="indexes",
+        document={"answer": "Document"},
+    ),
+)
 async def proposal(services: Services, request: Request) -> Response:
     """Answer `GET /{index}/proposal` from a sample, spread over the whole index."""
     refuse_unknown(query_parameters(request.query_string), ())
@@ -55,17 +69,3 @@ async def proposal(services: Services, request: Request) -> Response:
         lambda: propose([orjson.loads(item) for item in items], first.total, index.document)
     )
     return json_response(document)
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/{index}/proposal",
-        proposal,
-        "A configuration proposed from the items: kinds of fields, and what makes a good facet.",
-        Action.SEARCH,
-        needs_index=True,
-        tag="indexes",
-        document={"answer": "Document"},
-    ),
-)

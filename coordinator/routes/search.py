@@ -23,7 +23,7 @@ from coordinator.http.responses import (
     separated,
     server_timing,
 )
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.http.services import BODY_FAST_BYTES, COMMON_LANE
 from coordinator.parameters.parse import (
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from coordinator.http.services import Services
 
 P = TypeVar("P")
+
+
+ROUTES: Final = RouteTable()
 
 
 def search_parameters(services: Services, request: Request) -> SearchParameters:
@@ -122,6 +125,24 @@ def note_search(
         services.analytics.note(client, index, parameters.query, total, took_us)
 
 
+@ROUTES.add(
+    *(
+        Route(
+            method,
+            "/{index}/search",
+            "Search an index: one page of hits, and facets.",
+            Action.SEARCH,
+            body=Body.JSON if method == "POST" else Body.NONE,
+            bytes_limit="search_body_bytes_max",
+            needs_index=True,
+            applies_filter=True,
+            tag="search",
+            parameters=SEARCH_PARAMETERS,
+            document={"answer": "SearchAnswer"},
+        )
+        for method in ("GET", "POST")
+    ),
+)
 async def search(services: Services, request: Request) -> Response:
     """Answer `/{index}/search`."""
     parameters = narrowed(search_parameters(services, request), request)
@@ -164,6 +185,24 @@ async def _remembered(
     return result
 
 
+@ROUTES.add(
+    *(
+        Route(
+            method,
+            "/{index}/facet",
+            "One page of the values of one facet.",
+            Action.SEARCH,
+            body=Body.JSON if method == "POST" else Body.NONE,
+            bytes_limit="search_body_bytes_max",
+            needs_index=True,
+            applies_filter=True,
+            tag="search",
+            parameters=FACET_PARAMETERS,
+            document={"answer": "FacetAnswer"},
+        )
+        for method in ("GET", "POST")
+    ),
+)
 async def facet(services: Services, request: Request) -> Response:
     """Answer `/{index}/facet`."""
     limits = services.settings.limits
@@ -179,6 +218,19 @@ async def facet(services: Services, request: Request) -> Response:
     )
 
 
+@ROUTES.add(
+    Route(
+        "POST",
+        "/_search",
+        "Many searches at once, on one or several indexes; merge: one list and one set of facets.",
+        Action.SEARCH,
+        body=Body.JSON,
+        bytes_limit="search_body_bytes_max",
+        applies_filter=True,
+        tag="search",
+        document={"body": "Searches", "answer": "SearchesAnswer"},
+    ),
+)
 async def searches(services: Services, request: Request) -> Response:
     """Answer `POST /_search`: for each search its result or its error, or all merged into one list.
 
@@ -346,53 +398,3 @@ def _placed(error: ServiceError, position: int) -> ServiceError:
     """Return an error that names the position of the search it concerns."""
     param = f"searches[{position}]" + (f".{error.param}" if error.param else "")
     return type(error)(error.message, code=error.code, param=param, details=error.details)
-
-
-ROUTES: Final = (
-    *(
-        Route(
-            method,
-            "/{index}/search",
-            search,
-            "Search an index: one page of hits, and facets.",
-            Action.SEARCH,
-            body=Body.JSON if method == "POST" else Body.NONE,
-            bytes_limit="search_body_bytes_max",
-            needs_index=True,
-            applies_filter=True,
-            tag="search",
-            parameters=SEARCH_PARAMETERS,
-            document={"answer": "SearchAnswer"},
-        )
-        for method in ("GET", "POST")
-    ),
-    *(
-        Route(
-            method,
-            "/{index}/facet",
-            facet,
-            "One page of the values of one facet.",
-            Action.SEARCH,
-            body=Body.JSON if method == "POST" else Body.NONE,
-            bytes_limit="search_body_bytes_max",
-            needs_index=True,
-            applies_filter=True,
-            tag="search",
-            parameters=FACET_PARAMETERS,
-            document={"answer": "FacetAnswer"},
-        )
-        for method in ("GET", "POST")
-    ),
-    Route(
-        "POST",
-        "/_search",
-        searches,
-        "Many searches at once, on one or several indexes; merge: one list and one set of facets.",
-        Action.SEARCH,
-        body=Body.JSON,
-        bytes_limit="search_body_bytes_max",
-        applies_filter=True,
-        tag="search",
-        document={"body": "Searches", "answer": "SearchesAnswer"},
-    ),
-)
