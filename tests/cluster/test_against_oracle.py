@@ -18,7 +18,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import pytest
@@ -31,6 +31,7 @@ from tests.service import Service
 
 SHARD_COUNTS = (1, 2, 3, 5)
 _numbers = itertools.count()
+Model = TypeVar("Model", bound=Oracle)
 
 # --- what is made up ------------------------------------------------------------------------------
 
@@ -328,13 +329,13 @@ def walked(index: Index, parameters: dict[str, Any]) -> list[Item]:
     return found
 
 
-class Twins:
+class TwinIndexes(Generic[Model]):
     """The same index on clusters of different numbers of shards, and its model."""
 
-    def __init__(self, services: Services, configuration: dict[str, Any]) -> None:
+    def __init__(self, services: Services, oracle: Model, configuration: dict[str, Any]) -> None:
         name = f"oracle-{next(_numbers)}"
         self.indexes = [Index(services(count).client(), name) for count in SHARD_COUNTS]
-        self.oracle = Oracle(configuration)
+        self.oracle = oracle
         for index in self.indexes:
             assert index.configure(configuration).status == 200
 
@@ -346,6 +347,13 @@ class Twins:
     def write(self, write: Write) -> None:
         status = apply(self.oracle, write)
         assert [send(index, write) for index in self.indexes] == [status] * len(self.indexes)
+
+
+class Twins(TwinIndexes[Oracle]):
+    """With searches over all that the model knows, and changes of the configuration."""
+
+    def __init__(self, services: Services, configuration: dict[str, Any]) -> None:
+        super().__init__(services, Oracle(configuration), configuration)
 
     def configure(self, configuration: dict[str, Any]) -> None:
         self.oracle.configure(configuration)

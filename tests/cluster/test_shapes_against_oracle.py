@@ -16,8 +16,8 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from tests.cluster.conftest import Index, Services
-from tests.cluster.test_against_oracle import SHARD_COUNTS, Write, apply, send, stable
+from tests.cluster.conftest import Services
+from tests.cluster.test_against_oracle import TwinIndexes, Write, stable
 from tests.oracle import Found, Item, exists, keys_of
 from tests.shapes_oracle import (
     ShapesOracle,
@@ -27,8 +27,6 @@ from tests.shapes_oracle import (
     in_area,
     points_of,
 )
-
-_numbers = itertools.count()
 
 LATS = (-90, -89.9, -45.5, 0, 0.25, 10, 48.2, 89.9, 90)
 LNGS = (-180, -179.9, -90, -0.5, 0, 0.25, 16.4, 179.5, 180)
@@ -285,24 +283,11 @@ def as_request(parameters: dict[str, Any], facets: Iterable[str]) -> dict[str, A
     return request
 
 
-class Twins:
-    """The same index on clusters of different numbers of shards, and its model."""
+class ShapeTwins(TwinIndexes[ShapesOracle]):
+    """With searches of points, elements, trees and calendars."""
 
     def __init__(self, services: Services, configuration: dict[str, Any]) -> None:
-        name = f"shapes-{next(_numbers)}"
-        self.indexes = [Index(services(count).client(), name) for count in SHARD_COUNTS]
-        self.oracle = ShapesOracle(configuration)
-        for index in self.indexes:
-            assert index.configure(configuration).status == 200
-
-    def close(self) -> None:
-        for index in self.indexes:
-            index.client.delete(index.path)
-            index.client.close()
-
-    def write(self, write: Write) -> None:
-        status = apply(self.oracle, write)
-        assert [send(index, write) for index in self.indexes] == [status] * len(self.indexes)
+        super().__init__(services, ShapesOracle(configuration), configuration)
 
     def search(self, parameters: dict[str, Any]) -> None:
         request = as_request(parameters, self.oracle.facet_settings)
@@ -467,7 +452,7 @@ def test_service_says_what_the_oracle_says_of_places_and_elements(
     services: Services, data: st.DataObject
 ) -> None:
     configuration = data.draw(configurations)
-    twins = Twins(services, configuration)
+    twins = ShapeTwins(services, configuration)
     try:
         for _ in range(data.draw(st.integers(1, 3), "rounds")):
             for write in data.draw(st.lists(writes, min_size=1, max_size=4), "writes"):
