@@ -253,6 +253,21 @@ export function searchRequest(state, schema, openFacets) {
   return request;
 }
 
+/**
+ * The joint counts of a histogram's bins with everything else that is open, as they are without the
+ * histogram's own range: with them that range moves without a request.
+ */
+export function cubeRequest(state, schema, openFacets, facet) {
+  const whole = withChoice(state, facet.field, { low: null, high: null });
+  const { sort_field, order, highlight, show, ...request } = searchRequest(
+    { ...whole, page: 1 },
+    schema,
+    openFacets,
+  );
+  const edges = [facet.bins[0].from, ...facet.bins.map((bin) => bin.to)];
+  return { ...request, per_page: 0, facet_cube: { field: facet.field, edges } };
+}
+
 /** "release.date:desc" -> ["release.date", "desc"]; ":desc" is the newest item first. */
 export function splitSort(sort) {
   const colon = sort.lastIndexOf(":");

@@ -10,8 +10,9 @@ import { choiceOf, hasRange } from "../state.js";
 
 /**
  * @param {object} facet one entry of the schema; `isHistogram` and `isOpen` may change
- * @param {{index: string, apply: Function, refresh: Function}} page `apply(change)` changes the
- *   state; `refresh()` asks again, after an open facet or a switch of its display
+ * @param {{index: string, apply: Function, refresh: Function, prepareBrush: Function, moveBrush:
+ *   Function}} page `apply(change)` changes the state; `refresh()` asks again, after an open facet or
+ *   a switch of its display; the others tell of a brush
  */
 export function createFacet(facet, page) {
   const bodyId = uniqueId("facet");
@@ -77,5 +78,10 @@ export function createFacet(facet, page) {
     if (facet.isOpen) shown.update(state, answer);
   }
 
-  return { facet, element, update };
+  /** Shows counts that the next answer will have: [{key, doc_count}] of its values or bins. */
+  function preview(buckets) {
+    shown?.preview(buckets);
+  }
+
+  return { facet, element, update, preview };
 }

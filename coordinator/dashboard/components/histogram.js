@@ -3,7 +3,8 @@
  * handles (by mouse or arrow keys), or type the ends.
  *
  * The counts leave out the facet's own range, so the bars stay while the range moves over them. A
- * range is a pair of bin edges as far as it was brushed, or any two values if typed.
+ * range is a pair of bin edges as far as it was brushed, or any two values if typed. While a brush
+ * moves, all other facets show what they will have, without a request.
  */
 
 import { shiftDay } from "../bins.js";
@@ -15,7 +16,7 @@ const PLOT_HEIGHT = 64;
 const BIN_WIDTH = 10;
 const KEY_DELAY_MS = 250;
 
-export function createHistogram(facet, { apply }) {
+export function createHistogram(facet, { apply, prepareBrush, moveBrush }) {
   const bins = facet.bins;
   const hasYears = facet.isDate && bins.every((bin) => bin.from.endsWith("-01-01"));
   const width = bins.length * BIN_WIDTH;
@@ -45,7 +46,14 @@ export function createHistogram(facet, { apply }) {
   );
   const brush = h("div", { class: "brush", "aria-hidden": "true" });
   const handles = ["low", "high"].map(createHandle);
-  const plot = h("div", { class: "plot", onpointerdown: startBrush }, drawing, brush, handles);
+  const prepare = () => prepareBrush(facet);
+  const plot = h(
+    "div",
+    { class: "plot", onpointerdown: startBrush, onpointerenter: prepare, onfocusin: prepare },
+    drawing,
+    brush,
+    handles,
+  );
   const inputs = ["low", "high"].map(createInput);
   const clear = button(`Clear the range of ${facet.title}`, {
     iconName: "close",
@@ -158,6 +166,7 @@ export function createHistogram(facet, { apply }) {
         if (end === "low") low = Math.max(0, Math.min(Math.ceil(high) - 1, Math.round(low) + step));
         else high = Math.min(bins.length, Math.max(Math.floor(low) + 1, Math.round(high) + step));
         drawBrush();
+        tellOthers();
         clearTimeout(keyTimer);
         keyTimer = setTimeout(() => commit(low, high), KEY_DELAY_MS);
       },
@@ -184,11 +193,17 @@ export function createHistogram(facet, { apply }) {
     });
   }
 
+  /** Tells the other facets which bins the brush stands on, as `commit` will round its ends. */
+  function tellOthers() {
+    moveBrush(facet, Math.max(0, Math.round(low)), Math.min(bins.length, Math.round(high)));
+  }
+
   // --- dragging ------------------------------------------------------------------------------
 
   function startBrush(event) {
     if (event.button !== 0) return;
     event.preventDefault();
+    prepare();
     const box = plot.getBoundingClientRect();
     const edgeAt = (x) =>
       Math.max(0, Math.min(bins.length, ((x - box.left) / box.width) * bins.length));
@@ -207,6 +222,7 @@ export function createHistogram(facet, { apply }) {
       high = fixed === null || end === 1 ? Math.ceil(span[1]) : span[1];
       if (high <= low) high = low + 1;
       drawBrush();
+      tellOthers();
     };
     const stop = (last) => {
       plot.removeEventListener("pointermove", move);
@@ -259,5 +275,7 @@ export function createHistogram(facet, { apply }) {
     );
   }
 
-  return { element, update };
+  const preview = (buckets) => drawBars(buckets.map((bucket) => bucket.doc_count));
+
+  return { element, update, preview };
 }

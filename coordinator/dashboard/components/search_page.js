@@ -17,11 +17,25 @@ import { scoreParts } from "./score.js";
 import { createSearchControls } from "./search_controls.js";
 import { drawTimings } from "./timings.js";
 
+/** All nodes of a tree, those below others too. */
+const nodesOf = (nodes = []) => nodes.flatMap((node) => [node, ...nodesOf(node.children)]);
+
 /**
  * @param {object} page `apply(change)` changes the state, `type(text)` its query; `ask()` asks again,
- *   `reopen()` reads the index anew; `getState()` is the newest state
+ *   `reopen()` reads the index anew; `getState()` is the newest state; `prepareBrush(facet)` and
+ *   `moveBrush(facet, low, high)` tell of the brush of a histogram
  */
-export function createSearchPage({ index, schema, apply, type, ask, reopen, getState }) {
+export function createSearchPage({
+  index,
+  schema,
+  apply,
+  type,
+  ask,
+  reopen,
+  getState,
+  prepareBrush,
+  moveBrush,
+}) {
   let shown = null; // the newest answer with its request: {request, found}
   let pages = 1;
 
@@ -50,7 +64,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
   const pagerPlace = h("div", { class: "pager-place" });
   const trees = schema.trees.map((tree) => createTree(tree, { apply, refresh }));
   const facets = schema.facets.map((facet) =>
-    createFacet(facet, { index, schema, apply, refresh }),
+    createFacet(facet, { index, schema, apply, refresh, prepareBrush, moveBrush }),
   );
   const facetsId = "facets";
   const filtersToggle = button("Filters", {
@@ -171,6 +185,36 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
         onPage: turnTo,
       }),
     );
+  }
+
+  /**
+   * Shows the counts of a range that is still being moved, from the joint counts of an answer: sums
+   * up to each edge of its bins. The hits follow when the range is applied.
+   */
+  function preview(answer, low, high) {
+    const cube = answer.data.facet_cube;
+    const isWhole = low <= 0 && high >= cube.edges.length - 1;
+    const within = ({ counts }) => counts[high] - counts[low];
+    const items = isWhole ? answer.pagination.total : cube.total[high] - cube.total[low];
+    total.textContent = plural(items, "item");
+    for (const { facet, preview: show } of facets) {
+      if (!facet.isOpen || facet.field === cube.field) continue;
+      const buckets =
+        answer.data.aggregations[facet.field]?.buckets ?? answer.data.ranges?.[facet.field] ?? [];
+      const rows = cube.facets[facet.field] ?? cube.ranges[facet.field];
+      show(
+        buckets.map((bucket, place) => ({
+          key: bucket.key,
+          doc_count: isWhole || !rows ? bucket.doc_count : within(rows[place]),
+        })),
+      );
+    }
+    for (const { tree, preview: show } of trees) {
+      const rows = isWhole
+        ? nodesOf(answer.data.trees?.[tree.field]).map((node) => [node.path, node.doc_count])
+        : cube.trees[tree.field]?.map((row) => [row.path, within(row)]);
+      show(new Map(rows));
+    }
   }
 
   /** What the user should know about an answer: other words, words left out, shards that are away. */
@@ -298,6 +342,7 @@ export function createSearchPage({ index, schema, apply, type, ask, reopen, getS
     element,
     show,
     draw,
+    preview,
     drawError,
     setBusy,
     turnPage,

@@ -143,5 +143,15 @@ export function createTree(tree, { apply, refresh }) {
     event.preventDefault();
   }
 
-  return { element, update };
+  /** Shows other counts of the nodes that are listed: a Map by path. */
+  function preview(counts) {
+    const most = Math.max(1, ...counts.values());
+    for (const control of place.querySelectorAll(".value")) {
+      const number = counts.get(control.dataset.path) ?? 0;
+      control.querySelector(".value-count").textContent = count(number);
+      setVariables(control, { "--share": `${(number / most) * 100}%` });
+    }
+  }
+
+  return { tree, element, update, preview };
 }

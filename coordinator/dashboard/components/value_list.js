@@ -211,7 +211,21 @@ export function createValueList(facet, { index, schema, apply }) {
     spoken.textContent = ` ${row.doc_count === 1 ? "item" : "items"} ${MARK_TEXT[row.mark]}`;
   }
 
-  return { element, tools: join, update };
+  /** Shows other counts of the values that are listed; they stay in their places. */
+  function preview(buckets) {
+    const counts = new Map(buckets.map((bucket) => [bucket.key, bucket.doc_count]));
+    const most = Math.max(1, ...counts.values());
+    for (const control of list.querySelectorAll(".value")) {
+      const [, name, countText] = control.children;
+      const number = counts.get(name.title);
+      if (number === undefined || control.getAttribute("aria-pressed") === "mixed") continue;
+      control.classList.toggle("is-empty", number === 0);
+      setVariables(control, { "--share": `${(number / most) * 100}%` });
+      countText.textContent = count(number);
+    }
+  }
+
+  return { element, tools: join, update, preview };
 }
 
 /** Only one value of a list is in the tab order; the arrow keys move between them. */

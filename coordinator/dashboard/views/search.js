@@ -24,12 +24,14 @@ export function searchView({ index, search: initialSearch, go }) {
   const element = h("div", { class: "search-page" });
   const schemaRequest = new Latest();
   const searchRequest = new Latest();
+  const cubeRequest = new Latest();
   let state = states.readState(initialSearch);
   let schema = null;
   let page = null;
   let lastTyped = 0;
   let timer = 0;
   let retryTimer = 0;
+  let prepared = null; // joint counts: {key of the request, answer once it is there}
 
   // --- from control to state to URL ------------------------------------------------------------
 
@@ -81,6 +83,7 @@ export function searchView({ index, search: initialSearch, go }) {
       const found = await searchRequest.run((signal) => search(index, request, signal));
       if (found === STALE) return;
       page.setBusy(false);
+      if (prepared) prepared.last = null;
       page.draw(asked, request, found);
     } catch (error) {
       page.setBusy(false);
@@ -88,6 +91,33 @@ export function searchView({ index, search: initialSearch, go }) {
       if (error.isTemporary)
         retryTimer = setTimeout(ask, (error.retryAfter ?? 0) * 1000 || RETRY_MS);
     }
+  }
+
+  // --- brushes -----------------------------------------------------------------------------------
+
+  /** Fetches the joint counts of a histogram with all other facets, before its brush moves. */
+  async function prepareBrush(facet) {
+    if (facet.isDate) return;
+    const open = schema.facets.filter((other) => other.isOpen);
+    const request = states.cubeRequest(state, schema, open, facet);
+    const key = JSON.stringify(request);
+    if (prepared?.key === key) return;
+    const mine = (prepared = { key, field: facet.field, answer: null, last: null });
+    try {
+      const found = await cubeRequest.run((signal) => search(index, request, signal));
+      if (found === STALE || prepared !== mine) return;
+      mine.answer = found.answer;
+      if (mine.last) page.preview(mine.answer, ...mine.last);
+    } catch {
+      if (prepared === mine) prepared = null; // the counts follow when the brush is released
+    }
+  }
+
+  /** The brush of a histogram stands on the bins from `low` to below `high`, not yet applied. */
+  function moveBrush(facet, low, high) {
+    if (prepared?.field !== facet.field) return;
+    prepared.last = [low, high];
+    if (prepared.answer) page.preview(prepared.answer, low, high);
   }
 
   /** Opens the first facets and those that the URL says something about; the others cost nothing. */
@@ -125,6 +155,8 @@ export function searchView({ index, search: initialSearch, go }) {
       type,
       ask,
       reopen: open,
+      prepareBrush,
+      moveBrush,
       getState: () => state,
     });
     fill(element, page.element);
@@ -144,6 +176,7 @@ export function searchView({ index, search: initialSearch, go }) {
     close() {
       schemaRequest.cancel();
       searchRequest.cancel();
+      cubeRequest.cancel();
       clearTimeout(timer);
       clearTimeout(retryTimer);
     },
