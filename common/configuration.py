@@ -16,6 +16,7 @@ function. So one function defines what a key means, and an older document keeps 
      "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],
      "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
      "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
+     "suggestions": {"fields": ["name"], "facets": ["brand"], "popularity": "sold"},
      "boost": {"popularity": {"log": 0.3}, "released": {"decay": "180d"}},      see common/boosts.py
      "rules": [{"when": {"query": {"is": "tv"}}, "pin": [42]}]}                see common/rules.py
 
@@ -141,6 +142,23 @@ class Hierarchy:
         return len(self.levels) == 1
 
 
+@dataclass(frozen=True, slots=True)
+class SuggestionSettings:
+    """Where suggestions come from, besides the words of the index."""
+
+    fields: tuple[str, ...] = ()
+    """Whole texts of these fields are suggested."""
+    facets: tuple[str, ...] | None = None
+    """Values of these facets are; None: of all."""
+    popularity: str | None = None
+    """Texts of the items with the greatest numbers in this field come first."""
+    searches: bool = False
+    """Whether frequent searches are suggested; they are known from the analytics."""
+
+
+NO_SUGGESTION_SETTINGS: Final = SuggestionSettings()
+
+
 def _empty_mapping() -> Mapping[str, Any]:
     return MappingProxyType({})
 
@@ -184,6 +202,7 @@ class IndexConfiguration:
     """Largest relative proximity score; 0 switches it off."""
     display: Mapping[str, Any] = field(default_factory=_empty_mapping)
     """How a page shows an item: `title` and `image` name fields, `fields` those to show first."""
+    suggestions: SuggestionSettings = NO_SUGGESTION_SETTINGS
     boosts: tuple[Boost, ...] = ()
     """Numbers and dates that scores are multiplied by, in this order."""
     rules: tuple[curation.Rule, ...] = ()
@@ -707,6 +726,34 @@ class _ConfigurationParser:
                 self.problems.warn(f"display.{key}")
         self.values["display"] = MappingProxyType(display)
 
+    def read_suggestions(self, value: object) -> None:
+        path = "suggestions"
+        if not isinstance(value, dict):
+            self.problems.add(path, "must be an object with fields, facets, popularity, searches")
+            return
+        found: dict[str, Any] = {}
+        for key in ("fields", "facets"):
+            if value.get(key) is not None:
+                names = self.read_texts(
+                    f"{path}.{key}", value[key], "suggestion_sources_max", "fields"
+                )
+                found[key] = tuple(dict.fromkeys(names))
+        known = self.values.get("facets", {})
+        for i, name in enumerate(found.get("facets", ())):
+            if name not in known:
+                self.problems.add(
+                    f"{path}.facets[{i}]",
+                    f"must be a facet of aggregations: {', '.join(known)[:500] or 'there is none'}",
+                )
+        popularity = value.get("popularity")
+        if popularity is not None and self.is_field_name(f"{path}.popularity", popularity):
+            found["popularity"] = popularity
+        found["searches"] = self.read_bool(f"{path}.searches", value.get("searches"), False)
+        for key in value:
+            if key not in ("fields", "facets", "popularity", "searches"):
+                self.problems.warn(f"{path}.{key}")
+        self.values["suggestions"] = SuggestionSettings(**found)
+
     def read_ranking(self, value: object) -> None:
         if not isinstance(value, dict):
             self.problems.add("ranking", "must be an object with k1, b and proximity")
@@ -785,6 +832,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "ranking": _ConfigurationParser.read_ranking,
     "algolia": _ConfigurationParser.read_algolia,
     "display": _ConfigurationParser.read_display,
+    "suggestions": _ConfigurationParser.read_suggestions,
     "boost": _ConfigurationParser.read_boost,
     "rules": _ConfigurationParser.read_rules,
 }
@@ -867,8 +915,19 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
             "b": configuration.b,
             "proximity": configuration.proximity,
         },
+        "suggestions": _effective_suggestions(configuration.suggestions),
         "boost": written(configuration.boosts),
         "rules": curation.written(configuration.rules),
+    }
+
+
+def _effective_suggestions(settings: SuggestionSettings) -> dict[str, Any]:
+    """Return the sources of suggestions with all defaults."""
+    return {
+        "fields": list(settings.fields),
+        "facets": None if settings.facets is None else list(settings.facets),
+        "popularity": settings.popularity,
+        "searches": settings.searches,
     }
 
 

@@ -140,6 +140,7 @@ class Limits:
         "bytes",
         "of all texts of a page that highlight and snippet look at, the same for each of per_page",
     )
+    suggestions_max: int = _limit(100, "suggestions", "of one request; each is counted")
     distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
     merged_hits_max: int = _limit(
         10_000, "hits", "up to the end of a page of merged searches; each search delivers as many"
@@ -168,6 +169,9 @@ class Limits:
     facets_max: int = _limit(64, "facets", "in a configuration; each is one column per segment")
     facet_size_max: int = _limit(10_000, "buckets", "of one facet of a search answer")
     searchable_fields_max: int = _limit(512, "fields", "as many as an item may have")
+    suggestion_sources_max: int = _limit(
+        16, "fields", "whose texts, and facets whose values, are suggested"
+    )
     geo_fields_max: int = _limit(8, "fields", "of points; each is two columns per segment")
     hierarchies_max: int = _limit(8, "trees", "in a configuration")
     hierarchy_levels_max: int = _limit(16, "levels", "of one tree; each is a facet")

@@ -32,7 +32,7 @@ from facetd.errors import (
     Unauthorized,
     Unavailable,
 )
-from facetd.results import Bucket, Facet, FacetPage, SearchPage, WriteResult
+from facetd.results import Bucket, Facet, FacetPage, SearchPage, Suggestion, WriteResult
 from facetd.retries import Retries
 from facetd.tokens import tenant_token
 
@@ -56,6 +56,7 @@ __all__ = [
     "SearchPage",
     "ServerError",
     "StorageFull",
+    "Suggestion",
     "TooLarge",
     "TooManyRequests",
     "Unauthorized",

@@ -18,6 +18,8 @@ from facetd.results import (
     FacetPage,
     SearchPage,
     SearchPages,
+    Suggestion,
+    SuggestionPage,
     WriteResult,
     decoded,
 )
@@ -84,6 +86,11 @@ class AsyncClient:
     async def facet(self, index: str, name: str, **parameters: Any) -> FacetPage:
         """Return a page of the values of a facet: page, facet_query and so on."""
         return await self._result(calls.facet(index, name, parameters))
+
+    async def suggest(self, index: str, query: str, **parameters: Any) -> list[Suggestion]:
+        """Return what a text as typed may become: size, filters and so on."""
+        found: SuggestionPage = await self._result(calls.suggest(index, query, parameters))
+        return found.data.suggestions
 
     # --- items
 

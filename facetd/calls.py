@@ -16,6 +16,7 @@ from facetd.results import (
     FacetPage,
     SearchPage,
     SearchPages,
+    SuggestionPage,
     WriteResult,
 )
 
@@ -120,6 +121,12 @@ def facet(index: str, name: str, parameters: Mapping[str, Any]) -> Call[FacetPag
     """`POST /{index}/facet`."""
     body = encoded({"name": name, **parameters})
     return Call("POST", path_of(index, "facet"), FacetPage, body)
+
+
+def suggest(index: str, query: str, parameters: Mapping[str, Any]) -> Call[SuggestionPage]:
+    """`POST /{index}/suggest`."""
+    body = encoded({"query": query, **parameters})
+    return Call("POST", path_of(index, "suggest"), SuggestionPage, body)
 
 
 def get(index: str, item_id: int | str) -> Call[Document]:

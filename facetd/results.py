@@ -118,6 +118,30 @@ class SearchPages(Struct):
     results: list[SearchPage]
 
 
+class Suggestion(Struct):
+    """What a text as typed may become."""
+
+    text: str
+    source: str
+    """word, field, facet or search."""
+    count: int
+    """Items that have the facet value; else those that have all words of the text."""
+    field: str | None = None
+    """Where the value or text is from."""
+
+
+class Suggestions(Struct):
+    """The list of a response."""
+
+    suggestions: list[Suggestion]
+
+
+class SuggestionPage(Struct):
+    """Suggestions for a text, the best first."""
+
+    data: Suggestions
+
+
 class FacetPage(Struct):
     """One page of the values of a facet."""
 

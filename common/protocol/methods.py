@@ -38,6 +38,8 @@ from common.protocol.messages import (
     SearchResponse,
     StatisticsRequest,
     StatisticsResponse,
+    TermsRequest,
+    TermsResponse,
     Welcome,
 )
 
@@ -72,6 +74,8 @@ PREPARE: Final = Method("prepare", PrepareConfiguration, NoneType)
 """Build a revision in the background."""
 
 STATISTICS: Final = Method("statistics", StatisticsRequest, StatisticsResponse)
+TERMS: Final = Method("terms", TermsRequest, TermsResponse)
+"""Words of the index near a text; see `shard.query.near_terms`."""
 SEARCH: Final = Method("search", SearchRequest, SearchResponse)
 FETCH: Final = Method("fetch", FetchRequest, FetchResponse)
 GET: Final = Method("get", GetRequest, GetResponse)

@@ -215,6 +215,7 @@ _META: Final = _object(
     rules=_list(_TEXT),
     match={"enum": ["all", "last", "any"]},
     words_cut=_COUNT,
+    did_you_mean=_TEXT,
     shards=_object("total ok failed", total=_COUNT, ok=_COUNT, failed=_COUNT),
 )
 _LANGUAGE: Final = {"enum": ["none", *LANGUAGES, *LANGUAGES.values()]}
@@ -287,6 +288,22 @@ SCHEMAS: Final[dict[str, Any]] = {
         timings=_TIMINGS,
         data=_FACET,
         meta=_META,
+    ),
+    "Suggestions": _object(
+        "data meta",
+        data=_object(
+            "suggestions",
+            suggestions=_list(
+                _object(
+                    "text source count",
+                    text=_TEXT,
+                    source={"enum": ["word", "field", "facet", "search"]},
+                    count=_COUNT,
+                    field=_TEXT,
+                )
+            ),
+        ),
+        meta=_object("request_id seq took_us", request_id=_TEXT, seq=_COUNT, took_us=_COUNT),
     ),
     "Searches": _body(
         "searches",
@@ -468,6 +485,12 @@ SCHEMAS: Final[dict[str, Any]] = {
             "minItems": 2,
             "maxItems": 2,
         },
+        suggestions=_open_body(
+            fields=_list(_FIELD),
+            facets=_list(_FIELD),
+            popularity=_FIELD,
+            searches={"type": "boolean"},
+        ),
         algolia={"type": "object"},
         ranking=_open_body(
             k1={"type": "number", "minimum": 0, "maximum": 100},

@@ -26,6 +26,7 @@ from coordinator.read.results import (
     RangeResult,
     SearchResult,
     ShardSummary,
+    SuggestionPage,
     Timings,
 )
 
@@ -325,6 +326,8 @@ def search_body(
         meta["match"] = result.match
     if result.num_words_cut:
         meta["words_cut"] = result.num_words_cut
+    if result.did_you_mean is not None:
+        meta["did_you_mean"] = result.did_you_mean
     timings = result.timings
     if shows_timings:
         meta["timings_us"] = {
@@ -411,6 +414,16 @@ def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
                 "took_us": total_us,
                 "shards": shards_meta(page.shards),
             },
+        }
+    )
+
+
+def suggestions_body(page: SuggestionPage, request_id: str, total_us: int) -> bytes:
+    """Return the JSON of the route of suggestions."""
+    return _encode(
+        {
+            "data": {"suggestions": page.suggestions},
+            "meta": {"request_id": request_id, "seq": page.seq, "took_us": total_us},
         }
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coordinator.read.analytics import Analytics
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
+    from coordinator.read.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
     from coordinator.write.ingest import Ingest
@@ -39,6 +40,7 @@ class Services:
     cluster: Cluster
     ingest: Ingest
     search: Search
+    suggestions: Suggestions
     guard: Guard
     metrics: Metrics
     slow_queries: SlowQueries

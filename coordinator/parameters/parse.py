@@ -26,14 +26,16 @@ from common.limits import Limits
 from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
 from coordinator.parameters.raw import RawParameters
 from coordinator.parameters.reader import ParameterReader
-from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME
+from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME, SUGGEST_BY_NAME
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
+    SUGGESTIONS_DEFAULT,
     FacetParameters,
     FacetSpec,
     MergedPage,
     NamedSearch,
     SearchParameters,
+    SuggestParameters,
     facet_spec,
 )
 
@@ -48,6 +50,7 @@ __all__ = [
     "parse_facet",
     "parse_search",
     "parse_searches",
+    "parse_suggest",
 ]
 
 
@@ -110,6 +113,21 @@ def parse_facet(
         key_pattern=pattern,
         key_query=key_query,
     )
+
+
+def parse_suggest(
+    raw: RawParameters, configuration: IndexConfiguration, limits: Limits
+) -> SuggestParameters:
+    """Parse the parameters of the route of suggestions.
+
+    Raises:
+        InvalidRequest: as `parse_search`.
+    """
+    reader = ParameterReader(configuration, limits)
+    reader.facet_fields = []
+    reader.read(raw, SUGGEST_BY_NAME)
+    size = reader.values.pop("size", SUGGESTIONS_DEFAULT)
+    return SuggestParameters(reader.search_parameters(), size)
 
 
 def parse_searches(

@@ -761,6 +761,16 @@ class ParameterReader:
         """Read `facet_query`."""
         self.values["key_query"] = text(value, "query_chars_max", self.limits)
 
+    def read_did_you_mean(self, value: Any) -> None:
+        """Read `did_you_mean`."""
+        if value not in (True, False, "true", "false"):
+            raise Mistake("must be true or false")
+        self.values["did_you_mean"] = value in (True, "true")
+
+    def read_suggestions_size(self, value: Any) -> None:
+        """Read `size` of the route of suggestions."""
+        self.values["size"] = integer(value, 1, "suggestions_max", self.limits)
+
     def read_name(self, value: Any) -> None:
         """Read `name`."""
         self.values["name"] = check_field(value, self.limits)

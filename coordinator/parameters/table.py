@@ -23,6 +23,7 @@ from coordinator.parameters.reader import (
     ParameterReader,
     Schema,
 )
+from coordinator.parameters.typed import SUGGESTIONS_DEFAULT
 
 _MAX: Final = DEFAULT_LIMITS
 """Bounds as documented; an operator may have set others."""
@@ -147,6 +148,10 @@ _FILTERS: Final = _by_field(
 )
 
 
+_BOOLEAN: Final[Schema] = {
+    "type": ["boolean", "string"],
+    "enum": [True, False, "true", "false"],
+}
 _FLAG: Final[Schema] = {"type": ["boolean", "null"]}
 _RANGES: Final[Schema] = {
     "type": "array",
@@ -305,6 +310,12 @@ _MIN_SCORE: Final = _parameter(
     },
     "Items whose score is below it are no hits: neither listed nor counted.",
 )
+_TIMEOUT: Final = _parameter(
+    "timeout_ms",
+    ParameterReader.read_timeout_ms,
+    _integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
+    "The request's deadline in milliseconds.",
+)
 _CONDUCT: Final = (
     _parameter(
         "partial",
@@ -312,12 +323,7 @@ _CONDUCT: Final = (
         {"enum": ["fail", "allow"]},
         "What a shard that is away does: an error, or an answer without it that says so.",
     ),
-    _parameter(
-        "timeout_ms",
-        ParameterReader.read_timeout_ms,
-        _integer(1, _MAX.request_timeout_ms_max, _MAX.request_timeout_ms),
-        "The request's deadline in milliseconds.",
-    ),
+    _TIMEOUT,
 )
 _FACET_MODE: Final = _parameter(
     "facet_mode",
@@ -648,6 +654,15 @@ SEARCH_PARAMETERS: Final = (
         '(_group.items); facets_by: "groups" counts values of the field, not items, in facets.',
     ),
     _parameter(
+        "did_you_mean",
+        ParameterReader.read_did_you_mean,
+        _BOOLEAN,
+        "Another spelling of the query, in `meta.did_you_mean`: one that has hits under the same "
+        "filters, where a word is nowhere, or ten times as many. Without this parameter it is "
+        "looked for if there are at most three hits or a word is nowhere; true: always; false: "
+        "never.",
+    ),
+    _parameter(
         "show",
         ParameterReader.read_show,
         {"anyOf": [{"type": "array", "items": {"enum": _SHOWN}}, _TEXT]},
@@ -690,7 +705,7 @@ FACET_PARAMETERS: Final = (
     _parameter(
         "hide_zero",
         ParameterReader.read_hide_zero,
-        {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]},
+        _BOOLEAN,
         "Leave out values without a hit, unless selected; pagination.total does not count them.",
     ),
     *_TEXT_MODES,
@@ -699,6 +714,25 @@ FACET_PARAMETERS: Final = (
     _MIN_SCORE,
     _FACET_MODE,
     *_CONDUCT,
+)
+
+
+SUGGEST_PARAMETERS: Final = (
+    _parameter(
+        "query",
+        ParameterReader.read_query,
+        _QUERY,
+        "The text as typed so far. Empty: the most frequent facet values, the most popular items' "
+        "texts and the most frequent searches, as configured.",
+    ),
+    _parameter(
+        "size",
+        ParameterReader.read_suggestions_size,
+        _integer(1, _MAX.suggestions_max, SUGGESTIONS_DEFAULT),
+        "Suggestions to return, at most.",
+    ),
+    *_RESTRICTIONS,
+    _TIMEOUT,
 )
 
 
@@ -711,3 +745,4 @@ def _by_name(parameters: Iterable[Parameter]) -> Mapping[str, Parameter]:
 
 SEARCH_BY_NAME: Final = _by_name(SEARCH_PARAMETERS)
 FACET_BY_NAME: Final = _by_name(FACET_PARAMETERS)
+SUGGEST_BY_NAME: Final = _by_name(SUGGEST_PARAMETERS)

@@ -26,6 +26,7 @@ from coordinator.parameters.raw import RawParameters
 
 PER_PAGE_DEFAULT: Final = 10
 """Hits or buckets per page."""
+SUGGESTIONS_DEFAULT: Final = 8
 
 
 class BucketOrder(Struct, frozen=True):
@@ -85,6 +86,8 @@ class FacetSpec(Struct, frozen=True):
     offset: int = 0
     """Buckets to skip before listing `configuration.size`."""
     summary: FacetSummary = NO_SUMMARY
+    prefers_typed: bool = False
+    """Whether `key_query` tolerates typos only where no key has the word as typed."""
 
 
 def facet_spec(
@@ -106,6 +109,7 @@ def without_zeros(spec: FacetSpec) -> FacetSpec:
         spec.key_query,
         spec.offset,
         spec.summary,
+        spec.prefers_typed,
     )
 
 
@@ -210,6 +214,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """What to highlight, and what to make snippets of."""
     show: frozenset[str] = frozenset()
     """Any of "score", "score_details", "timings", "elements"."""
+    did_you_mean: bool | None = None
+    """Whether to look for another spelling of the query; None: if there are few hits."""
     allows_partial: bool = False
     """Whether to respond without the shards that are down, rather than with an error."""
     timeout_ms: int = 10_000
@@ -263,6 +269,14 @@ class FacetParameters(Struct, frozen=True, kw_only=True):
     def offset(self) -> int:
         """Number of buckets before the page."""
         return (self.page - 1) * self.per_page
+
+
+class SuggestParameters(Struct, frozen=True):
+    """One request for suggestions."""
+
+    search: SearchParameters
+    """The text as typed so far, and the items that count."""
+    size: int = SUGGESTIONS_DEFAULT
 
 
 class NamedSearch(Struct, frozen=True):

@@ -37,6 +37,7 @@ from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.read.analytics import Analytics
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
+from coordinator.read.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
 from coordinator.write.ingest import Ingest
@@ -164,6 +165,12 @@ def make_services(
 ) -> Services:
     """Create everything that a request may need."""
     turns = Turns()
+    search = Search(cluster, catalog, settings.limits, turns)
+    analytics = Analytics(
+        data_directory.analytics_folder(settings.data_dir),
+        settings.analytics_days,
+        settings.limits.analytics_queries_max,
+    )
     return Services(
         settings=settings,
         routes=ROUTES,
@@ -172,15 +179,12 @@ def make_services(
         cluster=cluster,
         ingest=Ingest(cluster, catalog, settings, log),
         shared_log=log,
-        search=Search(cluster, catalog, settings.limits, turns),
+        search=search,
+        suggestions=Suggestions(cluster, search, analytics),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),
-        analytics=Analytics(
-            data_directory.analytics_folder(settings.data_dir),
-            settings.analytics_days,
-            settings.limits.analytics_queries_max,
-        ),
+        analytics=analytics,
         results=ResultCache(settings.result_cache_bytes),
         turns=turns,
     )

@@ -18,6 +18,7 @@ import asyncio
 import heapq
 import os
 import time
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from datetime import UTC, date, datetime, timedelta
@@ -37,6 +38,10 @@ TYPING_MAX: Final = 10_000
 SLOW_MAX: Final = 100
 """Slowest searches kept of a day."""
 SAVE_SECONDS: Final = 60.0
+LISTED_SECONDS: Final = 60.0
+"""Searches are listed again for suggestions after so long."""
+LISTED_INDEXES_MAX: Final = 64
+"""Indexes whose searches are listed at a time."""
 ROWS_AT_ONCE: Final = 1_000
 _DAY_SECONDS: Final = 86_400
 
@@ -107,6 +112,16 @@ class Slow(NamedTuple):
     name: str
     """Of the index."""
     query: str
+
+
+class _Listed(NamedTuple):
+    """The searches of an index, in the order of their texts."""
+
+    at: float
+    """When they were listed, on the monotonic clock."""
+    texts: list[str]
+    numbers: list[int]
+    """How often each was sent."""
 
 
 class Day:
@@ -226,6 +241,7 @@ class Analytics:
         self._num_max = num_max
         self._typing: OrderedDict[Hashable, tuple[float, str, str, int, int]] = OrderedDict()
         self._finished: list[Day] = []
+        self._listed: dict[str, _Listed] = {}
         self._has_changed = False
         number = int(time.time()) // _DAY_SECONDS
         self._today = (self._read(number) if self.is_on else None) or Day(number, num_max)
@@ -369,9 +385,38 @@ class Analytics:
             ],
         }
 
+    async def searches_with(self, index: str, beginning: str) -> list[str]:
+        """Return the searches that begin with a text, the most frequent first.
+
+        Without those that found nothing whenever they were sent. They are looked up in a list that
+        is at most a minute old.
+
+        Args:
+            index: name.
+            beginning: folded as `note` does; empty: all.
+        """
+        listed = self._listed.get(index)
+        if listed is None or time.monotonic() - listed.at > LISTED_SECONDS:
+            report = await self.report(index, self._days, self._num_max)
+            rows = [
+                (row["query"], row["searches"])
+                for row in report["popular"]
+                if row["searches"] > row["no_hits"]
+            ]
+            rows.sort()
+            if len(self._listed) >= LISTED_INDEXES_MAX:
+                self._listed.clear()
+            listed = _Listed(time.monotonic(), [text for text, _ in rows], [n for _, n in rows])
+            self._listed[index] = listed
+        first = bisect_left(listed.texts, beginning)
+        last = bisect_left(listed.texts, beginning + chr(0x10FFFF), first)
+        found = sorted(range(first, last), key=lambda i: (-listed.numbers[i], listed.texts[i]))
+        return [listed.texts[i] for i in found]
+
     async def forget(self, index: str | None) -> None:
         """Forget an index, or everything, on disk too."""
         self._settle()
+        self._listed.clear()
         for day in (*self._finished, self._today):
             day.forget(index)
         await asyncio.to_thread(self._forget_files, index, self._today.number)

@@ -4,22 +4,26 @@
 * words (`facet_query`): each must match the start of some word of the key, typos tolerated as in
   full text.
 
-The folded keys and their distinct words are cached with the numbering until it grows. A search
-visits every distinct word once: a prefix test for all of them and, if the query word is long
-enough to have a typo, a letter-mask filter in numpy followed by an edit distance for the few words
-that pass.
-Cost for 35,000 keys: some milliseconds.
+The folded keys and their distinct words, sorted, are cached with the numbering until it grows. The
+words with a prefix are a range of them. If the query word is long enough to have a typo, a
+letter-mask filter in numpy passes some words to an edit distance.
+Cost for 35,000 keys: some microseconds; with typos some milliseconds.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from common.analysis.analyzer import Analyzer, bare_word, typo_budget
 from coordinator.read.facet_values import FacetValues
+
+_LAST_CHARACTER: Final = chr(0x10FFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,17 @@ class _FoldedKeys:
     keys: list[str]
     """By value number: words joined by single spaces."""
     words: list[str]
-    """Distinct words of all keys."""
+    """Distinct words of all keys, sorted."""
     masks: NDArray[np.uint32]
     """Letter mask, by word."""
-    key_numbers: list[list[int]]
-    """By word: numbers of the keys that contain it."""
+    key_numbers: NDArray[np.int64]
+    """Numbers of the keys that contain each word, word by word."""
+    starts: list[int]
+    """Where those of each word begin, with a sentinel."""
+
+    def with_words(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the numbers of the keys that contain one of the words ``[first, last)``."""
+        return self.key_numbers[self.starts[first] : self.starts[last]]
 
 
 def _letter_mask(word: str) -> int:
@@ -53,19 +63,26 @@ def _folded_keys(values: FacetValues, analyzer: Analyzer) -> _FoldedKeys:
         words_of_key = key.split(" ")
         for word in dict.fromkeys([*words_of_key, *map(bare_word, words_of_key)]):
             numbers_by_word.setdefault(word, []).append(number)
-    words = list(numbers_by_word)
+    words = sorted(numbers_by_word)
+    lists = [numbers_by_word[word] for word in words]
     folded = _FoldedKeys(
         keys,
         words,
         np.array([_letter_mask(word) for word in words], np.uint32),
-        list(numbers_by_word.values()),
+        np.fromiter(chain.from_iterable(lists), np.int64),
+        list(accumulate(map(len, lists), initial=0)),
     )
     values.derived["folded_keys"] = folded
     return folded
 
 
 def accepted_keys(
-    values: FacetValues, analyzer: Analyzer, pattern: str | None, key_query: str | None
+    values: FacetValues,
+    analyzer: Analyzer,
+    pattern: str | None,
+    key_query: str | None,
+    *,
+    prefers_typed: bool = False,
 ) -> NDArray[np.bool_] | None:
     """Return which values may be listed, by number; None if nothing restricts them.
 
@@ -74,6 +91,7 @@ def accepted_keys(
         analyzer: folds keys and query alike.
         pattern: must match the whole key; `*` is any text.
         key_query: words (or prefixes of words) that the key must contain.
+        prefers_typed: whether a word may have typos only if no key has it as typed.
     """
     if not pattern and not key_query:
         return None
@@ -83,7 +101,8 @@ def accepted_keys(
         parts = [analyzer.fold(part) for part in pattern.split("*")]
         accepted = np.fromiter((_matches(key, parts) for key in folded.keys), np.bool_, len(values))
     for token in analyzer.tokenize(key_query or ""):
-        found = _with_word(_folded_keys(values, analyzer), token.text, len(values))
+        folded = _folded_keys(values, analyzer)
+        found = _with_word(folded, token.text, len(values), prefers_typed)
         accepted = found if accepted is None else accepted & found
     return accepted
 
@@ -103,18 +122,20 @@ def _matches(key: str, parts: list[str]) -> bool:
     return len(key) - at >= len(parts[-1]) and key.endswith(parts[-1])
 
 
-def _with_word(folded: _FoldedKeys, word: str, num_keys: int) -> NDArray[np.bool_]:
+def _with_word(
+    folded: _FoldedKeys, word: str, num_keys: int, prefers_typed: bool
+) -> NDArray[np.bool_]:
     """Return which keys contain a word that starts with `word`, give or take typos."""
     found = np.zeros(num_keys, np.bool_)
-    for i, candidate in enumerate(folded.words):
-        if candidate.startswith(word):
-            found[folded.key_numbers[i]] = True
+    first = bisect_left(folded.words, word)
+    last = bisect_left(folded.words, word + _LAST_CHARACTER, first)
+    found[folded.with_words(first, last)] = True
     typos = typo_budget(word)
-    if typos:
+    if typos and not (prefers_typed and first < last):
         missing = np.bitwise_count(np.uint32(_letter_mask(word)) & ~folded.masks)
         for i in np.flatnonzero(missing <= typos).tolist():
             if _prefix_distance(word, folded.words[i], typos) <= typos:
-                found[folded.key_numbers[i]] = True
+                found[folded.with_words(i, i + 1)] = True
     return found
 
 

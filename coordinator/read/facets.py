@@ -327,7 +327,9 @@ def listed_buckets(
         spec.order,
         spec.offset,
         settings.size,
-        accepted_keys(values, analyzer, None, spec.key_query) if spec.key_query else None,
+        accepted_keys(values, analyzer, None, spec.key_query, prefers_typed=spec.prefers_typed)
+        if spec.key_query
+        else None,
     )
 
 

@@ -341,6 +341,17 @@ def _cut(pieces: Sequence[_Piece], words_max: int) -> list[_Piece]:
     return kept
 
 
+def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | None:
+    """Return the words of a query, and whether the last one may be incomplete.
+
+    None if something is quoted or excluded: such a query is not guessed at.
+    """
+    pieces = _split(text, analyzer)
+    if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
+        return None
+    return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open
+
+
 def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:
     """Return the words whose statistics the clauses' scores need, in order, without repeats."""
     words: dict[Word, None] = {}

@@ -110,6 +110,8 @@ class SearchResult(Struct, frozen=True):
     """The match mode used, if the request left it open."""
     num_words_cut: int = 0
     """Words dropped from the end of the query because it has too many."""
+    did_you_mean: str | None = None
+    """The query in another spelling, which has hits under the same filters."""
 
 
 class FacetPage(Struct, frozen=True):
@@ -123,3 +125,23 @@ class FacetPage(Struct, frozen=True):
     seq: int
     shards: ShardSummary
     timings: Timings
+
+
+class Suggestion(Struct, frozen=True, omit_defaults=True):
+    """One text that the typed one may become."""
+
+    text: str
+    source: str
+    """word, field, facet or search."""
+    count: int
+    """Items that have the facet value; else those that have all words of the text."""
+    field: str | None = None
+    """Where the value or text is from."""
+
+
+class SuggestionPage(Struct, frozen=True):
+    """What is suggested, the best first."""
+
+    suggestions: list[Suggestion]
+    seq: int
+    """The state that was counted."""

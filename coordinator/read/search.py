@@ -33,12 +33,13 @@ from msgspec import Struct
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
 from common.deadline import Deadline
-from common.errors import InvalidRequest, Unavailable
+from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
 from common.limits import Limits
 from common.process.turns import Turns
 from common.protocol.messages import (
     Distinct,
     FetchRequest,
+    FilterClause,
     GroupsRequest,
     RangeRequest,
     SearchRequest,
@@ -93,12 +94,14 @@ from coordinator.read.merge import (
     num_inline,
     pinned_on_page,
 )
+from coordinator.read.near_terms import NearTerms, Scope
 from coordinator.read.query_parser import (
     NO_QUERY,
     ParsedQuery,
     QueryDictionary,
     QueryOptions,
     parse_query,
+    typed_words,
 )
 from coordinator.read.ranges import merge_ranges
 from coordinator.read.rendering import dress_items
@@ -110,6 +113,7 @@ from coordinator.read.results import (
     ShardSummary,
     Timings,
 )
+from coordinator.read.spelling import FEW_HITS, Spelling, respelt
 from coordinator.read.text_scoring import (
     UNRESTRICTED,
     ScoredQuery,
@@ -219,17 +223,21 @@ class Search:
         self._leases = Leases(cluster, limits)
         self._long_answers = asyncio.Lock()
         self._budget = StatisticsBudget()
+        self._spelling = Spelling(NearTerms(cluster))
         self._memories: dict[int, _IndexMemory] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
 
     # --- the two public operations
 
-    async def search(self, index: Index, parameters: SearchParameters) -> SearchResult:
+    async def search(
+        self, index: Index, parameters: SearchParameters, horizon: int | None = None
+    ) -> SearchResult:
         """Run one search.
 
         Args:
             index: the index to search.
             parameters: validated, except for what depends on the data.
+            horizon: the state to search, which the caller keeps readable; None: the newest.
 
         Raises:
             InvalidRequest: a filter or sort field has no scalar value anywhere, or the cursor has
@@ -246,9 +254,11 @@ class Search:
         asked = parameters
         parameters, rules = self._curated(index, parameters, moment)
         with self._cluster.reading(index.number) as newest:
-            horizon = newest if cursor is None else cursor.horizon
             if cursor is not None:
+                horizon = cursor.horizon
                 cursor = await self._with_sort_values(index, parameters, cursor, deadline)
+            elif horizon is None:
+                horizon = newest
             for match in self._matches(parameters):
                 if match != parameters.match:
                     parameters = msgspec.structs.replace(parameters, match=match)
@@ -265,6 +275,14 @@ class Search:
             if any(spec.summary.fields for spec in (*parameters.facets, *parameters.field_facets)):
                 facets = await self._with_statistics(parameters, outcome, facets, deadline)
             cube = await self._cube(parameters, outcome, facets, deadline)
+            meant = None
+            if asked.query and cursor is None and asked.did_you_mean is not False:
+                has_fewer_words = asked.match == "auto" and parameters.match != "all"
+                num_hits = 0 if has_fewer_words else outcome.total
+                if asked.did_you_mean or num_hits <= FEW_HITS or outcome.scored.ignored_words:
+                    meant = await self._meant(
+                        index, asked, parameters.filters, num_hits, horizon, deadline
+                    )
         answers = outcome.answers
         return SearchResult(
             page=parameters.page,
@@ -284,6 +302,7 @@ class Search:
             match=parameters.match if asked.match == "auto" and asked.query else None,
             num_words_cut=outcome.scored.num_words_cut,
             order=[(hit.score, hit.sort_values) for hit in hits] if parameters.keeps_order else [],
+            did_you_mean=meant,
         )
 
     async def select(
@@ -476,6 +495,64 @@ class Search:
             ):
                 return outcome, pinned.among(hits)
             num_first = num_hits
+
+    async def _meant(
+        self,
+        index: Index,
+        asked: SearchParameters,
+        clauses: Sequence[FilterClause],
+        num_hits: int,
+        horizon: int,
+        deadline: Deadline,
+    ) -> str | None:
+        """Return the query in another spelling that has hits, or None if there is none.
+
+        It is a hint: without a shard, or without time, the search is answered without it.
+        """
+        typed = typed_words(asked.query, self._analyzer)
+        if typed is None or asked.only_ids or asked.page != 1:
+            return None
+        tokens, is_open = typed
+        scope = Scope(index, horizon, tuple([clause.filter for clause in clauses]), deadline)
+        try:
+            found = await self._spelling.corrected(
+                scope,
+                [token.text for token in tokens],
+                is_last_open=is_open and asked.prefix != "none",
+                stop_words=self.stop_words(index),
+                num_hits=num_hits,
+            )
+            if found is None:
+                return None
+            text = respelt(asked.query, tokens, found.words)
+            result = await self.search(
+                index,
+                msgspec.structs.replace(
+                    asked,
+                    query=text,
+                    match="all" if asked.match == "auto" else asked.match,
+                    per_page=0,
+                    facets=(),
+                    field_facets=(),
+                    ranges=(),
+                    trees=(),
+                    sort=(),
+                    distinct=None,
+                    group_hits=None,
+                    marks=None,
+                    show=frozenset(),
+                    did_you_mean=False,
+                    timeout_ms=deadline.remaining_ms,
+                ),
+                horizon,
+            )
+        except (Unavailable, DeadlineExceeded):
+            return None
+        return text if result.total >= found.num_hits_min else None
+
+    def stop_words(self, index: Index) -> frozenset[str]:
+        """Return the folded words that items need not have."""
+        return self._memory(index).vocabulary.stop_words
 
     def _matches(self, parameters: SearchParameters) -> tuple[str, ...]:
         """Return the match modes to try, in order, until one has hits."""

@@ -17,10 +17,12 @@ from coordinator.routes import (
     pages,
     proposal,
     search,
+    suggest,
 )
 
 ROUTES: Final[tuple[Route, ...]] = (
     *search.ROUTES,
+    *suggest.ROUTES,
     *items.ROUTES,
     *changes.ROUTES,
     *followed.ROUTES,

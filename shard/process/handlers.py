@@ -56,6 +56,8 @@ from common.protocol.messages import (
     SearchResponse,
     StatisticsRequest,
     StatisticsResponse,
+    TermsRequest,
+    TermsResponse,
 )
 from common.protocol.methods import (
     APPLY,
@@ -75,6 +77,7 @@ from common.protocol.methods import (
     PROCESS_STATISTICS,
     SEARCH,
     STATISTICS,
+    TERMS,
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
@@ -84,6 +87,7 @@ from shard.partition.fingerprint import fingerprint_of
 from shard.partition.index_statistics import index_statistics
 from shard.partition.indexes import Indexes
 from shard.process.readers import Readers
+from shard.query.near_terms import is_slow_to_list, near_terms
 from shard.read import searcher
 from shard.segment.snapshot import Snapshot
 from shard.storage.environment import explaining_refusal
@@ -128,6 +132,7 @@ class Handlers:
             Handler(CATALOG, self.catalog),
             Handler(PREPARE, self.prepare),
             Handler(STATISTICS, self._once_open(self.statistics)),
+            Handler(TERMS, self._once_open(self.terms)),
             Handler(SEARCH, self._once_open(self.search)),
             Handler(FETCH, self._once_open(self.fetch)),
             Handler(GET, self._once_open(self.get)),
@@ -193,6 +198,14 @@ class Handlers:
             return self._read_slowly(request.index, read)
         return self._read(request.index, partial(searcher.statistics, snapshot, request))
 
+    def terms(self, request: TermsRequest) -> TermsResponse | Awaitable[TermsResponse]:
+        """Return words of the index near a text."""
+        snapshot = self._snapshot(request)
+        read = partial(near_terms, snapshot, request)
+        if is_slow_to_list(snapshot, request):
+            return self._read_slowly(request.index, read)
+        return self._read(request.index, read)
+
     def search(self, request: SearchRequest) -> SearchResponse | Awaitable[SearchResponse]:
         """Search one state of an index."""
         snapshot = self._snapshot(request)
@@ -247,7 +260,9 @@ class Handlers:
             return self._read_slowly(index, partial(searcher.fetch_some, snapshot, request))
         return self._read(index, partial(searcher.fetch, snapshot, request))
 
-    def _snapshot(self, request: StatisticsRequest | SearchRequest | FetchRequest) -> Snapshot:
+    def _snapshot(
+        self, request: StatisticsRequest | TermsRequest | SearchRequest | FetchRequest
+    ) -> Snapshot:
         """Return the state that a request names, as its configuration has it.
 
         Raises:

@@ -64,7 +64,16 @@ searches = st.fixed_dictionaries(
         "distinct": st.sampled_from(["f", "h"]),
         "search_fields": st.sampled_from([["t"], ["u", "t^2"], ["h"]]),
         "per_page": st.integers(0, 20),
+        "did_you_mean": st.booleans(),
     },
+)
+typed = st.fixed_dictionaries(
+    {
+        "query": st.sampled_from(
+            ["", "s", "se", "sea", "un", "secr", "serachi", "sea gre", "chocolt"]
+        )
+    },
+    optional={"filters": filters, "size": st.integers(1, 30)},
 )
 facet_pages = st.fixed_dictionaries(
     {"name": st.sampled_from(FACETS)},
@@ -106,6 +115,7 @@ def test_hidden_items_change_no_answer(
         "aggregations": {"f": {"conjunction": False, "show_facet_stats": True}, "g": {}},
         "language": "english",
         "synonyms": {"sea": ["unheard", "ocean"], "mile": ["green mile"]},
+        "suggestions": {"fields": ["t", "u"], "popularity": "h", "searches": True},
     }
     visible = data.draw(items_of(VISIBLE, WORDS, "fg"), "visible")
     hidden = data.draw(items_of(HIDDEN, HIDDEN_WORDS, "fghi"), "hidden")
@@ -120,6 +130,8 @@ def test_hidden_items_change_no_answer(
             compare(tenant, names, "search", question)
         for page in data.draw(st.lists(facet_pages, min_size=1, max_size=4), "facet pages"):
             compare(tenant, names, "facet", page)
+        for text in data.draw(st.lists(typed, min_size=1, max_size=4), "typed"):
+            compare(tenant, names, "suggest", text)
     finally:
         for name in names:
             root.delete(f"/{name}")

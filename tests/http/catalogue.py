@@ -249,6 +249,13 @@ def parameters() -> Iterator[Case]:
         BAD,
         "unknown_parameter",
     )
+    yield case("suggestions", get("/films/suggest", query="go"), OK)
+    yield case("suggestions without a text", get("/films/suggest"), OK)
+    yield case("too many suggestions", get("/films/suggest", query="a", size="101"), BAD)
+    yield case("no suggestions", post("/films/suggest", {"query": "a", "size": 0}), BAD)
+    yield case("suggestions query list", post("/films/suggest", {"query": ["a"]}), BAD)
+    yield case("long text", post("/films/suggest", {"query": "a" * 5_000}), BAD, "query_too_long")
+    yield case("did_you_mean", get("/films/search", query="a", did_you_mean="maybe"), BAD)
     yield case("facet name list", post("/films/facet", {"name": ["tags"]}), BAD)
     yield case("facets of unknown", post("/films/search", {"facets": {"nope": {}}}), OK_OR_BAD)
     for distinct in (

@@ -26,7 +26,7 @@ from coordinator.settings import Settings
 from coordinator.write.ingest import Ingest
 from tests.coordinator.model_shard import SECRET, ModelShard
 from tests.http.catalogue import get, post
-from tests.http.fakes import CONFIGURATION, FakeSearch
+from tests.http.fakes import CONFIGURATION, FakeSearch, FakeSuggestions
 from tests.http.raw_client import RawConnection, Reply, exchange
 
 
@@ -81,6 +81,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             catalog=catalog,
             cluster=cluster,
             ingest=Ingest(cluster, catalog, settings),
+            suggestions=FakeSuggestions(),  # type: ignore[arg-type]
             search=search,  # type: ignore[arg-type]
             guard=Guard(settings, catalog),
             metrics=Metrics(),

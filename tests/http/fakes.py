@@ -13,13 +13,14 @@ from common.configuration import parse_configuration
 from common.errors import ServiceError
 from common.json.scan import canonical_id
 from common.placement import shard_of_id
-from coordinator.cluster.catalog import Catalog, CatalogState
+from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.http.app import HttpApp, create_app
 from coordinator.http.metrics import Metrics, SlowQueries
 from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.parameters.parse import FacetParameters, SearchParameters
+from coordinator.parameters.typed import SuggestParameters
 from coordinator.read.analytics import Analytics
 from coordinator.read.facet_values import Bucket
 from coordinator.read.result_cache import ResultCache
@@ -28,6 +29,7 @@ from coordinator.read.results import (
     FacetResult,
     SearchResult,
     ShardSummary,
+    SuggestionPage,
     Timings,
 )
 from coordinator.routes import ROUTES
@@ -148,6 +150,13 @@ class FakeCluster:
         yield 17
 
 
+class FakeSuggestions:
+    """Suggests nothing."""
+
+    async def suggest(self, index: Index, parameters: SuggestParameters) -> SuggestionPage:
+        return SuggestionPage([], 17)
+
+
 def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any) -> Services:
     """Return services over a catalog that has the given indexes (or one, `films`)."""
     catalog = Catalog.open(folder, 2)
@@ -158,7 +167,9 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
     catalog.state = state
     catalog.activate()
     settings = settings or Settings(data_dir=folder)
-    fakes: Any = SimpleNamespace(search=FakeSearch(), cluster=FakeCluster(), ingest=None)
+    fakes: Any = SimpleNamespace(
+        suggestions=FakeSuggestions(), search=FakeSearch(), cluster=FakeCluster(), ingest=None
+    )
     return Services(
         settings=settings,
         routes=ROUTES,
@@ -167,6 +178,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         cluster=fakes.cluster,
         ingest=fakes.ingest,
         search=fakes.search,
+        suggestions=fakes.suggestions,
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

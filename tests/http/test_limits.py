@@ -137,6 +137,14 @@ EDGES = {
     "geo_fields_max": Edge(
         2, lambda n: post("/films/configuration", {"geo_fields": words(n)}), "invalid_configuration"
     ),
+    "suggestions_max": Edge(
+        5, lambda n: post("/films/suggest", {"query": "a", "size": n}), "invalid_size"
+    ),
+    "suggestion_sources_max": Edge(
+        2,
+        lambda n: post("/films/configuration", {"suggestions": {"fields": words(n)}}),
+        "invalid_configuration",
+    ),
     "hierarchies_max": Edge(
         2,
         lambda n: post(

@@ -13,6 +13,9 @@ type BodyOf<Path extends keyof paths> = paths[Path] extends {
 export type SearchParameters = BodyOf<"/{index}/search">;
 /** Parameters of a page of a facet's values. */
 export type FacetParameters = Omit<BodyOf<"/{index}/facet">, "name">;
+/** Parameters of suggestions. */
+export type SuggestParameters = Omit<BodyOf<"/{index}/suggest">, "query">;
+export type Suggestion = Schemas["Suggestions"]["data"]["suggestions"][number];
 /** One search of several: its parameters, and the index. */
 export type NamedSearch = Schemas["Searches"]["searches"][number];
 export type Configuration = Schemas["Configuration"];
@@ -99,6 +102,17 @@ export class Client {
   /** Return a page of the values of a facet. */
   facet(index: string, name: string, parameters: FacetParameters = {}): Promise<FacetAnswer> {
     return this.#json(post(pathOf(index, "facet"), { ...parameters, name }));
+  }
+
+  /** Return what a text as typed may become. */
+  async suggest(
+    index: string,
+    query: string,
+    parameters: SuggestParameters = {},
+  ): Promise<Suggestion[]> {
+    const call = post(pathOf(index, "suggest"), { ...parameters, query });
+    const answer = await this.#json<Schemas["Suggestions"]>(call);
+    return answer.data.suggestions;
   }
 
   /** Return one item; an error with the code `item_not_found` if there is none. */

@@ -1,0 +1,148 @@
+"""Words of the index near a text, by the number of items that have them, over all shards.
+
+Every shard sends its most frequent candidates and a bound for those it leaves out. Then:
+
+    1  the candidates of all shards are counted on every shard that left something out
+    2  the best `size` of the sums are the answer if the last of them exceeds the sum of all bounds
+    3  otherwise ask for eight times as many
+
+So the answer is exact for any number of shards, and mostly takes one or two short round trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from common.deadline import Deadline
+from common.protocol.messages import TermsRequest, TermsResponse
+from common.protocol.methods import TERMS
+from common.query import Filter
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather, gather_each
+
+NUM_TERMS_MIN: Final = 32
+"""Candidates to ask every shard for at first, at least."""
+_MORE: Final = 8
+
+
+class NearTerm(Struct, frozen=True):
+    """A word of the index."""
+
+    text: str
+    """Folded."""
+    count: int
+    """Items that have it, among those that count."""
+    distance: int
+    """Edits between it, or its beginning, and what it is near to."""
+
+
+class Scope(Struct, frozen=True):
+    """Which items count: those of one state of an index that pass the filters."""
+
+    index: Index
+    horizon: int
+    filters: tuple[Filter, ...]
+    deadline: Deadline
+
+    def request(self) -> TermsRequest:
+        """Return a request that wants nothing yet."""
+        index = self.index
+        return TermsRequest(index.number, self.horizon, index.revision, filters=self.filters)
+
+
+class NearTerms:
+    """Asks the shards for words.
+
+    Args:
+        cluster: the shards. All must answer: counts are of the whole index.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def find(
+        self,
+        scope: Scope,
+        text: str,
+        size: int,
+        *,
+        words: Sequence[str] = (),
+        is_prefix: bool = False,
+        typos: int = 0,
+    ) -> list[NearTerm]:
+        """Return the words near a text, the nearest first, then those of most items, then by text.
+
+        Args:
+            scope: the items that count.
+            text: folded; not empty.
+            size: how many words, at most.
+            words: items count only if they have all of these, too.
+            is_prefix: whether words that begin with the text are wanted.
+            typos: edits allowed.
+
+        Raises:
+            Unavailable: a shard is down or late.
+        """
+        num_terms = max(NUM_TERMS_MIN, 2 * size)
+        while True:
+            request = msgspec.structs.replace(
+                scope.request(),
+                text=text,
+                is_prefix=is_prefix,
+                typos=typos,
+                words=tuple(words),
+                num_terms=num_terms,
+            )
+            parts = await gather(self._cluster, TERMS, request, scope.deadline)
+            bound = sum(part.bound for part in parts)
+            found = await self._added_up(request, parts, scope.deadline)
+            best = found[:size]
+            if bound == 0 or (len(best) == size and best[-1].count > bound):
+                return best
+            num_terms *= _MORE
+
+    async def count(
+        self, scope: Scope, sets: Sequence[tuple[str, ...]], *, words: Sequence[str] = ()
+    ) -> list[int]:
+        """Return, by set of words, how many items have all of them; none of the sets is empty."""
+        if not sets:
+            return []
+        request = msgspec.structs.replace(scope.request(), words=tuple(words), counted=tuple(sets))
+        parts = await gather(self._cluster, TERMS, request, scope.deadline)
+        return [sum(counts) for counts in zip(*[part.counts for part in parts], strict=True)]
+
+    async def _added_up(
+        self, request: TermsRequest, parts: Sequence[TermsResponse], deadline: Deadline
+    ) -> list[NearTerm]:
+        """Return the candidates of all shards with their counts over all shards, in order."""
+        distances: dict[str, int] = {}
+        for part in parts:
+            distances.update(zip(part.terms, part.distances, strict=True))
+        counts = dict.fromkeys(distances, 0)
+        requests: list[TermsRequest | None] = []
+        for part in parts:
+            counted = None
+            if part.bound and len(part.terms) < len(distances):
+                sets = tuple([(text,) for text in distances])
+                counted = msgspec.structs.replace(request, counted=sets)
+            else:
+                for text, count in zip(part.terms, part.counts, strict=True):
+                    counts[text] += count
+            requests.append(counted)
+        if any(requests):
+            answers = await gather_each(self._cluster, TERMS, requests, deadline, is_partial=False)
+            for answer in answers:
+                if answer is not None:
+                    for text, count in zip(distances, answer.counts, strict=True):
+                        counts[text] += count
+        found = [NearTerm(text, count, distances[text]) for text, count in counts.items()]
+        return sorted(found, key=_order)
+
+
+def _order(term: NearTerm) -> tuple[int, int, str]:
+    return term.distance, -term.count, term.text

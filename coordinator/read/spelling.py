@@ -1,0 +1,146 @@
+"""Did you mean: another spelling of a query's words that finds something, or much more.
+
+    the godfathr (0 items have godfathr)       ──▶  the godfather       a word is nowhere
+    lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
+
+Candidates come from the index, counted among the items that pass the filters and have the other
+words, so a key's filter hides words here, too. The caller sends the corrected query as a search
+before it shows it.
+
+Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So the caller
+tries it only where a search found (almost) nothing, or was asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from common.analysis.analyzer import Token, typo_budget
+from coordinator.read.near_terms import NearTerm, NearTerms, Scope
+
+FEW_HITS: Final = 3
+"""A search with at most so many hits may be misspelt."""
+MANY_TIMES: Final = 10
+"""Another spelling of a word that the index has is meant if it has so many times more hits."""
+WORDS_MAX: Final = 8
+"""Longer queries are not corrected."""
+CANDIDATES: Final = 8
+LENGTHS: Final = (4, 9)
+"""Letters from which on a word may be one edit off, and two: a letter less than in searches, since
+nothing is changed unasked."""
+
+
+class Respelling(NamedTuple):
+    """Another spelling of a query's words."""
+
+    words: list[str]
+    num_hits_min: int
+    """Worth proposing if a search for it has so many hits."""
+
+
+class Spelling:
+    """Corrects words.
+
+    Args:
+        near: finds the words of an index.
+    """
+
+    def __init__(self, near: NearTerms) -> None:
+        self._near = near
+
+    async def corrected(
+        self,
+        scope: Scope,
+        words: Sequence[str],
+        *,
+        is_last_open: bool,
+        stop_words: frozenset[str],
+        num_hits: int,
+    ) -> Respelling | None:
+        """Return the words in another spelling; None if there is none to propose.
+
+        Args:
+            scope: the items that count.
+            words: of the query, folded.
+            is_last_open: whether the last word may be half typed.
+            stop_words: items need not have these.
+            num_hits: of the query as it is.
+        """
+        if not 0 < len(words) <= WORDS_MAX:
+            return None
+        counts = await self._near.count(scope, [(word,) for word in words])
+        if is_last_open and not counts[-1]:
+            begun = await self._near.find(scope, words[-1], 1, is_prefix=True)
+            if begun:
+                return await self._completed(scope, words, counts, stop_words)
+        return await self._respelt(scope, words, counts, is_last_open, stop_words, num_hits)
+
+    async def _completed(
+        self, scope: Scope, words: Sequence[str], counts: list[int], stop_words: frozenset[str]
+    ) -> Respelling | None:
+        """Correct the words before one that is half typed, if any of them is nowhere."""
+        before = await self._respelt(scope, words[:-1], counts[:-1], False, stop_words, None)
+        return None if before is None else Respelling([*before.words, words[-1]], 1)
+
+    async def _respelt(
+        self,
+        scope: Scope,
+        words: Sequence[str],
+        counts: Sequence[int],
+        is_last_open: bool,
+        stop_words: frozenset[str],
+        num_hits: int | None,
+    ) -> Respelling | None:
+        """Correct the words that are nowhere; if there are none, the one that pays most.
+
+        With `num_hits` None only the former.
+        """
+        spelt = list(words)
+        unknown = [i for i, count in enumerate(counts) if not count]
+        known = [i for i, count in enumerate(counts) if count and words[i] not in stop_words]
+        if unknown:
+            for i in unknown:
+                others = [spelt[other] for other in known]
+                is_open = is_last_open and i + 1 == len(words)
+                found = await self._candidates(scope, words[i], others, is_prefix=is_open)
+                if not found:
+                    return None
+                spelt[i] = found[0].text
+                known.append(i)
+            return Respelling(spelt, 1)
+        if num_hits is None:
+            return None
+        num_hits_min = MANY_TIMES * max(num_hits, 1)
+        best, place = num_hits_min, -1
+        for i in known:
+            others = [spelt[other] for other in known if other != i]
+            for term in await self._candidates(scope, words[i], others):
+                if term.distance and term.count >= best + (place >= 0):
+                    best, place, chosen = term.count, i, term.text
+        if place < 0:
+            return None
+        spelt[place] = chosen
+        return Respelling(spelt, num_hits_min)
+
+    async def _candidates(
+        self, scope: Scope, word: str, others: Sequence[str], *, is_prefix: bool = False
+    ) -> list[NearTerm]:
+        """Return near words in the items that have the other words, too."""
+        typos = typo_budget(word, LENGTHS)
+        if not typos:
+            return []
+        return await self._near.find(
+            scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
+        )
+
+
+def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:
+    """Return a text with its words replaced."""
+    parts = []
+    at = 0
+    for token, word in zip(tokens, words, strict=True):
+        parts.append(text[at : token.start])
+        parts.append(text[token.start : token.end] if word == token.text else word)
+        at = token.end
+    return "".join(parts) + text[at:]

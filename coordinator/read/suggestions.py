@@ -1,0 +1,315 @@
+"""Suggestions for a search box: what the text as typed may become, with exact counts.
+
+    tom ha   ──▶  word     tom hanks      31 items have both words; the last word is completed
+                  field    Tom Hagen's …   1 item has all its words; a whole text of a field
+                  facet    Tom Hanks      29 items have this value
+                  search   tom hardy      12 items have both words; a frequent search
+
+Every count is of the items that pass the filters, the key's among them; nothing is suggested that
+has none. Where nothing is as typed, typos are forgiven.
+
+Cost: two round trips. Facets are looked up in the coordinator's own numbering, words in the
+vocabulary (`near_terms`); whole texts come from a search for the best items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+import orjson
+from msgspec import Struct, structs
+
+from common.analysis.analyzer import Analyzer, Token, typo_budget
+from common.configuration import SearchableField
+from common.deadline import Deadline
+from common.errors import InvalidRequest
+from common.protocol.messages import SortKey
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.typed import (
+    BucketOrder,
+    FacetSpec,
+    SearchParameters,
+    SuggestParameters,
+)
+from coordinator.read.analytics import Analytics
+from coordinator.read.near_terms import NearTerms, Scope
+from coordinator.read.query_parser import typed_words
+from coordinator.read.results import Suggestion, SuggestionPage
+from coordinator.read.search import Search
+from coordinator.read.spelling import Spelling, respelt
+
+_COUNTED_WORDS_MAX: Final = 16
+"""Longer texts are not suggested."""
+_MORE: Final = 2
+"""Times as many candidates are looked at as are wanted: some may be the same, or have no items."""
+
+
+class _Typed(Struct, frozen=True):
+    """The text as typed, with its words."""
+
+    text: str
+    tokens: list[Token]
+    is_open: bool
+    """Whether the last word may be incomplete."""
+
+    @property
+    def words(self) -> list[str]:
+        return [token.text for token in self.tokens]
+
+
+class Suggestions:
+    """Makes suggestions.
+
+    Args:
+        cluster: the shards.
+        search: runs searches for whole texts and facet values.
+        analytics: knows what is searched for.
+    """
+
+    def __init__(self, cluster: Cluster, search: Search, analytics: Analytics) -> None:
+        self._cluster = cluster
+        self._search = search
+        self._analytics = analytics
+        self._near = NearTerms(cluster)
+        self._spelling = Spelling(self._near)
+        self._analyzer = Analyzer()
+
+    async def suggest(self, index: Index, parameters: SuggestParameters) -> SuggestionPage:
+        """Return suggestions for a text.
+
+        Raises:
+            InvalidRequest: a filter names a field without values.
+            Unavailable: a shard is down or late.
+            Switched: the index has changed configuration, or is about to.
+        """
+        search, size = parameters.search, parameters.size
+        deadline = Deadline.after_ms(search.timeout_ms)
+        typed = self._typed(search.query)
+        with self._cluster.reading(index.number) as horizon:
+            scope = Scope(
+                index, horizon, tuple([clause.filter for clause in search.filters]), deadline
+            )
+            words, texts, values = await asyncio.gather(
+                self._words(scope, typed, size),
+                self._texts(scope, search, typed, size),
+                self._values(scope, search, typed, size),
+            )
+            searches = await self._searches(index, search)
+            counted = await self._counted(scope, [*searches[: _MORE * size], *texts])
+        by_source = (
+            [one for one in counted if one.source == "search"],
+            [one for one in counted if one.source == "field"],
+            values,
+            words,
+        )
+        return SuggestionPage(list(self._in_turn(by_source, size)), horizon)
+
+    def _typed(self, text: str) -> _Typed | None:
+        """Return what was typed; None where words are quoted or excluded, or there are none."""
+        found = typed_words(text, self._analyzer)
+        return None if found is None else _Typed(text, *found)
+
+    def _in_turn(
+        self, by_source: Sequence[Sequence[Suggestion]], size: int
+    ) -> Iterator[Suggestion]:
+        """Yield the best of each source in turn, each text once."""
+        seen: set[str] = set()
+        for row in zip_longest(*by_source):
+            for one in row:
+                if one is None or len(seen) == size:
+                    continue
+                folded = self._analyzer.fold(one.text) or one.text
+                if folded not in seen:
+                    seen.add(folded)
+                    yield one
+
+    # --- words
+
+    async def _words(self, scope: Scope, typed: _Typed | None, size: int) -> list[Suggestion]:
+        """Complete the last word, beside the others."""
+        if typed is None or len(typed.tokens) > _COUNTED_WORDS_MAX:
+            return []
+        stop_words = self._search.stop_words(scope.index)
+        *before, last = typed.words
+        others = [word for word in before if word not in stop_words]
+        found = await self._near.find(scope, last, size, words=others, is_prefix=True)
+        typos = typo_budget(last, scope.index.configuration.typo_lengths)
+        if not found and typos:
+            found = await self._near.find(
+                scope, last, size, words=others, is_prefix=True, typos=typos
+            )
+        if found:
+            texts = [respelt(typed.text, typed.tokens, [*before, one.text]) for one in found]
+            return [
+                Suggestion(text, "word", one.count) for text, one in zip(texts, found, strict=True)
+            ]
+        spelt = await self._spelling.corrected(
+            scope, typed.words, is_last_open=typed.is_open, stop_words=stop_words, num_hits=0
+        )
+        if spelt is None:
+            return []
+        text = respelt(typed.text, typed.tokens, spelt.words)
+        return await self._counted(scope, [Suggestion(text, "word", 0)])
+
+    async def _counted(self, scope: Scope, suggested: Sequence[Suggestion]) -> list[Suggestion]:
+        """Count the items that have all words; leave out what has none."""
+        sets = [
+            (one, words)
+            for one in suggested
+            if 0 < len(words := self._words_of(one.text)) <= _COUNTED_WORDS_MAX
+        ]
+        counts = await self._near.count(scope, [words for _, words in sets])
+        return [
+            structs.replace(one, count=count)
+            for (one, _), count in zip(sets, counts, strict=True)
+            if count
+        ]
+
+    def _words_of(self, text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(token.text for token in self._analyzer.tokenize(text)))
+
+    # --- texts, values, searches
+
+    async def _texts(
+        self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
+    ) -> list[Suggestion]:
+        """Return whole texts of the best items, not counted yet."""
+        settings = scope.index.configuration.suggestions
+        if not settings.fields or (typed is None and search.query):
+            return []
+        if typed is None and settings.popularity is None:
+            return []  # nothing is typed, and no item is better than another
+        found = structs.replace(
+            _narrowing(search),
+            query=search.query,
+            match="all",
+            typo=0,
+            search_fields=tuple(SearchableField(name, 1.0) for name in settings.fields),
+            per_page=_MORE * size,
+            fields=settings.fields,
+        )
+        if settings.popularity is not None:
+            found = structs.replace(found, sort=(SortKey(settings.popularity, True),))
+        items = await self._items(scope, found)
+        if not items and typed is not None:
+            items = await self._items(scope, structs.replace(found, typo="auto"))
+        return list(self._whole_texts(items, settings.fields, typed))
+
+    async def _items(self, scope: Scope, parameters: SearchParameters) -> list[bytes]:
+        """Return the projected items of a search."""
+        try:
+            result = await self._search.search(scope.index, parameters, scope.horizon)
+        except InvalidRequest as error:
+            if error.code != "unknown_sort_field":
+                raise
+            # No item has the configured popularity yet.
+            unsorted = structs.replace(parameters, sort=())
+            result = await self._search.search(scope.index, unsorted, scope.horizon)
+        return result.items
+
+    def _whole_texts(
+        self, items: Iterable[bytes], fields: Sequence[str], typed: _Typed | None
+    ) -> Iterator[Suggestion]:
+        """Yield, for each item, the text that has most of the typed words; each once."""
+        seen = set()
+        typed_words = [] if typed is None else typed.words
+        for item in items:
+            document = orjson.loads(item)
+            best = max(
+                (
+                    (self._num_found(text, typed_words), -place, name, text)
+                    for place, (name, text) in enumerate(
+                        (name, text) for name in fields for text in _texts_at(document, name)
+                    )
+                ),
+                default=None,
+            )
+            if best is not None and best[3] not in seen:
+                seen.add(best[3])
+                yield Suggestion(best[3], "field", 0, best[2])
+
+    def _num_found(self, text: str, typed_words: Sequence[str]) -> int:
+        """Return how many typed words some word of a text begins with."""
+        if not typed_words:
+            return 0
+        words = [token.text for token in self._analyzer.tokenize(text)]
+        return sum(any(word.startswith(one) for word in words) for one in typed_words)
+
+    async def _values(
+        self, scope: Scope, search: SearchParameters, typed: _Typed | None, size: int
+    ) -> list[Suggestion]:
+        """Return values of facets."""
+        configuration = scope.index.configuration
+        if typed is None and search.query:
+            return []
+        names = configuration.suggestions.facets
+        order = BucketOrder(hides_zero=True, hides_chosen_zero=True)
+        specs = tuple(
+            FacetSpec(
+                dataclasses.replace(configuration.facets[name], size=size, hide_zero=True),
+                order,
+                search.query or None,
+                prefers_typed=True,
+            )
+            for name in (configuration.facets if names is None else names)
+        )
+        if not specs:
+            return []
+        result = await self._search.search(
+            scope.index, structs.replace(_narrowing(search), facets=specs), scope.horizon
+        )
+        found = [
+            Suggestion(bucket.key, "facet", bucket.doc_count, facet.field)
+            for facet in result.facets
+            for bucket in facet.buckets
+        ]
+        return sorted(found, key=lambda one: (-one.count, one.text, one.field or ""))
+
+    async def _searches(self, index: Index, search: SearchParameters) -> list[Suggestion]:
+        """Return frequent searches, not counted yet.
+
+        None for a key with a filter: what others type may name what it must not see.
+        """
+        if (
+            not index.configuration.suggestions.searches
+            or not self._analytics.is_on
+            or search.key_filter is not None
+        ):
+            return []
+        beginning = " ".join(search.query.casefold().split())
+        listed = await self._analytics.searches_with(index.name, beginning)
+        return [Suggestion(text, "search", 0) for text in listed]
+
+
+def _narrowing(search: SearchParameters) -> SearchParameters:
+    """Return a search for the items that count, without hits."""
+    return structs.replace(
+        search,
+        query="",
+        per_page=0,
+        facets=(),
+        is_strict=True,
+        rules=(),
+        boosts=(),
+        did_you_mean=False,
+    )
+
+
+def _texts_at(value: Any, path: str) -> Iterator[str]:
+    """Yield the texts at a path of a document, those in arrays one by one."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _texts_at(one, path)
+    elif path == "" and isinstance(value, str):
+        yield value
+    elif path and isinstance(value, dict):
+        if path in value:
+            yield from _texts_at(value[path], "")
+        head, _, tail = path.partition(".")
+        if tail and head in value:
+            yield from _texts_at(value[head], tail)

@@ -1,0 +1,269 @@
+"""Suggestions and "did you mean" over HTTP, against a naive count of words, on 1, 2, 3, 5 shards.
+
+The model knows nothing of vocabularies: it looks at every word of every item.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from common.analysis.analyzer import Analyzer
+from tests.cluster.conftest import Index, Services, error_of
+
+SHARD_COUNTS = (1, 2, 3, 5)
+STEMS = (
+    "tom",
+    "han",
+    "ham",
+    "hanover",
+    "laser",
+    "layer",
+    "print",
+    "sea",
+    "seal",
+    "gold",
+    "goldfish",
+)
+ENDINGS = ("", "s", "er", "ers", "ing")
+FORMS = [stem + ending for stem in STEMS for ending in ENDINGS]
+BRANDS = ("Hanson", "Laser Works", "Golden Sea", "Östlund")
+
+
+def made_items() -> list[dict[str, Any]]:
+    """Items whose words are Zipf-distributed, so that counts differ and tie."""
+    rng = random.Random(22)
+    weights = [1 / (i + 1) for i in range(len(FORMS))]
+    return [
+        {
+            "id": number,
+            "title": " ".join(rng.choices(FORMS, weights, k=rng.randint(1, 4))).title(),
+            "text": " ".join(rng.choices(FORMS, weights, k=6)),
+            "brand": rng.choices(BRANDS, (8, 4, 2, 1))[0],
+            "sold": rng.randint(0, 40),
+            "secret": number % 7 == 0,
+        }
+        for number in range(400)
+    ]
+
+
+ITEMS = made_items()
+CONFIGURATION = {
+    "aggregations": {"brand": {}, "secret": {}},
+    "searchable_fields": ["title", "text", "brand"],
+    "suggestions": {"fields": ["title"], "facets": ["brand"], "popularity": "sold"},
+}
+_analyzer = Analyzer()
+
+
+def folded(text: str) -> list[str]:
+    return [token.text for token in _analyzer.tokenize(text)]
+
+
+def words_of(item: dict[str, Any]) -> set[str]:
+    return {word for name in ("title", "text", "brand") for word in folded(item[name])}
+
+
+def having(words: Iterable[str], items: list[dict[str, Any]] = ITEMS) -> list[dict[str, Any]]:
+    """The items that have all of some words."""
+    return [item for item in items if set(words) <= words_of(item)]
+
+
+def completions(text: str, size: int, items: list[dict[str, Any]] = ITEMS) -> list[tuple[str, int]]:
+    """What the last word may become, most items first."""
+    *before, last = folded(text)
+    counts = Counter(
+        word for item in having(before, items) for word in words_of(item) if word.startswith(last)
+    )
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return [(" ".join([*before, word]), count) for word, count in ordered[:size]]
+
+
+def of_source(answer: Any, source: str) -> list[tuple[str, int]]:
+    return [
+        (one["text"], one["count"])
+        for one in answer["data"]["suggestions"]
+        if one["source"] == source
+    ]
+
+
+def suggested(index: Index, **parameters: Any) -> Any:
+    reply = index.post("suggest", parameters)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+@pytest.fixture(scope="module", params=SHARD_COUNTS, ids=lambda count: f"{count}-shards")
+def index(request: pytest.FixtureRequest, services: Services) -> Iterator[Index]:
+    index = Index(services(request.param).client(), "suggesting")
+    index.configure(CONFIGURATION)
+    # Several segments, deletions and replacements.
+    for start in range(0, len(ITEMS), 100):
+        index.put(ITEMS[start : start + 100])
+    index.put([{"id": 1_000, "title": "hanoverish handsome"}, {"id": 1_001, "title": "handle"}])
+    index.client.delete(f"{index.path}/items/1000")
+    index.put([{**ITEMS[7], "title": "Handy"}, {"id": 1_001, "title": "tom"}])
+    index.put([ITEMS[7]])
+    index.client.delete(f"{index.path}/items/1001")
+    yield index
+    index.client.delete(index.path)
+    index.client.close()
+
+
+@pytest.fixture(scope="module")
+def words_only(index: Index) -> Index:
+    """The same, suggesting words only."""
+    words = Index(index.client, "suggesting-words")
+    words.configure({**CONFIGURATION, "suggestions": {"facets": []}})
+    words.put(ITEMS)
+    return words
+
+
+@pytest.mark.parametrize(
+    "text", ["h", "ha", "han", "hans", "Tom ha", "tom tom s", "sea las", "gold fish", "s", "layer"]
+)
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_words_are_completed_with_exact_counts(words_only: Index, text: str, size: int) -> None:
+    answer = suggested(words_only, query=text, size=size)
+
+    assert [(one.lower(), count) for one, count in of_source(answer, "word")] == completions(
+        text, size
+    )
+
+
+def test_only_items_that_pass_the_filters_count(words_only: Index) -> None:
+    passing = [item for item in ITEMS if item["brand"] == "Golden Sea" and item["sold"] < 20]
+
+    answer = suggested(
+        words_only, query="tom h", filters={"brand": ["Golden Sea"]}, filter="sold < 20", size=50
+    )
+
+    assert of_source(answer, "word") == completions("tom h", 50, passing)
+
+
+def test_typos_are_forgiven_where_nothing_is_as_typed(index: Index) -> None:
+    assert ("goldfish", len(having(["goldfish"]))) in of_source(
+        suggested(index, query="goldfihs", size=50), "word"
+    )
+    (best, *_) = of_source(suggested(index, query="lasr golf", size=50), "word")
+    assert best[0].startswith("laser gol")
+    assert best[1] == len(having(best[0].split())) > 0
+    assert ("Golden Sea", 0) not in of_source(suggested(index, query="zzzz"), "facet")
+    assert suggested(index, query="zzzzzzzz")["data"]["suggestions"] == []
+
+
+def test_texts_come_by_popularity_and_values_by_count(index: Index) -> None:
+    answer = suggested(index, query="goldf", size=30)
+
+    texts = [one for one in answer["data"]["suggestions"] if one["source"] == "field"]
+    assert {one["field"] for one in texts} == {"title"}
+    sold: dict[str, int] = {}
+    for item in ITEMS:
+        sold[item["title"]] = max(sold.get(item["title"], 0), item["sold"])
+    popularity = [sold[one["text"]] for one in texts]
+    assert popularity == sorted(popularity, reverse=True)
+    assert all(one["count"] == len(having(folded(one["text"]))) for one in texts)
+    values = of_source(suggested(index, query="la", size=30), "facet")
+    assert values == [("Laser Works", sum(item["brand"] == "Laser Works" for item in ITEMS))]
+    assert of_source(suggested(index, query="ostl"), "facet")[0][0] == "Östlund"
+
+
+def test_nothing_typed_suggests_what_is_popular(index: Index) -> None:
+    answer = suggested(index)
+
+    counts = Counter(item["brand"] for item in ITEMS)
+    assert of_source(answer, "facet") == counts.most_common()
+    assert of_source(answer, "field")
+    assert not of_source(answer, "word")
+
+
+def test_a_text_is_suggested_once_and_sources_take_turns(index: Index) -> None:
+    suggestions = suggested(index, query="han", size=12)["data"]["suggestions"]
+
+    texts = [" ".join(folded(one["text"])) for one in suggestions]
+    assert len(set(texts)) == len(texts) == 12
+    assert {one["source"] for one in suggestions[:5]} == {"field", "facet", "word"}
+
+
+def test_quoted_and_excluded_words_are_not_guessed_at(index: Index) -> None:
+    assert suggested(index, query='"tom ha')["data"]["suggestions"] == []
+    assert suggested(index, query="tom -ha")["data"]["suggestions"] == []
+
+
+def test_mistakes_are_named(index: Index) -> None:
+    error = error_of(index.get("suggest", query="a", size=101))
+    assert (error["code"], error["param"]) == ("invalid_size", "size")
+    error = error_of(index.get("suggest", q="a"))
+    assert (error["code"], error["param"]) == ("unknown_parameter", "q")
+    reply = index.post("configuration?preview=true", {"suggestions": {"facets": ["nope"]}})
+    assert error_of(reply)["param"] == "suggestions.facets[0]"
+
+
+# --- did you mean ---------------------------------------------------------------------------------
+
+
+def meant(index: Index, **parameters: Any) -> str | None:
+    meta = index.search(**parameters)["meta"]
+    result: str | None = meta.get("did_you_mean")
+    if result is not None:
+        narrowing = {key: parameters[key] for key in parameters.keys() & {"filters", "match"}}
+        assert index.search(query=result, **narrowing)["pagination"]["total"] > 0
+    return result
+
+
+def test_another_spelling_has_hits_under_the_same_filters(index: Index) -> None:
+    assert meant(index, query="Lasre gold", typo=0) == "laser gold"
+    assert meant(index, query="lasr  GOLD!") == "laser  GOLD!"
+    assert meant(index, query="laser gold") is None
+    assert meant(index, query="lasr", did_you_mean=False) is None
+    assert meant(index, query="zzzzzz gold") is None
+    assert meant(index, query='"lasr gold"') is None
+    assert meant(index, query="lasre", typo=0, filters={"brand": ["nobody"]}) is None
+
+
+def test_a_half_typed_word_is_no_mistake(index: Index) -> None:
+    assert meant(index, query="goldfi") is None
+    assert meant(index, query="lasre goldfi", typo=0) == "laser goldfi"
+    assert meant(index, query="goldfihs", prefix="none", typo=0) == "goldfishs"
+
+
+def test_many_hits_are_questioned_only_if_asked_for(services: Services) -> None:
+    index = Index(services(2).client(), "meaning")
+    index.configure({})
+    index.put([{"id": i, "t": "laser printer"} for i in range(60)])
+    index.put([{"id": 100 + i, "t": "lasar printer"} for i in range(5)])
+
+    assert meant(index, query="lasar printer", typo=0) is None
+    assert meant(index, query="lasar printer", typo=0, did_you_mean=True) == "laser printer"
+    assert meant(index, query="laser printer", typo=0, did_you_mean=True) is None
+    index.put([{"id": 100 + i, "t": "laser printer"} for i in range(3)])
+    assert meant(index, query="lasar printer", typo=0) == "laser printer"
+    error = error_of(index.get("search", query="a", did_you_mean="perhaps"))
+    assert (error["code"], error["param"]) == ("invalid_did_you_mean", "did_you_mean")
+    index.client.delete(index.path)
+    index.client.close()
+
+
+def test_frequent_searches_are_suggested(services: Services) -> None:
+    index = Index(services(2).client(), "searched")
+    index.configure({"suggestions": {"searches": True}})
+    index.put([{"id": 1, "t": "red lamp"}, {"id": 2, "t": "red chair"}])
+    for number in range(3):
+        for query in ("red lamp", "red chair", "red lamp", "red nothing"):
+            body = json.dumps({"query": query}).encode()
+            headers = {"X-Forwarded-For": f"10.0.0.{number}", "content-type": "application/json"}
+            index.client.request("POST", f"{index.path}/search", body, headers)
+
+    suggestions = suggested(index, query="Re")["data"]["suggestions"]
+
+    assert [one for one in suggestions if one["source"] == "search"] == [
+        {"text": "red lamp", "source": "search", "count": 1},
+        {"text": "red chair", "source": "search", "count": 1},
+    ]
+    index.client.delete(index.path)
+    index.client.close()
