@@ -141,6 +141,9 @@ class Limits:
         "of all texts of a page that highlight and snippet look at, the same for each of per_page",
     )
     suggestions_max: int = _limit(100, "suggestions", "of one request; each is counted")
+    explained_parts_max: int = _limit(
+        64, "filters and words", "of a search that explains an item; each is a search for the item"
+    )
     distinct_max: int = _limit(100, "hits", "kept per value of the distinct field")
     merged_hits_max: int = _limit(
         10_000, "hits", "up to the end of a page of merged searches; each search delivers as many"

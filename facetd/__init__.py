@@ -32,7 +32,15 @@ from facetd.errors import (
     Unauthorized,
     Unavailable,
 )
-from facetd.results import Bucket, Facet, FacetPage, SearchPage, Suggestion, WriteResult
+from facetd.results import (
+    Bucket,
+    Explanation,
+    Facet,
+    FacetPage,
+    SearchPage,
+    Suggestion,
+    WriteResult,
+)
 from facetd.retries import Retries
 from facetd.tokens import tenant_token
 
@@ -47,6 +55,7 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "Explanation",
     "Facet",
     "FacetPage",
     "FacetdError",

@@ -15,6 +15,8 @@ from facetd.client import is_stream, not_facetd
 from facetd.errors import ConnectionFailed, FacetdError, error_of
 from facetd.results import (
     ConfigurationResult,
+    Explanation,
+    ExplanationPage,
     FacetPage,
     SearchPage,
     SearchPages,
@@ -91,6 +93,11 @@ class AsyncClient:
         """Return what a text as typed may become: size, filters and so on."""
         found: SuggestionPage = await self._result(calls.suggest(index, query, parameters))
         return found.data.suggestions
+
+    async def explain(self, index: str, item_id: int | str, **parameters: Any) -> Explanation:
+        """Return why an item is a hit of a search, or what keeps it out."""
+        found: ExplanationPage = await self._result(calls.explain(index, item_id, parameters))
+        return found.data
 
     # --- items
 

@@ -13,6 +13,7 @@ import msgspec
 
 from facetd.results import (
     ConfigurationResult,
+    ExplanationPage,
     FacetPage,
     SearchPage,
     SearchPages,
@@ -127,6 +128,12 @@ def suggest(index: str, query: str, parameters: Mapping[str, Any]) -> Call[Sugge
     """`POST /{index}/suggest`."""
     body = encoded({"query": query, **parameters})
     return Call("POST", path_of(index, "suggest"), SuggestionPage, body)
+
+
+def explain(index: str, item_id: int | str, parameters: Mapping[str, Any]) -> Call[ExplanationPage]:
+    """`POST /{index}/explain`."""
+    body = encoded({**parameters, "id": item_id})
+    return Call("POST", path_of(index, "explain"), ExplanationPage, body)
 
 
 def get(index: str, item_id: int | str) -> Call[Document]:

@@ -17,6 +17,8 @@ from facetd.calls import Call, Item, T
 from facetd.errors import ConnectionFailed, FacetdError, ServerError, error_of
 from facetd.results import (
     ConfigurationResult,
+    Explanation,
+    ExplanationPage,
     FacetPage,
     SearchPage,
     SearchPages,
@@ -95,6 +97,11 @@ class Client:
         """Return what a text as typed may become: size, filters and so on."""
         found: SuggestionPage = self._result(calls.suggest(index, query, parameters))
         return found.data.suggestions
+
+    def explain(self, index: str, item_id: int | str, **parameters: Any) -> Explanation:
+        """Return why an item is a hit of a search, or what keeps it out."""
+        found: ExplanationPage = self._result(calls.explain(index, item_id, parameters))
+        return found.data
 
     # --- items
 

@@ -142,6 +142,23 @@ class SuggestionPage(Struct):
     data: Suggestions
 
 
+class Explanation(Struct):
+    """What a search says of one item."""
+
+    id: int | str
+    is_hit: bool
+    reasons: list[dict[str, Any]]
+    """What keeps it out: filters, words, rules, the threshold."""
+    score: float | None = None
+    score_details: dict[str, Any] | None = None
+
+
+class ExplanationPage(Struct):
+    """The explanation of one item."""
+
+    data: Explanation
+
+
 class FacetPage(Struct):
     """One page of the values of a facet."""
 

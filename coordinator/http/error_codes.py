@@ -35,6 +35,7 @@ _ROWS: Final = (
     ("unknown_sort_field", 400, "no item has a value to sort by in that field"),
     ("missing_name", 400, "the facet page needs a `name`"),
     ("cursor_expired", 400, "the state that the cursor belongs to is gone; begin anew"),
+    ("invalid_explanation", 400, "the search has too many filters and words to be explained"),
     ("invalid_searches", 400, "the list of searches is wrong"),
     ("invalid_merge", 400, "searches cannot be merged, or not like this"),
     ("searches_too_costly", 400, "all searches of a request together have too much to do"),

@@ -289,6 +289,29 @@ SCHEMAS: Final[dict[str, Any]] = {
         data=_FACET,
         meta=_META,
     ),
+    "Explanation": _object(
+        "data meta",
+        data=_object(
+            "id is_hit reasons",
+            id={"type": ["integer", "string"]},
+            is_hit={"type": "boolean"},
+            reasons=_list(
+                _object(
+                    "kind",
+                    kind={"enum": ["filter", "word", "rule", "min_score", "combination"]},
+                    param=_TEXT,
+                    text=_TEXT,
+                    value={},
+                    rule=_TEXT,
+                    score={"type": "number"},
+                    min_score={"type": "number"},
+                )
+            ),
+            score={"type": "number"},
+            score_details={"type": ["object", "null"]},
+        ),
+        meta=_object("request_id seq took_us", request_id=_TEXT, seq=_COUNT, took_us=_COUNT),
+    ),
     "Suggestions": _object(
         "data meta",
         data=_object(
@@ -699,7 +722,7 @@ def _query_parameter(parameter: Parameter) -> dict[str, Any]:
         "name": parameter.name,
         "in": "query",
         "description": parameter.description,
-        "required": parameter.name == "name",
+        "required": parameter.name in ("name", "id"),
     }
     if parameter.is_json:
         described["content"] = {"application/json": {"schema": _schema_of(parameter)}}

@@ -21,6 +21,7 @@ import orjson
 
 from common.errors import InternalError, ServiceError
 from coordinator.read.results import (
+    ExplainedItem,
     FacetPage,
     FacetResult,
     RangeResult,
@@ -416,6 +417,20 @@ def facet_body(page: FacetPage, request_id: str, total_us: int) -> bytes:
             },
         }
     )
+
+
+def explanation_body(explained: ExplainedItem, request_id: str, total_us: int) -> bytes:
+    """Return the JSON of the explanation of an item."""
+    data: dict[str, Any] = {
+        "id": explained.id,
+        "is_hit": explained.is_hit,
+        "reasons": explained.reasons,
+    }
+    if explained.score is not None:
+        data["score"] = explained.score
+        data["score_details"] = explained.score_details
+    meta = {"request_id": request_id, "seq": explained.seq, "took_us": total_us}
+    return orjson.dumps({"data": data, "meta": meta})
 
 
 def suggestions_body(page: SuggestionPage, request_id: str, total_us: int) -> bytes:

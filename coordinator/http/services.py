@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coordinator.http.routing import Route
     from coordinator.http.security import Guard
     from coordinator.read.analytics import Analytics
+    from coordinator.read.item_explanation import ItemExplanations
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.search import Search
     from coordinator.read.suggestions import Suggestions
@@ -41,6 +42,7 @@ class Services:
     ingest: Ingest
     search: Search
     suggestions: Suggestions
+    explanations: ItemExplanations
     guard: Guard
     metrics: Metrics
     slow_queries: SlowQueries

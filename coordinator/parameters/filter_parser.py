@@ -387,6 +387,26 @@ def _bound_of(token: _Token) -> int | float | str:
     return token.text
 
 
+def split_conjunction(text: str) -> list[str]:
+    """Return the parts that AND joins at the top level of a filter expression; one if OR does.
+
+    Raises:
+        InvalidRequest: code `invalid_filter`: a text has no end.
+    """
+    depth = 0
+    starts = [0]
+    ends = []
+    for token in _tokenize(text):
+        if token.kind == "operator":
+            depth += (token.text in "([{") - (token.text in ")]}")
+        elif depth == 0 and token.keyword == "OR":
+            return [text.strip()]
+        elif depth == 0 and token.keyword == "AND":
+            ends.append(token.position)
+            starts.append(token.position + len(token.text))
+    return [text[start:end].strip() for start, end in zip(starts, [*ends, len(text)], strict=True)]
+
+
 def parse_filter(text: str, limits: Limits = DEFAULT_LIMITS, geo_field: str = GEO_FIELD) -> Filter:
     """Parse a filter expression.
 

@@ -26,7 +26,12 @@ from common.limits import Limits
 from coordinator.parameters.kinds import Mistake, check_members, integer, object_of
 from coordinator.parameters.raw import RawParameters
 from coordinator.parameters.reader import ParameterReader
-from coordinator.parameters.table import FACET_BY_NAME, SEARCH_BY_NAME, SUGGEST_BY_NAME
+from coordinator.parameters.table import (
+    EXPLAIN_BY_NAME,
+    FACET_BY_NAME,
+    SEARCH_BY_NAME,
+    SUGGEST_BY_NAME,
+)
 from coordinator.parameters.typed import (
     PER_PAGE_DEFAULT,
     SUGGESTIONS_DEFAULT,
@@ -47,6 +52,7 @@ __all__ = [
     "FacetSpec",
     "NamedSearch",
     "SearchParameters",
+    "parse_explain",
     "parse_facet",
     "parse_search",
     "parse_searches",
@@ -113,6 +119,25 @@ def parse_facet(
         key_pattern=pattern,
         key_query=key_query,
     )
+
+
+def parse_explain(
+    raw: RawParameters, configuration: IndexConfiguration, limits: Limits
+) -> tuple[bytes, RawParameters]:
+    """Parse the parameters of the explanation of an item.
+
+    Returns:
+        The item's canonical id; the parameters of the search.
+
+    Raises:
+        InvalidRequest: as `parse_search`; code invalid_id without an id.
+    """
+    reader = ParameterReader(configuration, limits)
+    reader.read(raw, EXPLAIN_BY_NAME)
+    if raw.get("id") is None:
+        reader.note("id", "is required: the item to explain", "invalid_id")
+    (id,) = reader.search_parameters().only_ids
+    return id, {name: value for name, value in raw.items() if name != "id"}
 
 
 def parse_suggest(

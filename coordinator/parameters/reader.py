@@ -33,6 +33,7 @@ from common.configuration import (
 )
 from common.errors import InvalidRequest, ServiceError
 from common.limits import Limits
+from common.placement import canonical_id
 from common.protocol.messages import (
     Distinct,
     FilterClause,
@@ -760,6 +761,17 @@ class ParameterReader:
     def read_facet_query(self, value: Any) -> None:
         """Read `facet_query`."""
         self.values["key_query"] = text(value, "query_chars_max", self.limits)
+
+    def read_id(self, value: Any) -> None:
+        """Read `id`."""
+        self.values["only_ids"] = (self.item_id(value),)
+
+    def item_id(self, value: Any) -> bytes:
+        """Return the canonical form of an item's id."""
+        canonical = canonical_id(value) if isinstance(value, (int, str)) else None
+        if canonical is None:
+            raise Mistake("must be an item's id: a number, or a text of 1 to 256 bytes")
+        return canonical
 
     def read_did_you_mean(self, value: Any) -> None:
         """Read `did_you_mean`."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from common.boosts import SCALE_MAX, WEIGHT_MAX
 from common.limits import DEFAULT_LIMITS
+from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.rules import NAME_CHARS_MAX
 from coordinator.parameters.facet_options import CALENDARS, SPAN
 from coordinator.parameters.filter_objects import COUNT_MAX
@@ -83,6 +84,12 @@ def _names(num_max: int) -> Schema:
 
 
 _TEXT: Final[Schema] = {"type": "string"}
+_ID: Final[Schema] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": ID_INTEGER_MAX},
+        {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
+    ]
+}
 _QUERY: Final = _text(_MAX.query_chars_max)
 _FIELD: Final = _text(_MAX.field_name_bytes_max, 1)
 _SCALAR: Final[Schema] = {
@@ -736,6 +743,12 @@ SUGGEST_PARAMETERS: Final = (
 )
 
 
+EXPLAIN_PARAMETERS: Final = (
+    _parameter("id", ParameterReader.read_id, _ID, "The item to explain."),
+    *SEARCH_PARAMETERS,
+)
+
+
 def _by_name(parameters: Iterable[Parameter]) -> Mapping[str, Parameter]:
     """Index parameters by name and alias."""
     return {
@@ -746,3 +759,4 @@ def _by_name(parameters: Iterable[Parameter]) -> Mapping[str, Parameter]:
 SEARCH_BY_NAME: Final = _by_name(SEARCH_PARAMETERS)
 FACET_BY_NAME: Final = _by_name(FACET_PARAMETERS)
 SUGGEST_BY_NAME: Final = _by_name(SUGGEST_PARAMETERS)
+EXPLAIN_BY_NAME: Final = _by_name(EXPLAIN_PARAMETERS)

@@ -35,6 +35,7 @@ from coordinator.http.services import Services
 from coordinator.process.doorman import ring
 from coordinator.process.supervisor import raise_descriptor_limit
 from coordinator.read.analytics import Analytics
+from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.search import Search
 from coordinator.read.suggestions import Suggestions
@@ -181,6 +182,7 @@ def make_services(
         shared_log=log,
         search=search,
         suggestions=Suggestions(cluster, search, analytics),
+        explanations=ItemExplanations(cluster, search, settings.limits),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

@@ -352,6 +352,16 @@ def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | Non
     return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open
 
 
+def query_pieces(text: str, analyzer: Analyzer) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the words and phrases of a query as typed, signs included, with their folded words."""
+    pieces = []
+    for match in _PIECE.finditer(text):
+        words = tuple(token.text for token in analyzer.tokenize(match.group()))
+        if words:
+            pieces.append((match.group(), words))
+    return pieces
+
+
 def words_of(clauses: Mapping[Clause, object] | Sequence[Clause]) -> list[Word]:
     """Return the words whose statistics the clauses' scores need, in order, without repeats."""
     words: dict[Word, None] = {}

@@ -145,3 +145,16 @@ class SuggestionPage(Struct, frozen=True):
     suggestions: list[Suggestion]
     seq: int
     """The state that was counted."""
+
+
+class ExplainedItem(Struct, frozen=True):
+    """What a search says of one item."""
+
+    id: int | str
+    is_hit: bool
+    reasons: list[dict[str, Any]]
+    """What keeps it out; empty for a hit."""
+    score: float | None
+    """Of a hit, or of an item that only `min_score` keeps out."""
+    score_details: Any
+    seq: int

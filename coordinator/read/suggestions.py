@@ -185,7 +185,7 @@ class Suggestions:
         if typed is None and settings.popularity is None:
             return []  # nothing is typed, and no item is better than another
         found = structs.replace(
-            _narrowing(search),
+            _narrowing(scope, search),
             query=search.query,
             match="all",
             typo=0,
@@ -202,6 +202,7 @@ class Suggestions:
 
     async def _items(self, scope: Scope, parameters: SearchParameters) -> list[bytes]:
         """Return the projected items of a search."""
+        parameters = structs.replace(parameters, timeout_ms=scope.deadline.remaining_ms)
         try:
             result = await self._search.search(scope.index, parameters, scope.horizon)
         except InvalidRequest as error:
@@ -261,7 +262,7 @@ class Suggestions:
         if not specs:
             return []
         result = await self._search.search(
-            scope.index, structs.replace(_narrowing(search), facets=specs), scope.horizon
+            scope.index, structs.replace(_narrowing(scope, search), facets=specs), scope.horizon
         )
         found = [
             Suggestion(bucket.key, "facet", bucket.doc_count, facet.field)
@@ -286,10 +287,11 @@ class Suggestions:
         return [Suggestion(text, "search", 0) for text in listed]
 
 
-def _narrowing(search: SearchParameters) -> SearchParameters:
+def _narrowing(scope: Scope, search: SearchParameters) -> SearchParameters:
     """Return a search for the items that count, without hits."""
     return structs.replace(
         search,
+        timeout_ms=scope.deadline.remaining_ms,
         query="",
         per_page=0,
         facets=(),

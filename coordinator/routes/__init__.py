@@ -9,6 +9,7 @@ from coordinator.routes import (
     algolia,
     analytics,
     changes,
+    explain,
     followed,
     hosts,
     indexes,
@@ -23,6 +24,7 @@ from coordinator.routes import (
 ROUTES: Final[tuple[Route, ...]] = (
     *search.ROUTES,
     *suggest.ROUTES,
+    *explain.ROUTES,
     *items.ROUTES,
     *changes.ROUTES,
     *followed.ROUTES,

@@ -160,6 +160,10 @@ def test_word_cannot_be_spelled_out(tenant_clients: tuple[Client, Client]) -> No
         answer = tenant.search("spelled", query=query)
         return answer["meta"]["ignored_words"], answer["pagination"]["total"]
 
+    for parameters in ({"query": "green"}, {"filter": "code = theirs"}):
+        reply = tenant.post("/spelled/explain", {"id": 2, **parameters})
+        assert (reply.status, reply.json["error"]["code"]) == (404, "item_not_found")
+    assert tenant.post("/spelled/explain", {"id": 1, "query": "green"}).json["data"]["is_hit"]
     assert shown("mile xylo") == (["xylo"], 1)
     assert shown("mile xyla") == (["xyla"], 1)
     for value in ("theirs", "nobodys"):

@@ -249,6 +249,9 @@ def parameters() -> Iterator[Case]:
         BAD,
         "unknown_parameter",
     )
+    yield case("explained", post("/films/explain", {"id": 1, "query": "dark"}), OK)
+    yield case("explained without an id", post("/films/explain", {}), BAD, "invalid_id")
+    yield case("explained list", post("/films/explain", {"id": [1]}), BAD, "invalid_id")
     yield case("suggestions", get("/films/suggest", query="go"), OK)
     yield case("suggestions without a text", get("/films/suggest"), OK)
     yield case("too many suggestions", get("/films/suggest", query="a", size="101"), BAD)

@@ -20,6 +20,7 @@ from coordinator.http.openapi import InterfaceDocument
 from coordinator.http.security import Guard
 from coordinator.http.services import Services
 from coordinator.read.analytics import Analytics
+from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
@@ -81,6 +82,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             catalog=catalog,
             cluster=cluster,
             ingest=Ingest(cluster, catalog, settings),
+            explanations=ItemExplanations(cluster, search, settings.limits),  # type: ignore[arg-type]
             suggestions=FakeSuggestions(),  # type: ignore[arg-type]
             search=search,  # type: ignore[arg-type]
             guard=Guard(settings, catalog),

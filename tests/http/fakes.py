@@ -23,6 +23,7 @@ from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.parameters.typed import SuggestParameters
 from coordinator.read.analytics import Analytics
 from coordinator.read.facet_values import Bucket
+from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.read.results import (
     FacetPage,
@@ -84,7 +85,12 @@ class FakeSearch:
         """Yield all hits with their items."""
         yield [(hit, shown_id_of(hit.item) if wants_ids else hit.item) for hit in hits]
 
-    async def search(self, index: Any, parameters: SearchParameters) -> SearchResult:
+    def stop_words(self, index: Any) -> frozenset[str]:
+        return frozenset()
+
+    async def search(
+        self, index: Any, parameters: SearchParameters, horizon: int | None = None
+    ) -> SearchResult:
         self.asked.append(parameters)
         if self.error is not None:
             raise self.error
@@ -179,6 +185,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         ingest=fakes.ingest,
         search=fakes.search,
         suggestions=fakes.suggestions,
+        explanations=ItemExplanations(fakes.cluster, fakes.search, settings.limits),
         guard=Guard(settings, catalog),
         metrics=Metrics(),
         slow_queries=SlowQueries(settings.slow_query_ms),

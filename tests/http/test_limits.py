@@ -319,6 +319,7 @@ HELD_ELSEWHERE = {
     "marked_page_bytes_max": (
         "shard/read/test_highlight.py::test_past_the_bound_of_an_item_nothing_is_marked"
     ),
+    "explained_parts_max": "cluster/test_explained_items.py::test_parts_are_limited",
     "index_fields_max": "http/test_index_fields.py::test_fields_of_an_index_at_their_limit",
     "cursor_states_max": "coordinator/cluster/test_leases.py::test_states_are_limited",
     "cursor_lease_ms": "coordinator/cluster/test_leases.py::test_lease_ends_by_itself",

@@ -115,6 +115,16 @@ export class Client {
     return answer.data.suggestions;
   }
 
+  /** Return why an item is a hit of a search, or what keeps it out. */
+  async explain(
+    index: string,
+    id: ItemId,
+    parameters: SearchParameters = {},
+  ): Promise<Schemas["Explanation"]["data"]> {
+    const call = post(pathOf(index, "explain"), { ...parameters, id });
+    return (await this.#json<Schemas["Explanation"]>(call)).data;
+  }
+
   /** Return one item; an error with the code `item_not_found` if there is none. */
   get<T = Item>(index: string, id: ItemId): Promise<T> {
     return this.#json({ method: "GET", path: pathOf(index, "items", id), isRepeatable: true });

@@ -1,0 +1,223 @@
+"""Why is an item a hit, or what keeps it out?
+
+The search is sent for this item alone. If it is no hit, so is every part of the search by itself:
+
+    filters.genres    {"genres": ["Drama"]}          0 hits  ──▶  a reason
+    filter            year >= 1990                   1 hit
+    query             dark                           1 hit
+    query             knihgt                         0 hits  ──▶  a reason
+    rules, min_score  the rest without them, then with each
+
+So the answer follows from the same code as the search, whatever a part means.
+
+Cost: one search of one item for every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from msgspec import Struct, structs
+
+from common.analysis.analyzer import Analyzer
+from common.deadline import Deadline
+from common.errors import InvalidRequest, NotFound
+from common.limits import Limits
+from common.placement import shown_id
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.filter_parser import split_conjunction
+from coordinator.parameters.kinds import json_of_text
+from coordinator.parameters.raw import RawParameters
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.query_parser import query_pieces
+from coordinator.read.results import ExplainedItem, SearchResult
+from coordinator.read.search import Search
+
+_BY_FIELD: Final = ("filters", "not_filters", "exclude_filters")
+
+
+class _Part(Struct, frozen=True):
+    """A part of a search that can keep an item out."""
+
+    reason: dict[str, Any]
+    parameters: SearchParameters
+    """A search for this part alone."""
+
+
+class ItemExplanations:
+    """Explains what searches say of single items.
+
+    Args:
+        cluster: the shards.
+        search: runs searches.
+        limits: in force.
+    """
+
+    def __init__(self, cluster: Cluster, search: Search, limits: Limits) -> None:
+        self._cluster = cluster
+        self._search = search
+        self._limits = limits
+        self._analyzer = Analyzer()
+
+    async def explain(
+        self,
+        index: Index,
+        raw: RawParameters,
+        parse: Callable[[RawParameters], SearchParameters],
+        id: bytes,
+    ) -> ExplainedItem:
+        """Explain what a search says of an item.
+
+        Args:
+            index: to search.
+            raw: parameters of the search.
+            parse: turns parameters into a search, narrowed by the caller's key.
+            id: canonical, of the item.
+
+        Raises:
+            NotFound: the caller can see no such item.
+            InvalidRequest: the search is wrong, or has too many parts.
+        """
+        asked = _of_item(parse(raw), id)
+        deadline = Deadline.after_ms(asked.timeout_ms)
+        with self._cluster.reading(index.number) as horizon:
+
+            async def found(parameters: SearchParameters) -> SearchResult:
+                left = structs.replace(parameters, timeout_ms=deadline.remaining_ms)
+                return await self._search.search(index, left, horizon)
+
+            everything = await found(_of_item(parse({}), id))
+            if not everything.total:
+                raise NotFound(
+                    f"there is no item {id.decode()!r} in index {index.name!r}",
+                    code="item_not_found",
+                )
+            result = await found(asked)
+            score: float | None = None
+            details: Any = None
+            reasons: list[dict[str, Any]] = []
+            if result.total:
+                score, details = _score_of(result)
+            else:
+                ignored = frozenset(result.ignored_words)
+                reasons += [
+                    part.reason
+                    for part in self._parts(index, raw, parse, id, ignored)
+                    if not (await found(part.parameters)).total
+                ]
+                bare = structs.replace(asked, rules=(), min_score=None)
+                is_bare_hit = bool((await found(bare)).total)
+                if is_bare_hit:
+                    rules = index.configuration.rules if asked.rules is None else asked.rules
+                    reasons += [
+                        {"kind": "rule", "rule": rule.name}
+                        for rule in rules
+                        if rule.name in result.rules
+                        and not (await found(structs.replace(bare, rules=(rule,)))).total
+                    ]
+                if is_bare_hit and not reasons and asked.min_score is not None:
+                    scored = await found(structs.replace(asked, min_score=None))
+                    score, details = _score_of(scored)
+                    reasons.append(
+                        {"kind": "min_score", "score": score, "min_score": asked.min_score}
+                    )
+                if not reasons:
+                    reasons.append({"kind": "combination"})
+        return ExplainedItem(shown_id(id), bool(result.total), reasons, score, details, result.seq)
+
+    def _parts(
+        self,
+        index: Index,
+        raw: RawParameters,
+        parse: Callable[[RawParameters], SearchParameters],
+        id: bytes,
+        ignored: frozenset[str],
+    ) -> list[_Part]:
+        """Return the parts of a search, each as a search of its own.
+
+        Raises:
+            InvalidRequest: there are too many.
+        """
+        options = {name: raw[name] for name in ("facets",) if name in raw}
+        named = [*_filters_of(raw), *self._words_of(index, raw, parse(raw), ignored)]
+        if len(named) > self._limits.explained_parts_max:
+            raise InvalidRequest(
+                f"the search has {len(named)} filters and words; an item can be explained for up "
+                f"to {self._limits.shown('explained_parts_max')}",
+                code="invalid_explanation",
+            )
+        parts = []
+        for reason, own in named:
+            alone = _of_item(parse({**options, **own}), id)
+            parts.append(_Part(reason, structs.replace(alone, rules=(), min_score=None)))
+        return parts
+
+    def _words_of(
+        self,
+        index: Index,
+        raw: RawParameters,
+        asked: SearchParameters,
+        ignored: frozenset[str],
+    ) -> Iterator[tuple[dict[str, Any], RawParameters]]:
+        """Yield the words and phrases of the query that items must have, or must not."""
+        pieces = query_pieces(asked.query, self._analyzer)
+        stop_words = self._search.stop_words(index)
+        can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
+        modes = {name: raw[name] for name in ("prefix", "typo", "search_fields") if name in raw}
+        for place, (text, words) in enumerate(pieces):
+            is_dropped = can_drop and stop_words.issuperset(words) and '"' not in text
+            if is_dropped or ignored.issuperset(words):
+                continue
+            own: RawParameters = {"query": text, "match": "all", **modes}
+            if place + 1 < len(pieces) and asked.prefix == "last":
+                own["prefix"] = "none"
+            yield {"kind": "word", "param": "query", "text": text}, own
+
+
+def _filters_of(raw: RawParameters) -> Iterator[tuple[dict[str, Any], RawParameters]]:
+    """Yield each filter with a search for it alone."""
+    for name in _BY_FIELD:
+        by_field = raw.get(name)
+        if isinstance(by_field, str):
+            by_field = json_of_text(by_field) if by_field else None
+        if isinstance(by_field, Mapping):
+            for field, condition in by_field.items():
+                reason = {"kind": "filter", "param": f"{name}.{field}", "value": condition}
+                yield reason, {name: {field: condition}}
+    expression = raw.get("filter")
+    if isinstance(expression, str) and expression:
+        for text in split_conjunction(expression):
+            yield {"kind": "filter", "param": "filter", "text": text}, {"filter": text}
+
+
+def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
+    """Return a search for one item, without anything that is counted or looked up besides."""
+    return structs.replace(
+        parameters,
+        only_ids=(id,),
+        page=1,
+        per_page=1,
+        skip=0,
+        cursor=None,
+        facets=(),
+        field_facets=(),
+        ranges=(),
+        trees=(),
+        distinct=None,
+        group_hits=None,
+        marks=None,
+        fields=("id",),
+        exclude_fields=None,
+        show=frozenset(("score", "score_details")),
+        did_you_mean=False,
+    )
+
+
+def _score_of(result: SearchResult) -> tuple[float | None, Any]:
+    """Return the score of the only hit, and its parts."""
+    items: Sequence[bytes] = result.items
+    shown = orjson.loads(items[0])
+    return shown.get("_score"), shown.get("_score_details")

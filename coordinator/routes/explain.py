@@ -1,0 +1,55 @@
+"""Why one item is a hit of a search, or what keeps it out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinator.http.responses import Response, explanation_body
+from coordinator.http.routing import Body, Route
+from coordinator.http.security import Action
+from coordinator.parameters.parse import parse_explain, parse_search
+from coordinator.parameters.table import EXPLAIN_PARAMETERS
+from coordinator.routes.search import narrowed, raw_parameters
+
+if TYPE_CHECKING:
+    from coordinator.http.request import Request
+    from coordinator.http.services import Services
+    from coordinator.parameters.typed import SearchParameters
+
+
+async def explain(services: Services, request: Request) -> Response:
+    """Answer `/{index}/explain`."""
+    limits = services.settings.limits
+    canonical, raw = parse_explain(
+        raw_parameters(request, limits), request.index.configuration, limits
+    )
+    explained = await services.explanations.explain(
+        request.index, raw, partial(_parsed, services, request), canonical
+    )
+    return Response(explanation_body(explained, request.request_id, request.micros))
+
+
+def _parsed(services: Services, request: Request, raw: dict[str, Any]) -> SearchParameters:
+    """Return parameters as a search that the caller may run."""
+    search = parse_search(raw, request.index.configuration, services.settings.limits)
+    return narrowed(search, request)
+
+
+ROUTES: Final = tuple(
+    Route(
+        method,
+        "/{index}/explain",
+        explain,
+        "Why one item is a hit of a search, or which words, filters and rules keep it out.",
+        Action.SEARCH,
+        body=Body.JSON if method == "POST" else Body.NONE,
+        bytes_limit="search_body_bytes_max",
+        needs_index=True,
+        applies_filter=True,
+        tag="search",
+        parameters=EXPLAIN_PARAMETERS,
+        document={"answer": "Explanation"},
+    )
+    for method in ("GET", "POST")
+)
