@@ -298,7 +298,9 @@ SCHEMAS: Final[dict[str, Any]] = {
             reasons=_list(
                 _object(
                     "kind",
-                    kind={"enum": ["filter", "word", "rule", "min_score", "combination"]},
+                    kind={
+                        "enum": ["filter", "word", "rule", "min_score", "similar_to", "combination"]
+                    },
                     param=_TEXT,
                     text=_TEXT,
                     value={},

@@ -29,6 +29,9 @@ FOREIGN: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(
             ("limit", "size", "rows", "count", "hitsPerPage", "hits_per_page", "page_size"), _NUMBER
         ),
+        **dict.fromkeys(
+            ("more_like_this", "mlt", "like", "similar"), "similar_to takes the id of an item"
+        ),
         **dict.fromkeys(("perPage", "length", "pageSize", "num"), _NUMBER),
         **dict.fromkeys(("offset", "from", "start", "skip", "pageNumber"), _PAGE),
         **dict.fromkeys(("search_after", "scroll", "cursorMark"), "cursor goes on after any hit"),

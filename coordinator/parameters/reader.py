@@ -773,6 +773,12 @@ class ParameterReader:
             raise Mistake("must be an item's id: a number, or a text of 1 to 256 bytes")
         return canonical
 
+    def read_similar_to(self, value: Any) -> None:
+        """Read `similar_to`."""
+        if self.values.get("query"):
+            raise Mistake("and query exclude each other")
+        self.values["similar_to"] = self.item_id(value)
+
     def read_did_you_mean(self, value: Any) -> None:
         """Read `did_you_mean`."""
         if value not in (True, False, "true", "false"):

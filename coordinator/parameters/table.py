@@ -661,6 +661,15 @@ SEARCH_PARAMETERS: Final = (
         '(_group.items); facets_by: "groups" counts values of the field, not items, in facets.',
     ),
     _parameter(
+        "similar_to",
+        ParameterReader.read_similar_to,
+        _ID,
+        "More like this: the id of an item. The query are the 25 words that tell it from others; "
+        "hits have 30 % of them, and the item itself is none. Everything else of a search applies; "
+        "match, prefix and typo do not.",
+        stage=1,
+    ),
+    _parameter(
         "did_you_mean",
         ParameterReader.read_did_you_mean,
         _BOOLEAN,

@@ -214,6 +214,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     """What to highlight, and what to make snippets of."""
     show: frozenset[str] = frozenset()
     """Any of "score", "score_details", "timings", "elements"."""
+    similar_to: bytes | None = None
+    """Canonical id of the item whose most telling words are the query."""
     did_you_mean: bool | None = None
     """Whether to look for another spelling of the query; None: if there are few hits."""
     allows_partial: bool = False

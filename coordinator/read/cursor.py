@@ -187,7 +187,8 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
     packed = encode(
         (
             index,
-            text if parameters.query else None,
+            text if parameters.query or parameters.similar_to else None,
+            parameters.similar_to,
             sorted(encode(clause.filter) for clause in parameters.filters),
             parameters.sort,
             parameters.is_place_descending,

@@ -143,6 +143,10 @@ class ItemExplanations:
         """
         options = {name: raw[name] for name in ("facets",) if name in raw}
         named = [*_filters_of(raw), *self._words_of(index, raw, parse(raw), ignored)]
+        if raw.get("similar_to") is not None:
+            fields = {name: raw[name] for name in ("search_fields",) if name in raw}
+            own = {"similar_to": raw["similar_to"], **fields}
+            named.append(({"kind": "similar_to", "param": "similar_to"}, own))
         if len(named) > self._limits.explained_parts_max:
             raise InvalidRequest(
                 f"the search has {len(named)} filters and words; an item can be explained for up "

@@ -28,12 +28,13 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import orjson
 from msgspec import Struct
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import IndexConfiguration
 from common.deadline import Deadline
-from common.errors import DeadlineExceeded, InvalidRequest, Unavailable
+from common.errors import DeadlineExceeded, InvalidRequest, NotFound, Unavailable
 from common.limits import Limits
 from common.process.turns import Turns
 from common.protocol.messages import (
@@ -46,7 +47,7 @@ from common.protocol.messages import (
     SearchResponse,
 )
 from common.protocol.methods import FETCH, SEARCH
-from common.query import Filter
+from common.query import Filter, Ids, MatchKind, Not, Or, Word
 from common.values import ValueKind
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
@@ -113,6 +114,9 @@ from coordinator.read.results import (
     ShardSummary,
     Timings,
 )
+from coordinator.read.similar import MATCH as SIMILAR_MATCH
+from coordinator.read.similar import WORDS_MAX as SIMILAR_WORDS_MAX
+from coordinator.read.similar import telling_words, weighed_words
 from coordinator.read.spelling import FEW_HITS, Spelling, respelt
 from coordinator.read.text_scoring import (
     UNRESTRICTED,
@@ -252,6 +256,11 @@ class Search:
             cursor = self._cursor(index, parameters, parameters.cursor)
         moment = now() if cursor is None else cursor.moment
         asked = parameters
+        if asked.similar_to is not None:
+            with self._cluster.reading(index.number) as newest:
+                if horizon is None:
+                    horizon = newest if cursor is None else cursor.horizon
+                parameters = await self._like(index, asked, horizon, deadline)
         parameters, rules = self._curated(index, parameters, moment)
         with self._cluster.reading(index.number) as newest:
             if cursor is not None:
@@ -495,6 +504,62 @@ class Search:
             ):
                 return outcome, pinned.among(hits)
             num_first = num_hits
+
+    async def _like(
+        self, index: Index, asked: SearchParameters, horizon: int, deadline: Deadline
+    ) -> SearchParameters:
+        """Return the search for items like one: its most telling words, without itself.
+
+        Raises:
+            NotFound: the caller can see no such item.
+        """
+        id = asked.similar_to
+        assert id is not None, "the search is for items like one"
+        key_filters = () if asked.key_filter is None else (FilterClause(asked.key_filter),)
+        item = SearchParameters(
+            only_ids=(id,),
+            filters=key_filters,
+            key_filter=asked.key_filter,
+            rules=(),
+            per_page=1,
+            timeout_ms=deadline.remaining_ms,
+        )
+        found = await self.search(index, item, horizon)
+        if not found.items:
+            raise NotFound(
+                f"there is no item {id.decode()!r} in index {index.name!r}",
+                code="item_not_found",
+                param="similar_to",
+            )
+        document = await asyncio.to_thread(orjson.loads, found.items[0])
+        weights = weighed_words(
+            document, asked.search_fields, self._analyzer, self.stop_words(index)
+        )
+        statistics = await self._memory(index).statistics_under(
+            self._cluster, self._budget, asked.key_filter
+        ).of_words(
+            index,
+            [Word(word, is_stemmed=False) for word in weights],
+            horizon,
+            deadline,
+            is_partial=asked.allows_partial,
+        )  # fmt: skip
+        doc_freqs = {
+            word: statistics.doc_freqs[Word(word, is_stemmed=False)][MatchKind.EXACT]
+            for word in weights
+        }
+        words_max = min(SIMILAR_WORDS_MAX, self._limits.query_words_max)
+        words = telling_words(weights, doc_freqs, statistics.num_docs, words_max)
+        nothing = () if words else (FilterClause(Or(())),)
+        return msgspec.structs.replace(
+            asked,
+            query=" ".join(words),
+            match=SIMILAR_MATCH,
+            prefix="none",
+            typo=0,
+            filters=(*asked.filters, FilterClause(Not(Ids((id.decode(),)))), *nothing),
+            did_you_mean=False,
+        )
 
     async def _meant(
         self,

@@ -163,6 +163,7 @@ def test_word_cannot_be_spelled_out(tenant_clients: tuple[Client, Client]) -> No
     for parameters in ({"query": "green"}, {"filter": "code = theirs"}):
         reply = tenant.post("/spelled/explain", {"id": 2, **parameters})
         assert (reply.status, reply.json["error"]["code"]) == (404, "item_not_found")
+    assert tenant.post("/spelled/search", {"similar_to": 2}).status == 404
     assert tenant.post("/spelled/explain", {"id": 1, "query": "green"}).json["data"]["is_hit"]
     assert shown("mile xylo") == (["xylo"], 1)
     assert shown("mile xyla") == (["xyla"], 1)

@@ -249,6 +249,9 @@ def parameters() -> Iterator[Case]:
         BAD,
         "unknown_parameter",
     )
+    yield case("similar", get("/films/search", similar_to="1"), OK)
+    yield case("similar with a query", get("/films/search", similar_to="1", query="a"), BAD)
+    yield case("similar to a list", post("/films/search", {"similar_to": [1]}), BAD)
     yield case("explained", post("/films/explain", {"id": 1, "query": "dark"}), OK)
     yield case("explained without an id", post("/films/explain", {}), BAD, "invalid_id")
     yield case("explained list", post("/films/explain", {"id": [1]}), BAD, "invalid_id")

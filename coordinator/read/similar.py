@@ -1,0 +1,95 @@
+"""More like this: the words of an item that say most about it, as a query.
+
+    item 42 ──▶ its searched words, with the weights of their fields
+                    │ document frequencies over all shards
+                    ▼
+            the 25 words of greatest weight · idf ──▶ query, match 30 %, without item 42
+
+The result is an ordinary search, so filters, facets, totals, pages and orders are as exact as ever.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from common.analysis.analyzer import Analyzer
+from common.configuration import SearchableField
+from common.scoring import inverse_doc_freq
+
+WORDS_MAX: Final = 25
+"""Words of the query."""
+LOOKED_AT_MAX: Final = 256
+"""Distinct words of an item whose frequencies are asked for; those it has most often."""
+TEXT_CHARS_MAX: Final = 20_000
+"""Characters of an item that are looked at: the first ones of its searched fields."""
+MATCH: Final = "30%"
+"""How many of the words a similar item has."""
+
+
+def weighed_words(
+    document: Any,
+    fields: Sequence[SearchableField] | None,
+    analyzer: Analyzer,
+    stop_words: frozenset[str],
+) -> dict[str, float]:
+    """Return the words of an item that it has most of, each with the weights of its occurrences.
+
+    Args:
+        document: the item.
+        fields: that are searched; None: all.
+        analyzer: splits texts.
+        stop_words: that say nothing.
+    """
+    weights: dict[str, float] = {}
+    left = TEXT_CHARS_MAX
+    for path, text in _texts(document, ""):
+        weight = _weight(path, fields)
+        if not weight or left <= 0:
+            continue
+        for token in analyzer.tokenize(text[:left]):
+            if token.text not in stop_words:
+                weights[token.text] = weights.get(token.text, 0.0) + weight
+        left -= len(text)
+    best = heapq.nsmallest(LOOKED_AT_MAX, weights, key=lambda word: (-weights[word], word))
+    return {word: weights[word] for word in best}
+
+
+def telling_words(
+    weights: Mapping[str, float], doc_freqs: Mapping[str, int], num_docs: int, words_max: int
+) -> list[str]:
+    """Return the words that tell an item from others, the most telling first.
+
+    Args:
+        weights: of the item's words.
+        doc_freqs: items that have each word.
+        num_docs: items of the index.
+        words_max: how many words, at most.
+    """
+    # A word that only this item has finds nothing.
+    shared: Iterable[str] = (word for word in weights if doc_freqs[word] > 1)
+    scores = {word: weights[word] * inverse_doc_freq(doc_freqs[word], num_docs) for word in shared}
+    return heapq.nsmallest(words_max, scores, key=lambda word: (-scores[word], word))
+
+
+def _weight(path: str, fields: Sequence[SearchableField] | None) -> float:
+    """Return the weight of a field, 0 if it is not searched; it covers what is inside it."""
+    if fields is None:
+        return 1.0
+    for field in fields:
+        if path == field.path or path.startswith(field.path + "."):
+            return field.weight
+    return 0.0
+
+
+def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a document with their paths."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one, path)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from _texts(one, f"{path}.{name}" if path else name)
