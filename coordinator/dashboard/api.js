@@ -226,6 +226,10 @@ export async function search(index, request, signal) {
   return { answer, roundTripMs, phases: phasesOf(headers.get("Server-Timing"), answer.timings) };
 }
 
+/** What a text as typed may become, with the number of items of each. */
+export const suggest = (index, request, signal) =>
+  json("POST", indexPath(index, "suggest"), request, signal);
+
 function phasesOf(serverTiming, timings) {
   const phases = (serverTiming ?? "")
     .split(",")

@@ -170,7 +170,9 @@ class ItemExplanations:
         pieces = query_pieces(asked.query, self._analyzer)
         stop_words = self._search.stop_words(index)
         can_drop = any(not stop_words.issuperset(words) for _, words in pieces)
-        modes = {name: raw[name] for name in ("prefix", "typo", "search_fields") if name in raw}
+        modes: dict[str, Any] = {
+            name: raw[name] for name in ("prefix", "typo", "search_fields") if name in raw
+        }
         for place, (text, words) in enumerate(pieces):
             is_dropped = can_drop and stop_words.issuperset(words) and '"' not in text
             if is_dropped or ignored.issuperset(words):

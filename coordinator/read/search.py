@@ -47,7 +47,7 @@ from common.protocol.messages import (
     SearchResponse,
 )
 from common.protocol.methods import FETCH, SEARCH
-from common.query import Filter, Ids, MatchKind, Not, Or, Word
+from common.query import Filter, Ids, Not, Or
 from common.values import ValueKind
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
@@ -227,7 +227,8 @@ class Search:
         self._leases = Leases(cluster, limits)
         self._long_answers = asyncio.Lock()
         self._budget = StatisticsBudget()
-        self._spelling = Spelling(NearTerms(cluster))
+        self._near = NearTerms(cluster)
+        self._spelling = Spelling(self._near)
         self._memories: dict[int, _IndexMemory] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
 
@@ -535,21 +536,14 @@ class Search:
         weights = weighed_words(
             document, asked.search_fields, self._analyzer, self.stop_words(index)
         )
-        statistics = await self._memory(index).statistics_under(
-            self._cluster, self._budget, asked.key_filter
-        ).of_words(
-            index,
-            [Word(word, is_stemmed=False) for word in weights],
-            horizon,
-            deadline,
-            is_partial=asked.allows_partial,
-        )  # fmt: skip
-        doc_freqs = {
-            word: statistics.doc_freqs[Word(word, is_stemmed=False)][MatchKind.EXACT]
-            for word in weights
-        }
+        filters = tuple([clause.filter for clause in key_filters])
+        scope = Scope(index, horizon, filters, deadline)
+        counts = await self._near.count(scope, [(word,) for word in weights])
+        everything = msgspec.structs.replace(item, only_ids=(), per_page=0)
+        num_docs = (await self.search(index, everything, horizon)).total
         words_max = min(SIMILAR_WORDS_MAX, self._limits.query_words_max)
-        words = telling_words(weights, doc_freqs, statistics.num_docs, words_max)
+        doc_freqs = dict(zip(weights, counts, strict=True))
+        words = telling_words(weights, doc_freqs, num_docs, words_max)
         nothing = () if words else (FilterClause(Or(())),)
         return msgspec.structs.replace(
             asked,

@@ -105,6 +105,21 @@ def test_another_query_that_the_service_means_is_offered(page: Any, expect: Any)
     expect(page.get_by_text("Did you mean")).to_have_count(0)
 
 
+def test_what_is_typed_is_completed(page: Any, expect: Any, axe: str) -> None:
+    page.goto("/dashboard/pages")
+    box = page.get_by_role("searchbox", name="Search pages")
+    box.press_sequentially("thing wo")
+    row = page.get_by_role("group", name="Suggestions")
+    expect(row.get_by_role("button", name="thing words", exact=True)).to_be_visible()
+    assert violations(page, axe) == []
+
+    row.get_by_role("button", name="thing words", exact=True).click()
+    expect(box).to_have_value("thing words")
+    expect(box).to_be_focused()
+    expect(row).to_be_hidden()
+    expect(page.locator(".total")).to_have_text("40 items")
+
+
 def test_a_facet_says_how_many_values_it_has(page: Any, expect: Any) -> None:
     page.goto("/dashboard/pages?q=thing")
     pages = page.get_by_role("region", name="Tags", exact=True).locator(".facet-pages")

@@ -296,7 +296,7 @@ class _SwitchedFor:
         self._search = web.search.search
         web.search.search = self.search  # type: ignore[method-assign]
 
-    async def search(self, index: Any, parameters: Any) -> Any:
+    async def search(self, index: Any, parameters: Any, horizon: int | None = None) -> Any:
         self.indexes.append(index)
         self.parameters.append(parameters)
         self.is_asked.set()

@@ -15,6 +15,7 @@ import { pager } from "./pager.js";
 import { proposalDialog } from "./proposal.js";
 import { scoreParts } from "./score.js";
 import { createSearchControls } from "./search_controls.js";
+import { createSuggestions } from "./suggestions.js";
 import { drawTimings } from "./timings.js";
 
 /** All nodes of a tree, those below others too. */
@@ -48,12 +49,25 @@ export function createSearchPage({
     autocomplete: "off",
     autocapitalize: "off",
     spellcheck: "false",
-    oninput: () => type(input.value),
+    oninput: () => {
+      type(input.value);
+      suggestions.show(getState());
+    },
     onkeydown: (event) => {
       if (event.key === "ArrowDown") {
         event.preventDefault();
         moveItem(+1);
-      } else if (event.key === "Enter") ask();
+      } else if (event.key === "Enter") {
+        suggestions.clear();
+        ask();
+      }
+    },
+  });
+  const suggestions = createSuggestions({
+    index,
+    choose: (text) => {
+      apply((state) => states.withQuery(state, text));
+      input.focus();
     },
   });
   const total = h("p", { class: "total", role: "status" });
@@ -112,6 +126,7 @@ export function createSearchPage({
         h("div", { class: "summary" }, total, timing),
         controls.element,
       ),
+      suggestions.element,
       chips,
       messages,
       results,
