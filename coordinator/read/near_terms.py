@@ -4,9 +4,11 @@ Every shard sends its most frequent candidates and a bound for those it leaves o
 
     1  the candidates of all shards are counted on every shard that left something out
     2  the best `size` of the sums are the answer if the last of them exceeds the sum of all bounds
-    3  otherwise ask for eight times as many
+    3  otherwise ask for eight times as many, up to `NUM_TERMS_MAX`
 
-So the answer is exact for any number of shards, and mostly takes one or two short round trips.
+So counts are exact for any number of shards, and the order is where the most frequent words decide
+it; it mostly takes one or two short round trips. Only among words that are all rare, such as codes
+of one item each, a word that is beyond the first `NUM_TERMS_MAX` of every shard can be missed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from coordinator.cluster.fan_out import gather, gather_each
 
 NUM_TERMS_MIN: Final = 32
 """Candidates to ask every shard for at first, at least."""
+NUM_TERMS_MAX: Final = 256
+"""And at last, at most, unless more are wanted."""
 _MORE: Final = 8
 
 
@@ -102,7 +106,8 @@ class NearTerms:
             bound = sum(part.bound for part in parts)
             found = await self._added_up(request, parts, scope.deadline)
             best = found[:size]
-            if bound == 0 or (len(best) == size and best[-1].count > bound):
+            is_certain = bound == 0 or (len(best) == size and best[-1].count > bound)
+            if is_certain or num_terms >= NUM_TERMS_MAX:
                 return best
             num_terms *= _MORE
 

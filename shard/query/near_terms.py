@@ -153,11 +153,19 @@ def _candidates(
 
 
 def _most_frequent(freqs: NDArray[np.integer], num: int) -> tuple[NDArray[np.int64], int]:
-    """Return the positions of the greatest frequencies, and the greatest of the others."""
+    """Return the positions of the greatest frequencies, and the greatest of the others.
+
+    The first of equal ones are taken, so that the same words are for any number of shards.
+    """
     if len(freqs) <= num:
         return np.arange(len(freqs)), 0
-    order = np.argpartition(freqs, len(freqs) - num - 1)
-    return order[-num:], int(freqs[order[-num - 1]])
+    last = freqs[np.argpartition(freqs, len(freqs) - num)[len(freqs) - num]]
+    above = np.flatnonzero(freqs > last)
+    equal = np.flatnonzero(freqs == last)
+    is_cut = len(above) + len(equal) > num
+    chosen = np.concatenate((above, equal[: num - len(above)]))
+    bound = int(last) if is_cut else int(freqs[freqs < last].max())
+    return chosen, bound
 
 
 def _most_frequent_among(
@@ -190,11 +198,13 @@ def _most_frequent_among(
         counts[start:end] = count_listed(lists, terms, listed)
         if end < len(order) and np.count_nonzero(counts[:end] >= limits[end]) >= num:
             break
-    best, bound = _most_frequent(counts[:end], num)
+    # Back into the order of the words, which decides among equal counts.
+    counted = np.sort(order[:end])
+    counts = counts[:end][np.argsort(order[:end])]
+    best, bound = _most_frequent(counts, num)
     if end < len(order):
         bound = max(bound, int(limits[end]))
-    best = best[counts[best] > 0]
-    return order[best], bound
+    return counted[best[counts[best] > 0]], bound
 
 
 def _count_texts(
