@@ -212,6 +212,7 @@ def _of_item(parameters: SearchParameters, id: bytes) -> SearchParameters:
         field_facets=(),
         ranges=(),
         trees=(),
+        cube=None,
         distinct=None,
         group_hits=None,
         marks=None,

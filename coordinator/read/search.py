@@ -595,6 +595,7 @@ class Search:
                     field_facets=(),
                     ranges=(),
                     trees=(),
+                    cube=None,
                     sort=(),
                     distinct=None,
                     group_hits=None,
