@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.http.responses import Response, explanation_body
-from coordinator.http.routing import Body, Route
+from coordinator.http.routing import Body, Route, RouteTable
 from coordinator.http.security import Action
 from coordinator.parameters.parse import parse_explain, parse_search
 from coordinator.parameters.table import EXPLAIN_PARAMETERS
@@ -18,6 +18,27 @@ if TYPE_CHECKING:
     from coordinator.parameters.typed import SearchParameters
 
 
+ROUTES: Final = RouteTable()
+
+
+@ROUTES.add(
+    *(
+        Route(
+            method,
+            "/{index}/explain",
+            "Why one item is a hit of a search, or which words, filters and rules keep it out.",
+            Action.SEARCH,
+            body=Body.JSON if method == "POST" else Body.NONE,
+            bytes_limit="search_body_bytes_max",
+            needs_index=True,
+            applies_filter=True,
+            tag="search",
+            parameters=EXPLAIN_PARAMETERS,
+            document={"answer": "Explanation"},
+        )
+        for method in ("GET", "POST")
+    )
+)
 async def explain(services: Services, request: Request) -> Response:
     """Answer `/{index}/explain`."""
     limits = services.settings.limits
@@ -34,22 +55,3 @@ def _parsed(services: Services, request: Request, raw: dict[str, Any]) -> Search
     """Return parameters as a search that the caller may run."""
     search = parse_search(raw, request.index.configuration, services.settings.limits)
     return narrowed(search, request)
-
-
-ROUTES: Final = tuple(
-    Route(
-        method,
-        "/{index}/explain",
-        explain,
-        "Why one item is a hit of a search, or which words, filters and rules keep it out.",
-        Action.SEARCH,
-        body=Body.JSON if method == "POST" else Body.NONE,
-        bytes_limit="search_body_bytes_max",
-        needs_index=True,
-        applies_filter=True,
-        tag="search",
-        parameters=EXPLAIN_PARAMETERS,
-        document={"answer": "Explanation"},
-    )
-    for method in ("GET", "POST")
-)
