@@ -122,6 +122,8 @@ PIECES_BYTES_MAX: Final = 256 << 20
 """Pieces kept until their entry comes; others are asked for once more."""
 ASK_SECONDS: Final = 0.5
 """Between two questions to the log's leader; the lag is known as exactly as this."""
+ASK_AWAY_SECONDS: Final = 0.4
+"""Within which it must answer while it is away; a new leader was not asked yet."""
 SAVE_SECONDS: Final = 1.0
 TRIM_SECONDS: Final = 1_200.0
 TRIM_AGE_SECONDS: Final = 86_400.0
@@ -962,7 +964,7 @@ class SharedLog(WriteLog):
         while True:
             asked_at = time.monotonic()
             try:
-                info = await self._stream.info()
+                info = await self._stream.info(ASK_AWAY_SECONDS if not self._is_up else 1.0)
             except LogAway:
                 info = None
             self._is_up = (
@@ -978,7 +980,7 @@ class SharedLog(WriteLog):
                     self._caught_up_at = asked_at
                 else:
                     self._spawn(self._note_caught_up(info.last_seq, asked_at))
-            await asyncio.sleep(ASK_SECONDS)
+            await asyncio.sleep(ASK_SECONDS if self._is_up else PAUSE_SECONDS)
 
     async def _note_caught_up(self, seq: int, asked_at: float) -> None:
         """Remember that this host has everything that the log had at some time."""

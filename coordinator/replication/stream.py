@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 REQUEST_SECONDS: Final = 2.0
+PUBLISH_SECONDS: Final = 0.6
+"""To be confirmed, and further time for long messages; then a message is sent again."""
+PUBLISH_BYTES_PER_SECOND: Final = 1 << 20
 CONNECT_SECONDS: Final = 2.0
 HEARTBEAT_SECONDS: Final = 0.5
 SILENT_SECONDS: Final = 2.0
@@ -192,6 +195,7 @@ class LogStream:
         self._options = connect_options(urls, credentials)
         self._client: Client | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Future[Msg]] = set()
 
     @property
     def servers(self) -> list[str]:
@@ -236,7 +240,9 @@ class LogStream:
         client = NatsClient()
         try:
             async with asyncio.timeout(CONNECT_SECONDS * len(self.servers) + 1):
-                await client.connect(**self._options, error_cb=note)
+                await client.connect(
+                    **self._options, error_cb=note, disconnected_cb=self._give_up_asking
+                )
         except (Error, OSError, TimeoutError) as error:
             with contextlib.suppress(Exception):
                 await client.close()
@@ -276,6 +282,39 @@ class LogStream:
             raise LogAway("no server of the log is connected")
         return self._client
 
+    async def _give_up_asking(self) -> None:
+        """End all requests: their answers would have come over the connection that was lost."""
+        for asking in list(self._asking):
+            asking.cancel()
+
+    async def _request(
+        self, subject: str, content: bytes, seconds: float, headers: dict[str, str] | None = None
+    ) -> Msg:
+        """Send a request and return its answer.
+
+        Raises:
+            LogAway: nobody answers, or the connection is lost.
+        """
+        from nats.errors import Error
+
+        client = self.client()
+        asking = asyncio.ensure_future(
+            client.request(subject, content, timeout=seconds, headers=headers)
+        )
+        self._asking.add(asking)
+        try:
+            return await asking
+        except (Error, OSError, TimeoutError) as error:
+            raise LogAway(f"the log does not answer ({type(error).__name__})") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise LogAway("the connection to the log was lost") from None
+        finally:
+            self._asking.discard(asking)
+            asking.cancel()
+
     async def ask(
         self, subject: str, content: bytes = b"", seconds: float = REQUEST_SECONDS
     ) -> Msg:
@@ -284,13 +323,7 @@ class LogStream:
         Raises:
             LogAway: nobody answers.
         """
-        from nats.errors import Error
-
-        client = self.client()
-        try:
-            return await client.request(subject, content, timeout=seconds)
-        except (Error, OSError, TimeoutError) as error:
-            raise LogAway(f"the log does not answer ({type(error).__name__})") from error
+        return await self._request(subject, content, seconds)
 
     async def ask_all(self, subject: str, seconds: float, enough: int = 0) -> list[bytes]:
         """Send a request and return all answers that come within some seconds.
@@ -325,28 +358,33 @@ class LogStream:
                 await subscription.unsubscribe()
         return answers
 
-    async def _api(self, what: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _api(
+        self, what: str, document: dict[str, Any] | None = None, seconds: float = REQUEST_SECONDS
+    ) -> dict[str, Any]:
         """Call JetStream.
 
         Raises:
             LogAway: it does not answer, or refuses.
         """
         content = b"" if document is None else orjson.dumps(document)
-        answer = orjson.loads((await self.ask(f"$JS.API.{what}", content)).data)
+        answer = orjson.loads((await self.ask(f"$JS.API.{what}", content, seconds)).data)
         if "error" in answer:
             raise JetStreamError(answer["error"])
         return answer  # type: ignore[no-any-return]
 
     # --- the stream
 
-    async def info(self) -> StreamInfo | None:
+    async def info(self, seconds: float = REQUEST_SECONDS) -> StreamInfo | None:
         """Return what the leader says about the stream; None if there is no such stream.
+
+        Args:
+            seconds: to wait for it.
 
         Raises:
             LogAway: there is no leader.
         """
         try:
-            return StreamInfo.read(await self._api(f"STREAM.INFO.{self.name}"))
+            return StreamInfo.read(await self._api(f"STREAM.INFO.{self.name}", seconds=seconds))
         except JetStreamError as error:
             if error.code == _NO_STREAM:
                 return None
@@ -374,20 +412,17 @@ class LogStream:
             },
         )
 
-    async def publish(self, id: str, content: bytes, seconds: float = REQUEST_SECONDS) -> int:
+    async def publish(self, id: str, content: bytes) -> int:
         """Publish a message; return its number, also if it had been published before.
+
+        A new leader of the log does not know what the old one was asked, so we soon ask again.
 
         Raises:
             LogAway: it is not known whether the log has it.
         """
-        from nats.errors import Error
-
-        client = self.client()
+        seconds = PUBLISH_SECONDS + len(content) / PUBLISH_BYTES_PER_SECOND
         headers = {"Nats-Msg-Id": id, "Nats-Expected-Stream": self.name}
-        try:
-            answer = await client.request(self.subject, content, timeout=seconds, headers=headers)
-        except (Error, OSError, TimeoutError) as error:
-            raise LogAway(f"the log does not confirm ({type(error).__name__})") from error
+        answer = await self._request(self.subject, content, seconds, headers)
         document = orjson.loads(answer.data)
         if "error" in document:
             raise JetStreamError(document["error"])

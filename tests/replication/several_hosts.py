@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.replication.proxies import Proxies
 from tests.service import Reply, Service, free_port
 
 
@@ -33,16 +34,24 @@ class LogServer:
 
     def __init__(self, folder: Path, number: int, sync: str = "always") -> None:
         self.folder = folder
+        self.name = f"n{number}"
         self.number = number
         self.port, self.monitor, self.route = free_port(), free_port(), free_port()
         self.sync = sync
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, routes: list[int]) -> None:
+        """Start it.
+
+        Args:
+            routes: ports at which it finds the servers of its cluster.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         urls = ", ".join(f'"nats://127.0.0.1:{route}"' for route in routes)
         cluster = (
-            f"cluster {{ name: log, listen: 127.0.0.1:{self.route}, routes: [{urls}] }}"
+            f"cluster {{ name: log, listen: 127.0.0.1:{self.route}, routes: [{urls}], "
+            # Nobody shall find a way that does not lead over the proxies that a test may cut.
+            'advertise: "127.0.0.1:9", no_advertise: true, pool_size: -1 }'
             if len(routes) > 1
             else ""
         )
@@ -75,19 +84,36 @@ class LogServer:
 class SharedLogServers:
     """The servers of a log."""
 
-    def __init__(self, folder: Path, num: int = 3, sync: str = "always") -> None:
+    def __init__(
+        self, folder: Path, num: int = 3, sync: str = "always", proxies: Proxies | None = None
+    ) -> None:
         self.servers = [LogServer(folder / f"nats-{n}", n, sync) for n in range(num)]
+        self._proxies = proxies
+        self._routes = {
+            (one.number, other.number): other.route
+            if proxies is None or one is other
+            else proxies.add(one.name, other.name, other.route)
+            for one in self.servers
+            for other in self.servers
+        }
 
     @property
     def url(self) -> str:
         return ",".join(f"nats://127.0.0.1:{one.port}" for one in self.servers)
+
+    def url_for(self, host: str) -> str:
+        """Return the addresses for a host: its own proxies, if there are any."""
+        if self._proxies is None:
+            return self.url
+        ports = [self._proxies.add(host, one.name, one.port) for one in self.servers]
+        return ",".join(f"nats://127.0.0.1:{port}" for port in ports)
 
     @property
     def monitors(self) -> str:
         return ",".join(f"http://127.0.0.1:{one.monitor}" for one in self.servers)
 
     def start(self, number: int) -> None:
-        self.servers[number].start([one.route for one in self.servers])
+        self.servers[number].start([self._routes[number, one.number] for one in self.servers])
 
     def __enter__(self) -> Self:
         for number in range(len(self.servers)):
@@ -137,7 +163,7 @@ class Hosts:
             Service(
                 folder / f"host-{number}",
                 num_shards,
-                arguments=("--log", log.url),
+                arguments=("--log", log.url_for(f"host {number}")),
                 environment={
                     "FACETD_LOG_MONITORS": log.monitors,
                     "FACETD_LOG_CREATE": "yes" if number == 0 else "no",
@@ -173,7 +199,7 @@ class Hosts:
 
     def empty(self, number: int) -> None:
         """Empty the directory of a host that does not run."""
-        shutil.rmtree(self.services[number].data)
+        shutil.rmtree(self.services[number].data, ignore_errors=True)
 
     def wait_equal(self, seconds: float = 30, *, only: tuple[int, ...] | None = None) -> int:
         """Return once all hosts have applied the whole log; return how far that is."""

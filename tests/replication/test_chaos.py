@@ -1,0 +1,380 @@
+"""Three hosts and three servers of the log, with proxies between all: nothing acknowledged is lost.
+
+One round does one harm to one of the six, while clients write to and read from all hosts: kill,
+stop (SIGSTOP), cut, slow link, full disk, clock step, restart with an empty disk. At most one of
+them is harmed at a time, and the next one only when all are well again, as the runbook says.
+
+    FACETD_CHAOS_ROUNDS=300 pytest --long -s tests/replication/test_chaos.py -k long
+
+Full disks need root (a small tmpfs for each of the six), clock steps libfaketime; without them
+these harms are left out, and the report says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replication.proxies import Proxies
+from tests.replication.several_hosts import Hosts, LogServer, SharedLogServers, replica_state, until
+from tests.replication.workload import Reader, Writer, check, configure
+from tests.service import Service
+
+ROUNDS = 6
+ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
+SEED = int(os.environ.get("FACETD_CHAOS_SEED", "1"))
+DISK_BYTES = 192 << 20
+HEALTHY_SECONDS = 90.0
+AFTERMATH_SECONDS = 1.0
+"""After mending; a pause of the writes that begins in it is put down to the harm."""
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+CLOCK_STEPS = ("+3600", "-3600", "+86400", "-40", "+0")
+
+
+@dataclass
+class Chaos:
+    """The six, what stands between them, and what can be done to them."""
+
+    hosts: Hosts
+    log: SharedLogServers
+    proxies: Proxies
+    random: random.Random
+    clocks: list[Path] = field(default_factory=list)
+    disks: bool = False
+    rounds: list[tuple[str, float, float]] = field(default_factory=list)
+    """Harm, begin, end."""
+
+    def run(self, num_rounds: int, check_all: Callable[[], None]) -> None:
+        """Do harm, one round after the other, each kind as often as any other."""
+        harms: list[str] = []
+        for number in range(num_rounds):
+            self.wait_healthy()
+            check_all()
+            if not harms:
+                harms = self.random.sample(self.kinds, len(self.kinds))
+            kind = harms.pop()
+            begun_at = time.monotonic()
+            what = self.harm(kind)
+            self.rounds.append((kind, begun_at, time.monotonic()))
+            print(f"round {number + 1}: {what}, {time.monotonic() - begun_at:.1f} s", flush=True)
+        self.wait_healthy()
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of harm, `host` or `server` first."""
+        both = ["kill", "stop", "cut", "slow", "empty"]
+        found = [f"{who} {harm}" for who in ("host", "server") for harm in both]
+        found += ["host terminate", "host part"]
+        if self.disks:
+            found += ["host full", "server full"]
+        if self.clocks:
+            found.append("host clock")
+        return found
+
+    def harm(self, kind: str) -> str:
+        """Do one harm, and mend it."""
+        who, _, what = kind.partition(" ")
+        number = self.random.randrange(3)
+        seconds = self.random.uniform(0.3, 3.0)
+        if who == "server" and what in ("kill", "stop", "cut") and self.random.random() < 0.5:
+            number = self._leader(number)  # what hurts most
+        if who == "host":
+            self._harm_host(number, what, seconds)
+        else:
+            self._harm_server(number, what, seconds)
+        return f"{who} {number} {what} for {seconds:.1f} s"
+
+    def _leader(self, otherwise: int) -> int:
+        for service in self.hosts.services:
+            leader = (replica_state(service) or {}).get("leader")
+            if leader:
+                return int(leader.removeprefix("n"))
+        return otherwise
+
+    def _harm_host(self, number: int, what: str, seconds: float) -> None:
+        service = self.hosts.services[number]
+        if what == "kill":
+            service.kill_all()
+            time.sleep(seconds)
+            service.start(wait=False)
+        elif what == "terminate":
+            assert service.terminate() == 0
+            time.sleep(seconds / 3)
+            service.start(wait=False)
+        elif what == "part":
+            part = self.random.choice(("shard", "coordinator"))
+            _signal(service.pids_of(part)[:1], signal.SIGKILL)
+            time.sleep(seconds)
+        elif what == "empty":
+            service.kill_all()
+            self.hosts.empty(number)
+            service.start(wait=False)
+            time.sleep(seconds)
+        elif what == "stop":
+            pids = service.pids()
+            _signal(pids, signal.SIGSTOP)
+            time.sleep(seconds)
+            _signal(pids, signal.SIGCONT)
+        elif what == "clock":
+            self.clocks[number].write_text(self.random.choice(CLOCK_STEPS) + "\n")
+            time.sleep(seconds)
+        else:
+            self._harm_ways(f"host {number}", service.data.parent, what, seconds)
+
+    def _harm_server(self, number: int, what: str, seconds: float) -> None:
+        server = self.log.servers[number]
+        if what == "kill":
+            server.kill()
+            time.sleep(seconds)
+            self.log.start(number)
+        elif what == "empty":
+            server.kill()
+            for kept in server.folder.iterdir():
+                if kept.is_dir():
+                    shutil.rmtree(kept)
+            self.log.start(number)
+            time.sleep(seconds)
+        elif what == "stop":
+            server.signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            server.signal(signal.SIGCONT)
+        else:
+            self._harm_ways(server.name, server.folder, what, seconds)
+            if what == "full":  # JetStream turns itself off until it is started again
+                server.kill()
+                self.log.start(number)
+
+    def _harm_ways(self, name: str, folder: Path, what: str, seconds: float) -> None:
+        if what == "full":
+            filler = folder / "filler"
+            _fill(filler)
+            time.sleep(seconds)
+            filler.unlink()
+            return
+        ways = self.proxies.of(name)
+        if what == "cut":
+            self.proxies.cut(ways)
+        else:
+            assert what == "slow", what
+            self.proxies.slow(ways, self.random.uniform(0.02, 0.1), 256 * 1024)
+        time.sleep(seconds)
+        self.proxies.mend()
+
+    def wait_healthy(self) -> None:
+        """Return once all hosts serve and have everything, and so have all servers."""
+        for service in self.hosts.services:
+            service.wait_ready()
+
+        def is_healthy() -> bool:
+            states = [replica_state(service) or {} for service in self.hosts.services]
+            return all(
+                state
+                and state["is_log_up"]
+                and state["num_current"] == 3
+                and state["trouble"] == ""
+                and state["difference"] == ""
+                and 0 <= state["lag_ms"] < 2_000
+                for state in states
+            )
+
+        try:
+            until(is_healthy, HEALTHY_SECONDS)
+        except AssertionError:
+            states = [replica_state(service) for service in self.hosts.services]
+            raise AssertionError(f"not healthy after {self.rounds[-1:]}: {states}") from None
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _fill(path: Path) -> None:
+    """Leave no room on a disk."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(bytes(size)) == size:
+                    pass
+            except OSError:
+                continue
+
+
+@contextmanager
+def small_disks(folders: list[Path]) -> Iterator[bool]:
+    """Mount a small disk at each folder; whether that was possible."""
+    with ExitStack() as stack:
+        for folder in folders:
+            folder.mkdir(parents=True)
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+            done = subprocess.run(mount, capture_output=True, check=False)
+            if done.returncode:
+                yield False
+                return
+            stack.callback(subprocess.run, ["umount", "-l", str(folder)], check=True)
+        yield True
+
+
+@contextmanager
+def chaos(folder: Path, seed: int, **settings: str) -> Iterator[Chaos]:
+    """Start everything."""
+    places = [folder / f"host-{n}" for n in range(3)] + [folder / f"nats-{n}" for n in range(3)]
+    with ExitStack() as stack:
+        disks = stack.enter_context(small_disks(places))
+        proxies = stack.enter_context(Proxies())
+        log = stack.enter_context(SharedLogServers(folder, proxies=proxies))
+        hosts = Hosts(folder, log, (1, 2, 1), **settings)
+        clocks = []
+        for number, service in enumerate(hosts.services):
+            service.data = places[number] / "data"
+            if FAKETIME is not None:
+                clock = folder / f"clock-{number}"
+                clock.write_text("+0\n")
+                clocks.append(clock)
+                service.environment |= {
+                    "LD_PRELOAD": str(FAKETIME),
+                    "FAKETIME_TIMESTAMP_FILE": str(clock),
+                    "FAKETIME_NO_CACHE": "1",
+                    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                    "DONT_FAKE_MONOTONIC": "1",
+                }
+        stack.enter_context(hosts)
+        found = Chaos(hosts, log, proxies, random.Random(seed), clocks, disks)
+        if not disks:
+            print("NO FULL DISKS: they need root")
+        if not clocks:
+            print("NO CLOCK STEPS: they need libfaketime (package faketime)")
+        yield found
+
+
+def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any]:
+    """Return what was measured: pauses of all writes together, by kind of harm."""
+    acknowledged = sorted(at for writer in writers for at in writer.acknowledged_at)
+    gaps = list(itertools.pairwise(acknowledged))
+    pauses: dict[str, list[float]] = defaultdict(list)
+    for kind, begun_at, ended_at in found.rounds:
+        pauses[kind].append(
+            max(
+                (
+                    after - before for before, after in gaps
+                    if after > begun_at and before < ended_at + AFTERMATH_SECONDS
+                ),
+                default=0.0,
+            )
+        )  # fmt: skip
+    kills = sorted(
+        pause
+        for kind, some in pauses.items()
+        for pause in some
+        if kind.endswith((" kill", " part"))
+    )
+    return {
+        "rounds": len(found.rounds),
+        "by_kind": dict(Counter(kind for kind, _, _ in found.rounds)),
+        "acknowledged": len(acknowledged),
+        "reads": reader.num_read,
+        "reads_failed": reader.num_failed,
+        "pause_max_s": round(max((after - before for before, after in gaps), default=0), 2),
+        "kills": len(kills),
+        "pause_after_kill_p50_s": _quantile(kills, 0.5),
+        "pause_after_kill_p99_s": _quantile(kills, 0.99),
+        "pause_by_kind_max_s": {kind: round(max(some), 2) for kind, some in sorted(pauses.items())},
+    }
+
+
+def _quantile(ascending: list[float], part: float) -> float | None:
+    if not ascending:
+        return None
+    return round(ascending[min(len(ascending) - 1, int(len(ascending) * part))], 2)
+
+
+def run_rounds(folder: Path, num_rounds: int, seed: int) -> None:
+    with chaos(folder, seed, log_compare_seconds="20") as found:
+        hosts = found.hosts
+        configure(hosts.services[0])
+        hosts.wait_equal()
+        writers = [Writer(number, hosts) for number in range(1, 4)]
+        reader = Reader(hosts)
+        threads: list[Writer | Reader] = [*writers, reader]
+        for thread in threads:
+            thread.start()
+
+        def check_all() -> None:
+            for writer in writers:
+                if writer.error is not None:
+                    raise writer.error
+
+        try:
+            found.run(num_rounds, check_all)
+        finally:
+            for thread in threads:
+                thread.ends.set()
+            for thread in threads:
+                thread.join(60)
+            print(json.dumps(report(found, writers, reader)), flush=True)
+        check(hosts, writers)
+        client = hosts.services[0].client()
+        seq = client.post("/_cluster/compare").json["seq"]
+        client.close()
+        until(lambda: all(_is_compared(service, seq) for service in hosts.services))
+        assert reader.num_failed == 0
+
+
+def _is_compared(service: Service, seq: int) -> bool:
+    state = replica_state(service)
+    assert state is not None
+    assert state["difference"] == "", state
+    return bool(state["compared_seq"] >= seq and state["num_equal"] == 3)
+
+
+@pytest.mark.timeout(600)
+def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    run_rounds(tmp_path, ROUNDS, seed=3)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(6 * 3600)
+def test_nothing_acknowledged_is_lost_for_long(tmp_path: Path) -> None:
+    run_rounds(tmp_path, ROUNDS_LONG, SEED)
+
+
+def test_a_proxy_that_is_cut_delivers_nothing(tmp_path: Path) -> None:
+    server = LogServer(tmp_path / "nats", 0)
+    server.start([server.route])
+    with Proxies() as proxies:
+        port = proxies.add("somebody", server.name, server.port)
+        try:
+            until(lambda: _says_hello(port))
+            proxies.cut(proxies.of("somebody"))
+            assert not _says_hello(port)
+            proxies.mend()
+            assert _says_hello(port)
+        finally:
+            server.kill()
+
+
+def _says_hello(port: int) -> bool:
+    import socket
+
+    with socket.create_connection(("127.0.0.1", port), timeout=0.5) as connection:
+        try:
+            return connection.recv(5) == b"INFO "
+        except TimeoutError:
+            return False
