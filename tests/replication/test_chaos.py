@@ -34,11 +34,11 @@ from tests.replication.several_hosts import Hosts, LogServer, SharedLogServers, 
 from tests.replication.workload import Reader, Writer, check, configure
 from tests.service import Service
 
-ROUNDS = 6
+ROUNDS = 5
 ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
 SEED = int(os.environ.get("FACETD_CHAOS_SEED", "1"))
 DISK_BYTES = 192 << 20
-HEALTHY_SECONDS = 90.0
+HEALTHY_SECONDS = 180.0
 AFTERMATH_SECONDS = 1.0
 """After mending; a pause of the writes that begins in it is put down to the harm."""
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
@@ -53,6 +53,8 @@ class Chaos:
     log: SharedLogServers
     proxies: Proxies
     random: random.Random
+    seconds_max: float = 3.0
+    """For which a harm lasts."""
     clocks: list[Path] = field(default_factory=list)
     disks: bool = False
     rounds: list[tuple[str, float, float]] = field(default_factory=list)
@@ -89,7 +91,7 @@ class Chaos:
         """Do one harm, and mend it."""
         who, _, what = kind.partition(" ")
         number = self.random.randrange(3)
-        seconds = self.random.uniform(0.3, 3.0)
+        seconds = self.random.uniform(0.3, self.seconds_max)
         if who == "server" and what in ("kill", "stop", "cut") and self.random.random() < 0.5:
             number = self._leader(number)  # what hurts most
         if who == "host":
@@ -233,7 +235,7 @@ def small_disks(folders: list[Path]) -> Iterator[bool]:
 
 
 @contextmanager
-def chaos(folder: Path, seed: int, **settings: str) -> Iterator[Chaos]:
+def chaos(folder: Path, seed: int, seconds_max: float, **settings: str) -> Iterator[Chaos]:
     """Start everything."""
     places = [folder / f"host-{n}" for n in range(3)] + [folder / f"nats-{n}" for n in range(3)]
     with ExitStack() as stack:
@@ -251,12 +253,12 @@ def chaos(folder: Path, seed: int, **settings: str) -> Iterator[Chaos]:
                 service.environment |= {
                     "LD_PRELOAD": str(FAKETIME),
                     "FAKETIME_TIMESTAMP_FILE": str(clock),
-                    "FAKETIME_NO_CACHE": "1",
+                    "FAKETIME_CACHE_DURATION": "1",
                     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                     "DONT_FAKE_MONOTONIC": "1",
                 }
         stack.enter_context(hosts)
-        found = Chaos(hosts, log, proxies, random.Random(seed), clocks, disks)
+        found = Chaos(hosts, log, proxies, random.Random(seed), seconds_max, clocks, disks)
         if not disks:
             print("NO FULL DISKS: they need root")
         if not clocks:
@@ -290,7 +292,7 @@ def report(found: Chaos, writers: list[Writer], reader: Reader) -> dict[str, Any
         "by_kind": dict(Counter(kind for kind, _, _ in found.rounds)),
         "acknowledged": len(acknowledged),
         "reads": reader.num_read,
-        "reads_failed": reader.num_failed,
+        "reads_failed": len(reader.failures),
         "pause_max_s": round(max((after - before for before, after in gaps), default=0), 2),
         "kills": len(kills),
         "pause_after_kill_p50_s": _quantile(kills, 0.5),
@@ -305,8 +307,8 @@ def _quantile(ascending: list[float], part: float) -> float | None:
     return round(ascending[min(len(ascending) - 1, int(len(ascending) * part))], 2)
 
 
-def run_rounds(folder: Path, num_rounds: int, seed: int) -> None:
-    with chaos(folder, seed, log_compare_seconds="20") as found:
+def run_rounds(folder: Path, num_rounds: int, seed: int, seconds_max: float) -> None:
+    with chaos(folder, seed, seconds_max, log_compare_seconds="45") as found:
         hosts = found.hosts
         configure(hosts.services[0])
         hosts.wait_equal()
@@ -334,7 +336,7 @@ def run_rounds(folder: Path, num_rounds: int, seed: int) -> None:
         seq = client.post("/_cluster/compare").json["seq"]
         client.close()
         until(lambda: all(_is_compared(service, seq) for service in hosts.services))
-        assert reader.num_failed == 0
+        assert not reader.failures, reader.failures[:3]
 
 
 def _is_compared(service: Service, seq: int) -> bool:
@@ -346,13 +348,13 @@ def _is_compared(service: Service, seq: int) -> bool:
 
 @pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    run_rounds(tmp_path, ROUNDS, seed=3)
+    run_rounds(tmp_path, ROUNDS, seed=3, seconds_max=1.0)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_nothing_acknowledged_is_lost_for_long(tmp_path: Path) -> None:
-    run_rounds(tmp_path, ROUNDS_LONG, SEED)
+    run_rounds(tmp_path, ROUNDS_LONG, SEED, seconds_max=3.0)
 
 
 def test_a_proxy_that_is_cut_delivers_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ from tests.service import Client, Service
 
 INDEX = "films"
 JSON = {"content-type": "application/json"}
+PAUSE_SECONDS = 0.02
+"""Between two requests of a client: hosts shall have time for each other."""
+FIRST_READ_SECONDS = 2.0
+OTHER_READ_SECONDS = 10.0
 
 
 class Writer(threading.Thread):
@@ -63,6 +67,7 @@ class Writer(threading.Thread):
                 is_done = self._send(client, "PUT", f"/{INDEX}/items/{id}", item)
                 if is_done:
                     self.acknowledged[id] = version
+            time.sleep(PAUSE_SECONDS)
             if is_done:
                 self.acknowledged_at.append(time.monotonic())
 
@@ -88,24 +93,31 @@ class Reader(threading.Thread):
         super().__init__(daemon=True)
         self.hosts = hosts
         self.ends = threading.Event()
-        self.num_read = self.num_failed = 0
+        self.num_read = 0
+        self.failures: list[str] = []
 
     def run(self) -> None:
         order = random.Random(7)
         while not self.ends.is_set():
             chosen = order.sample(self.hosts.services, 2)
             self.num_read += 1
-            self.num_failed += not any(self._read(service) for service in chosen)
-            time.sleep(0.01)
+            told = self._read(chosen[0], FIRST_READ_SECONDS)
+            if told:
+                other = self._read(chosen[1], OTHER_READ_SECONDS)
+                if other:
+                    self.failures.append(f"{told}; {other}")
+            time.sleep(PAUSE_SECONDS)
 
-    def _read(self, service: Service) -> bool:
-        client = service.client(2)
+    def _read(self, service: Service, seconds: float) -> str:
+        """Read once; return why that failed, or nothing."""
+        client = service.client(seconds)
         try:
-            return client.get(f"/{INDEX}/search", per_page="1").status == 200
-        except (OSError, http.client.HTTPException):
-            return False
+            reply = client.get(f"/{INDEX}/search", per_page="1")
+        except (OSError, http.client.HTTPException) as error:
+            return f"{service.data.parent.name} {error!r}"
         finally:
             client.close()
+        return "" if reply.status == 200 else f"{service.data.parent.name} {reply.body[:200]!r}"
 
 
 def configure(service: Service, document: Any = None) -> None:

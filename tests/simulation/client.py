@@ -66,11 +66,18 @@ class _Connection(asyncio.Protocol):
 class Client:
     """One client; `request` is the whole interface."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = PORT) -> None:
+        self._port = port
         self._connection: _Connection | None = None
 
     async def request(
-        self, method: str, path: str, document: Any = None, *, text: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        document: Any = None,
+        *,
+        text: bytes | None = None,
+        headers: str = "",
     ) -> Reply:
         """Send one request, never twice.
 
@@ -81,7 +88,7 @@ class Client:
         loop = asyncio.get_running_loop()
         connection = self._connection
         if connection is None or not connection.belongs_to(loop):
-            _, connection = await loop.create_connection(_Connection, "127.0.0.1", PORT)
+            _, connection = await loop.create_connection(_Connection, "127.0.0.1", self._port)
             self._connection = connection
         body = (
             text if text is not None else b"" if document is None else json.dumps(document).encode()
@@ -89,7 +96,7 @@ class Client:
         kind = "application/json" if text is None else "text/plain"
         answer = connection.answer = loop.create_future()
         head = (
-            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n{headers}"
             f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         connection.transport.write(head.encode() + body)

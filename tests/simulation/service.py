@@ -50,6 +50,8 @@ class Machine:
         num_shards: how many.
         shard_settings: small ones, so that files and merges come early.
         result_cache_bytes: of the coordinator.
+        beside: another host of the same world, if this is not the first one.
+        log_url: of the log that several hosts share; empty: this host is alone.
     """
 
     def __init__(
@@ -58,17 +60,24 @@ class Machine:
         num_shards: int,
         shard_settings: ShardSettings,
         result_cache_bytes: int,
+        *,
+        beside: Machine | None = None,
+        log_url: str = "",
     ) -> None:
         self.world = world
         self.num_shards = num_shards
-        self.network = Network(world)
+        self.network: Network = Network(world) if beside is None else beside.network
+        self.number: int = 0 if beside is None else beside.number + 1
         folder = str(_MEMORY) if os.access(_MEMORY, os.W_OK) else None
         self.data = Path(tempfile.mkdtemp(prefix="facetd-simulation-", dir=folder))
         self.settings = Settings(
             data_dir=self.data,
             shards=num_shards,
-            port=PORT,
+            port=PORT + self.number,
             result_cache_bytes=result_cache_bytes,
+            log_url=log_url,
+            log_create=True,
+            log_compare_seconds=3.0,
         )
         self.shards: list[Process] = []
         self.coordinator: Process
@@ -76,17 +85,22 @@ class Machine:
         self._shard_settings = shard_settings
         self.deaths: list[Process] = []
         self._everybody: dict[int, Process] = {}
+        self._beside = beside
+        if beside is not None:
+            self.loops, self.deaths = beside.loops, beside.deaths
+            self._everybody = beside._everybody
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(standing_in(self.world, self._kill_pid))
-        self._stack.enter_context(_listening_to_logs(self.world))
+        if self._beside is None:
+            self._stack.enter_context(standing_in(self.world, self._kill_pid))
+            self._stack.enter_context(_listening_to_logs(self.world))
         self._stack.callback(shutil.rmtree, self.data, ignore_errors=True)
         data_directory.create(self.data)
         data_directory.read_or_create_secret(self.data)
         self.shards = [self._start_shard(number) for number in range(self.num_shards)]
         self.coordinator = self._start_coordinator()
-        keepers = self.world.new_process("keeper")
+        keepers = self.world.new_process(f"keeper{self._suffix}")
         for slot in range(-1, self.num_shards):
             self.world.spawn(keepers, str(slot), partial(self._keep, slot))
         return self
@@ -97,6 +111,9 @@ class Machine:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        if self._beside is not None:
+            self._beside._stack.push(self._stack.pop_all())  # the first one ends the world
+            return
         self.world.end()
         for process in self._everybody.values():
             self._close_environments(process)
@@ -128,6 +145,10 @@ class Machine:
         self.world.spawn(process, "loop", run)
         return process, loop
 
+    @property
+    def _suffix(self) -> str:
+        return f" of {self.number}" if self.settings.log_url else ""
+
     def _start_shard(self, number: int) -> Process:
         identity = shard.process.server.Identity(
             self.data, number, self.num_shards, "127.0.0.1", 0, parent_pipe=None
@@ -136,14 +157,16 @@ class Machine:
         folder.mkdir(mode=0o700, exist_ok=True)
         settings = self._shard_settings
         return self._watched(
-            f"shard {number}", lambda: shard.process.server._serve(identity, settings, folder)
+            f"shard {number}{self._suffix}",
+            lambda: shard.process.server._serve(identity, settings, folder),
         )
 
     def _start_coordinator(self) -> Process:
         lock = os.open(self.data, os.O_RDONLY)
         self._stack.callback(os.close, lock)
         return self._watched(
-            "coordinator", lambda: coordinator.process.coordinator._run(self.settings, lock, None)
+            f"coordinator{self._suffix}",
+            lambda: coordinator.process.coordinator._run(self.settings, lock, None),
         )
 
     def _watched(self, name: str, main: Callable[[], Coroutine[Any, Any, Any]]) -> Process:

@@ -66,7 +66,7 @@ def simulate(seed: int, *, is_verbose: bool = False) -> Outcome:
     gc.collect()
     gc.disable()  # when garbage goes must not depend on what ran before
     try:
-        with _turned_knobs(world.random):
+        with turned_knobs(world.random):
             return _simulate(world)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -94,18 +94,18 @@ def _simulate(world: World) -> Outcome:
     with Machine(world, num_shards, settings, dice.choice((0, 1 << 20))) as machine:
         num_operations = dice.choice((15, 40))
         actors = [Actor(machine, history, number, num_operations) for number in range(num_clients)]
-        _run(machine, actors[0].create_index())
+        run_all(machine, actors[0].create_index())
         misfortune = Misfortune(machine, dice.choice((0.1, 0.5, 2.0)))
         keeper = world.new_process("misfortune")
         if dice.random() < 0.9:
             world.spawn(keeper, "chance", misfortune.run)
-        _run(machine, *(actor.run() for actor in actors))
+        run_all(machine, *(actor.run() for actor in actors))
         misfortune.is_over = True
-        _heal(machine)
-        _run(machine, actors[0].read_in_the_end())
+        heal(machine)
+        run_all(machine, actors[0].read_in_the_end())
         for process in (machine.coordinator, *machine.shards):
             world.kill(process, "killed in the end")
-        _run(machine, actors[0].read_in_the_end())
+        run_all(machine, actors[0].read_in_the_end())
         history.check()
     unknown = sum(one.seq is None for own in history.writes.values() for one in own)
     return Outcome(
@@ -119,7 +119,7 @@ def _simulate(world: World) -> Outcome:
     )
 
 
-def _run(machine: Machine, *jobs: Any) -> None:
+def run_all(machine: Machine, *jobs: Any) -> None:
     """Run coroutines, each in a process of its own, until all are done."""
     processes = [
         machine.start(f"client {number}", partial(_given, job))[0]
@@ -132,7 +132,7 @@ def _given(job: Any) -> Any:
     return job
 
 
-def _heal(machine: Machine) -> None:
+def heal(machine: Machine) -> None:
     """Let nothing go wrong any more."""
     for process in (machine.coordinator, *machine.shards):
         process.stopped_until = 0.0
@@ -140,7 +140,7 @@ def _heal(machine: Machine) -> None:
 
 
 @contextmanager
-def _turned_knobs(dice: random.Random) -> Iterator[None]:
+def turned_knobs(dice: random.Random) -> Iterator[None]:
     """Set each limit to one of its values for the body of a `with`."""
     former: list[tuple[Any, str, int]] = []
     try:

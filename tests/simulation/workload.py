@@ -233,8 +233,7 @@ class Actor:
         self._writes.append(write)
         write.returned = 1 << 60
         write.present = frozenset(effects)  # what others may see meanwhile
-        if reply is not None and reply.status == 504:
-            await self._pass_barrier()
+        await self._wait_settled(reply)
         write.present = await self._found_out(write, before)
         write.returned = self._world.num_steps
 
@@ -266,6 +265,16 @@ class Actor:
         assert not torn, f"the parts of shards {torn} are torn"
         self._note(f"found out: {sorted(present)} of {sorted(write.effects)}", None)
         return frozenset(present)
+
+    async def _wait_settled(self, reply: Reply | None) -> None:
+        """Wait until a write without an answer has been carried out, or never will be."""
+        if reply is not None and reply.status == 504:
+            await self._pass_barrier()
+
+    async def _wait_changed(self, reply: Reply | None) -> None:
+        """Wait until a change of the catalog has been carried out, or never will be."""
+        if reply is not None and reply.status == 504:
+            await asyncio.sleep(GOES_ON_SECONDS)
 
     async def _pass_barrier(self) -> None:
         """Write something that must come behind everything before."""
@@ -317,13 +326,17 @@ class Actor:
         self._note("configuration", reply)
         if reply is None or reply.status != 200:
             change.is_in_force = await self._configuration(INDEX, reply) == configuration
+        else:
+            self._note_changed()
         change.returned = self._world.num_steps
+
+    def _note_changed(self) -> None:
+        """A change of the catalog is in force."""
 
     async def _configuration(self, index: str, reply: Reply | None) -> Json | None:
         """Return the configuration of an index, or None, behind a change without an answer."""
         assert reply is None or reply.status in SILENCE, reply
-        if reply is not None and reply.status == 504:
-            await asyncio.sleep(GOES_ON_SECONDS)
+        await self._wait_changed(reply)
         while True:
             reply = await self._send("GET", f"/{index}/configuration", None, None)
             if reply is not None and reply.status in (200, 404):
@@ -341,19 +354,21 @@ class Actor:
             configuration = {"aggregations": {"colour": {}}, "number": self._scratch_number}
             reply = await self._send("POST", f"{path}/configuration", configuration, None)
             is_there = reply is not None and reply.status == 200
+            self._note_changed()
             if not is_there:
                 is_there = await self._configuration(SCRATCH, reply) == configuration
             self._scratch = {} if is_there else None
         elif self._dice.random() < 0.3:
             reply = await self._send("DELETE", path, None, None)
             is_dropped = reply is not None and reply.status == 200
+            self._note_changed()
             if is_dropped or await self._configuration(SCRATCH, reply) is None:
                 self._scratch = None
         elif self._dice.random() < 0.5:
             item = self._item(self._key())
             reply = await self._send("POST", f"{path}/items", [item], None)
-            if reply is not None and reply.status == 504:
-                await asyncio.sleep(GOES_ON_SECONDS)
+            if reply is None or reply.status != 200:
+                await self._wait_changed(reply)
             found = await self._get_whatever_happens(item["id"], SCRATCH)
             if reply is not None and reply.status == 200:
                 assert found == item, (found, item)

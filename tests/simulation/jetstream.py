@@ -1,0 +1,308 @@
+"""NATS JetStream in the simulated world: a log of several hosts, as its client sees it.
+
+The code under test is the real `LogStream`; this is what it reaches for: a client that subscribes,
+publishes and requests. Confirmed entries are never lost, as a majority of servers promises. All
+else may go wrong: requests and confirmations are lost or late, requests arrive twice, messages to a
+follower are lost or come twice, consumers end, connections break, and for a while nobody leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from nats.errors import TimeoutError as NatsTimeout
+
+from coordinator.replication.stream import LogAway, LogStream
+from tests.simulation.event_loop import EventLoop
+from tests.simulation.seams import EPOCH
+from tests.simulation.world import Process, World
+
+LATENCY_SECONDS = 0.002
+HEARTBEAT_SECONDS = 0.5
+
+
+@dataclass
+class Message:
+    """A message as nats-py hands it over."""
+
+    data: bytes = b""
+    reply: str = ""
+    headers: dict[str, str] | None = None
+
+
+@dataclass
+class Chances:
+    """How often what goes wrong; all 0 is a perfect log."""
+
+    lost_request: float = 0.0
+    lost_confirmation: float = 0.0
+    doubled_request: float = 0.0
+    lost_delivery: float = 0.0
+    doubled_delivery: float = 0.0
+
+
+@dataclass
+class _Consumer:
+    """Somebody who follows the log."""
+
+    client: Client
+    inbox: str
+    name: str
+    next_seq: int
+    num_delivered: int = 0
+    is_ended: bool = False
+
+
+@dataclass
+class JetStream:
+    """The log.
+
+    Attributes:
+        entries: confirmed ones, as (id, content, stored at in nanoseconds); seq 1 is the first.
+        away_until: nobody leads before this moment.
+    """
+
+    world: World
+    chances: Chances = field(default_factory=Chances)
+    name: str = "facetd"
+    entries: list[tuple[str, bytes, int]] = field(default_factory=list)
+    metadata: dict[str, str] | None = None
+    away_until: float = 0.0
+    clients: list[Client] = field(default_factory=list)
+    ignores_ids: bool = False
+    """A planted mistake: what is published again is another entry."""
+    _by_id: dict[str, int] = field(default_factory=dict)
+    _consumers: list[_Consumer] = field(default_factory=list)
+    _names: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def last_seq(self) -> int:
+        return len(self.entries)
+
+    @contextmanager
+    def standing_in(self) -> Iterator[None]:
+        """Let every `LogStream` connect to this log."""
+        log = self
+        real = LogStream.connect
+
+        async def connect(stream: LogStream) -> None:
+            await asyncio.sleep(LATENCY_SECONDS)
+            if log.world.now < log.away_until:
+                raise LogAway("no server of the log answers")
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, EventLoop)
+            client = Client(log, loop, stream._give_up_asking)
+            log.clients.append(client)
+            stream._client = client  # type: ignore[assignment]
+
+        LogStream.connect = connect  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            LogStream.connect = real  # type: ignore[method-assign]
+
+    # --- what arrives at the leader
+
+    def handle(self, client: Client, subject: str, content: bytes, headers: Any) -> Any:
+        """Return the answer to a request; None if there is none."""
+        if self.world.now < self.away_until:
+            return None
+        if subject == f"{self.name}.log":
+            return self._publish(content, headers["Nats-Msg-Id"])
+        if not subject.startswith("$JS.API."):
+            return None
+        what = subject.removeprefix("$JS.API.")
+        if what.startswith("STREAM.CREATE."):
+            self.metadata = self.metadata or json.loads(content)["metadata"]
+            return {}
+        if self.metadata is None:
+            return {"error": {"err_code": 10059, "description": "stream not found"}}
+        if what.startswith("STREAM.INFO."):
+            return self._info()
+        if what.startswith("STREAM.MSG.GET."):
+            entry = self.entries[json.loads(content)["seq"] - 1]
+            return {"message": {"data": b64encode(entry[1]).decode()}}
+        assert what.startswith("CONSUMER.CREATE."), what
+        config = json.loads(content)["config"]
+        name = f"c{next(self._names)}"
+        start = config["opt_start_seq"]
+        consumer = _Consumer(client, config["deliver_subject"], name, start)
+        self._consumers.append(consumer)
+        self._later(partial(self._deliver, consumer))
+        self._later(partial(self._beat, consumer), HEARTBEAT_SECONDS)
+        return {"name": name}
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "state": {"first_seq": 1, "last_seq": self.last_seq, "bytes": 0},
+            "config": {"num_replicas": 3, "metadata": self.metadata},
+            "cluster": {
+                "leader": "a",
+                "replicas": [{"name": name, "current": True} for name in ("b", "c")],
+            },
+        }
+
+    def _publish(self, content: bytes, id: str) -> dict[str, Any]:
+        seq = None if self.ignores_ids else self._by_id.get(id)
+        if seq is None:
+            stored_at = int((EPOCH + self.world.now) * 1e9)
+            self.entries.append((id, content, stored_at))
+            seq = self._by_id[id] = self.last_seq
+            self.world.note(f"the log stores {seq}: {id}")
+            for consumer in self._consumers:
+                self._later(partial(self._deliver, consumer))
+        return {"stream": self.name, "seq": seq}
+
+    # --- what it sends
+
+    def _later(self, function: Callable[[], None], seconds: float = 0.0) -> None:
+        world = self.world
+        world.call_at(world.now + seconds + world.random.expovariate(1 / LATENCY_SECONDS), function)
+
+    def _deliver(self, consumer: _Consumer) -> None:
+        """Send the next messages to a follower."""
+        if consumer.is_ended or consumer.client.is_gone:
+            return
+        while consumer.next_seq <= self.last_seq:
+            seq = consumer.next_seq
+            consumer.next_seq += 1
+            consumer.num_delivered += 1
+            _, content, stored_at = self.entries[seq - 1]
+            reply = (
+                f"$JS.ACK.{self.name}.{consumer.name}.1.{seq}.{consumer.num_delivered}."
+                f"{stored_at}.0"
+            )
+            chance = self.world.random.random()
+            if chance < self.chances.lost_delivery:
+                self.world.note(f"entry {seq} to {consumer.name} is lost")
+                continue
+            consumer.client.receive(consumer.inbox, Message(content, reply))
+            if chance > 1 - self.chances.doubled_delivery:
+                consumer.client.receive(consumer.inbox, Message(content, reply))
+
+    def _beat(self, consumer: _Consumer) -> None:
+        if consumer.is_ended or consumer.client.is_gone:
+            return
+        if self.world.now >= self.away_until:
+            headers = {"Status": "100", "Nats-Last-Consumer": str(consumer.num_delivered)}
+            consumer.client.receive(consumer.inbox, Message(headers=headers))
+        self._later(partial(self._beat, consumer), HEARTBEAT_SECONDS)
+
+    def end_consumers(self, client: Client | None = None) -> None:
+        """Forget followers, as a leader that changes does."""
+        for consumer in self._consumers:
+            if client is None or consumer.client is client:
+                consumer.is_ended = True
+        self._consumers = [one for one in self._consumers if not one.is_ended]
+
+
+class Client:
+    """Stands for `nats.aio.client.Client`."""
+
+    def __init__(
+        self, log: JetStream, loop: EventLoop, give_up: Callable[[], Awaitable[None]]
+    ) -> None:
+        self.servers = ["nats://a", "nats://b", "nats://c"]
+        self.process: Process = loop.process
+        self.cut_until = 0.0
+        self._log = log
+        self._loop = loop
+        self._give_up = give_up
+        self._callbacks: dict[str, Any] = {}
+        self._last_arrival = 0.0
+
+    @property
+    def is_connected(self) -> bool:
+        return self._log.world.now >= self.cut_until
+
+    @property
+    def is_gone(self) -> bool:
+        return self.process.is_dead
+
+    def new_inbox(self) -> str:
+        return f"_INBOX.{id(self)}.{len(self._callbacks)}.{self._log.world.num_steps}"
+
+    async def subscribe(self, subject: str, cb: Any, **limits: Any) -> _Subscription:
+        self._callbacks[subject] = cb
+        return _Subscription(self, subject)
+
+    async def publish(self, subject: str, content: bytes = b"", reply: str = "") -> None:
+        """Only the log is there to hear it: hosts do not meet otherwise."""
+
+    async def close(self) -> None:
+        self._log.end_consumers(self)
+
+    async def request(
+        self, subject: str, content: bytes, timeout: float, headers: Any = None
+    ) -> Message:
+        log, world = self._log, self._log.world
+        answered: asyncio.Future[Message] = self._loop.create_future()
+
+        def arrive() -> None:
+            if self.is_gone or not self.is_connected:
+                return
+            answer = log.handle(self, subject, content, headers)
+            if answer is None:
+                return
+            if world.random.random() < log.chances.lost_confirmation:
+                world.note(f"the answer to {subject} is lost")
+                return
+            log._later(partial(come_back, Message(json.dumps(answer).encode())))
+
+        def come_back(message: Message) -> None:
+            if not self.is_gone and self.is_connected:
+                self._loop.call_soon(_answer, answered, message)
+
+        for chance in (1 - log.chances.lost_request, log.chances.doubled_request):
+            if world.random.random() < chance:
+                log._later(arrive, world.random.choice((0, 0, 0, 0.05, 1.0)))
+        try:
+            async with asyncio.timeout(timeout):
+                return await answered
+        except TimeoutError:
+            raise NatsTimeout from None
+
+    def receive(self, subject: str, message: Message) -> None:
+        """Let a message set out to this client; messages stay in order."""
+        if not self.is_connected:
+            return
+        world = self._log.world
+        at = world.now + world.random.expovariate(1 / LATENCY_SECONDS)
+        self._last_arrival = at = max(at, self._last_arrival)
+        world.call_at(at, partial(self._arrive, subject, message))
+
+    def _arrive(self, subject: str, message: Message) -> None:
+        callback = self._callbacks.get(subject)
+        if callback is not None and not self.is_gone and self.is_connected:
+            self._loop.call_soon(lambda: self._loop.create_task(callback(message)))
+
+    def cut(self, seconds: float) -> None:
+        """Let the connection break, and come back after a while."""
+        self.cut_until = self._log.world.now + seconds
+        self._log.end_consumers(self)
+        self._loop.call_soon(lambda: self._loop.create_task(self._lost()))
+
+    async def _lost(self) -> None:
+        await self._give_up()
+
+
+@dataclass
+class _Subscription:
+    client: Client
+    subject: str
+
+    async def unsubscribe(self) -> None:
+        self.client._callbacks.pop(self.subject, None)
+
+
+def _answer(answered: asyncio.Future[Message], message: Message) -> None:
+    if not answered.done():
+        answered.set_result(message)

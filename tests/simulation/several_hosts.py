@@ -1,0 +1,161 @@
+"""Three hosts that share a log, simulated: clients read and write at any of them.
+
+Every request names the newest seq that anybody has seen (`X-Min-Seq`), so what the hosts promise
+together is what one host promises alone, and the same check judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import coordinator.replication.replica  # noqa: F401 - the seams bind what is imported
+from common.shard_settings import ShardSettings
+from tests.simulation.client import Client, Reply
+from tests.simulation.history import History
+from tests.simulation.jetstream import Chances, JetStream
+from tests.simulation.service import PORT, Machine
+from tests.simulation.simulation import Outcome, SimulationFailed, heal, run_all, turned_knobs
+from tests.simulation.workload import SILENCE, Actor, Misfortune
+from tests.simulation.world import World
+
+NUM_HOSTS = 3
+SETTLED_SECONDS = 40.0
+"""After which a write without an answer is in the log, or never will be."""
+
+
+class SharedActor(Actor):
+    """A client that uses any host, and sees what anybody has seen."""
+
+    def __init__(self, log: JetStream, seen: list[int], *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._log = log
+        self._seen = seen
+        self._clients = [Client(PORT + number) for number in range(NUM_HOSTS)]
+        self._at = 0
+
+    def _choose(self) -> Any:
+        self._at = self._dice.randrange(NUM_HOSTS)
+        return super()._choose()
+
+    async def _send(
+        self, method: str, path: str, document: Any, text: bytes | None
+    ) -> Reply | None:
+        client = self._clients[self._at]
+        headers = f"X-Min-Seq: {self._seen[0]}\r\n"
+        try:
+            reply = await client.request(method, path, document, text=text, headers=headers)
+        except OSError:
+            reply = None
+        if reply is None or reply.status in SILENCE:
+            self._at = self._dice.randrange(NUM_HOSTS)
+            await asyncio.sleep(self._dice.expovariate(10))
+        elif reply.status == 200 and isinstance(reply.json, dict):
+            meta = reply.json.get("meta", {})
+            self._see(reply.json.get("seq") or meta.get("seq") or 0)
+        return reply
+
+    def _see(self, seq: int) -> None:
+        self._seen[0] = max(self._seen[0], seq)
+
+    def _note_changed(self) -> None:
+        self._see(self._log.last_seq)
+
+    async def _wait_settled(self, reply: Reply | None) -> None:
+        await asyncio.sleep(SETTLED_SECONDS)
+        self._see(self._log.last_seq)
+
+    async def _wait_changed(self, reply: Reply | None) -> None:
+        await self._wait_settled(reply)
+
+
+def misfortune_of_log(world: World, log: JetStream, misfortune: Misfortune) -> None:
+    """Let the log go wrong now and then; a strand of its own."""
+    dice = world.random
+    while not misfortune.is_over:
+        world.pause(at=world.now + dice.expovariate(1.0))
+        seconds = dice.choice((0.05, 0.5, 4.0)) * dice.random()
+        if dice.random() < 0.3:
+            world.note(f"nobody leads the log for {seconds:.3f} s")
+            log.away_until = world.now + seconds
+            log.end_consumers()
+        else:
+            living = [one for one in log.clients if not one.is_gone]
+            if living:
+                client = dice.choice(living)
+                world.note(f"{client.process.name} loses the log for {seconds:.3f} s")
+                client.cut(seconds)
+
+
+def simulate_hosts(seed: int, *, is_verbose: bool = False, ignores_ids: bool = False) -> Outcome:
+    """Run one simulation of three hosts.
+
+    Raises:
+        SimulationFailed: with the seed and the end of the trace.
+    """
+    world = World(seed, is_verbose=is_verbose)
+    gc.collect()
+    gc.disable()
+    try:
+        with turned_knobs(world.random):
+            return _simulate(world, ignores_ids=ignores_ids)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        trace = "\n".join(world.trace)
+        raise SimulationFailed(f"seed {seed}: {type(error).__name__}: {error}\n{trace}") from error
+    finally:
+        gc.enable()
+
+
+def _simulate(world: World, *, ignores_ids: bool) -> Outcome:
+    dice = world.random
+    num_shards = dice.choice((1, 1, 2))
+    settings = ShardSettings(flush_docs=dice.choice((2, 10, 4_096)), map_bytes_max=64 << 20)
+    history = History(num_shards)
+    log = JetStream(world, ignores_ids=ignores_ids)
+    seen = [0]
+    with ExitStack() as stack:
+        stack.enter_context(log.standing_in())
+        machines: list[Machine] = []
+        for _ in range(NUM_HOSTS):
+            beside = machines[-1] if machines else None
+            machine = Machine(
+                world, num_shards, settings, 0, beside=beside, log_url="nats://simulated:4222"
+            )
+            machines.append(stack.enter_context(machine))
+        first = machines[0]
+        actors = [
+            SharedActor(log, seen, first, history, number, dice.choice((8, 15)))
+            for number in range(dice.choice((2, 3)))
+        ]
+        run_all(first, actors[0].create_index())
+        log.chances = Chances(0.02, 0.05, 0.05, 0.02, 0.01)
+        misfortunes = [Misfortune(machine, dice.choice((1.0, 4.0))) for machine in machines]
+        keeper = world.new_process("misfortune")
+        for misfortune in misfortunes:
+            world.spawn(keeper, "chance", misfortune.run)
+        world.spawn(keeper, "log", partial(misfortune_of_log, world, log, misfortunes[0]))
+        run_all(first, *(actor.run() for actor in actors))
+        log.chances = Chances()
+        log.away_until = 0.0
+        for machine, misfortune in zip(machines, misfortunes, strict=True):
+            misfortune.is_over = True
+            heal(machine)
+        for number in range(NUM_HOSTS):
+            actors[0]._at = number
+            actors[0]._see(log.last_seq)
+            run_all(first, actors[0].read_in_the_end())
+        history.check()
+    return Outcome(
+        world.digest,
+        world.num_steps,
+        history.num_acknowledged,
+        sum(one.seq is None for own in history.writes.values() for one in own),
+        len(history.reads) + len(history.gets),
+        len(first.deaths),
+        world.now - 1_000,
+    )
