@@ -25,7 +25,7 @@ import xxhash
 
 from common.errors import ServiceError
 from common.process.logs import Log
-from common.protocol.messages import FingerprintRequest
+from common.protocol.messages import FingerprintRequest, FingerprintResponse
 from common.protocol.methods import FINGERPRINT
 from coordinator.cluster.catalog import CatalogState
 from coordinator.cluster.cluster import Cluster
@@ -204,9 +204,14 @@ class Comparer:
 
     async def _hash_index(self, number: int, horizon: int) -> IndexFingerprint:
         request = FingerprintRequest(number, horizon)
-        answers = await asyncio.gather(
-            *(shard.call(FINGERPRINT, request, HASHING_MS) for shard in self._cluster.shards)
-        )
+        calls: list[asyncio.Future[FingerprintResponse]] = []
+        try:
+            for shard in self._cluster.shards:
+                # Not a comprehension: after a failure, the calls already made must be awaited.
+                calls.append(shard.call(FINGERPRINT, request, HASHING_MS))  # noqa: PERF401
+            answers = [await call for call in calls]
+        finally:
+            await asyncio.gather(*calls, return_exceptions=True)
         return IndexFingerprint(
             sum(answer.num_items for answer in answers),
             sum(answer.num_damaged for answer in answers),

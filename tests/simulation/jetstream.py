@@ -103,7 +103,7 @@ class JetStream:
             log.clients.append(client)
             stream._client = client  # type: ignore[assignment]
 
-        LogStream.connect = connect  # type: ignore[method-assign]
+        LogStream.connect = connect  # type: ignore[method-assign,assignment]
         try:
             yield
         finally:
@@ -241,7 +241,11 @@ class Client:
         self._log.end_consumers(self)
 
     async def request(
-        self, subject: str, content: bytes, timeout: float, headers: Any = None
+        self,
+        subject: str,
+        content: bytes,
+        timeout: float,  # noqa: ASYNC109 - as nats-py has it
+        headers: Any = None,
     ) -> Message:
         log, world = self._log, self._log.world
         answered: asyncio.Future[Message] = self._loop.create_future()

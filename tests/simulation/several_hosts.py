@@ -23,7 +23,7 @@ from tests.simulation.workload import SILENCE, Actor, Misfortune
 from tests.simulation.world import World
 
 NUM_HOSTS = 3
-SETTLED_SECONDS = 40.0
+SETTLED_SECONDS = 30.0
 """After which a write without an answer is in the log, or never will be."""
 
 
@@ -129,12 +129,12 @@ def _simulate(world: World, *, ignores_ids: bool) -> Outcome:
             machines.append(stack.enter_context(machine))
         first = machines[0]
         actors = [
-            SharedActor(log, seen, first, history, number, dice.choice((8, 15)))
+            SharedActor(log, seen, first, history, number, dice.choice((10, 25)))
             for number in range(dice.choice((2, 3)))
         ]
         run_all(first, actors[0].create_index())
         log.chances = Chances(0.02, 0.05, 0.05, 0.02, 0.01)
-        misfortunes = [Misfortune(machine, dice.choice((1.0, 4.0))) for machine in machines]
+        misfortunes = [Misfortune(machine, dice.choice((4.0, 15.0))) for machine in machines]
         keeper = world.new_process("misfortune")
         for misfortune in misfortunes:
             world.spawn(keeper, "chance", misfortune.run)

@@ -10,10 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
+from common.deadline import Deadline
+from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.stream import Position, StreamMessage
 from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
+from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import SimulationFailed, simulate
 
 SEEDS = range(1, 7)
@@ -95,5 +100,86 @@ class TestMistakesAreFound:
             real(queue, group)
 
         monkeypatch.setattr(WriteQueue, "_send", send)
+
+        assert self._is_found()
+
+
+HOSTS_SEEDS = range(1, 5)
+HOSTS_SEEDS_LONG = range(100, 400)
+
+
+@pytest.mark.parametrize("seed", HOSTS_SEEDS)
+def test_every_answer_of_several_hosts_is_admissible(seed: int) -> None:
+    outcome = simulate_hosts(seed)
+
+    assert outcome.num_reads > 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3_600)
+def test_every_answer_of_several_hosts_in_hundreds_of_simulations_is_admissible() -> None:
+    failures = []
+    num_acknowledged = 0
+    for seed in HOSTS_SEEDS_LONG:
+        try:
+            num_acknowledged += simulate_hosts(seed).num_acknowledged
+        except SimulationFailed as failure:
+            failures.append(str(failure))
+    assert not failures, (len(failures), failures[0])
+    assert num_acknowledged > 3 * len(HOSTS_SEEDS_LONG)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+class TestMistakesOfSeveralHostsAreFound:
+    """What is planted into the way from a host to the log and back."""
+
+    SEEDS = range(1, 25)
+
+    def _is_found(self, **planted: bool) -> bool:
+        for seed in self.SEEDS:
+            try:
+                simulate_hosts(seed, **planted)
+            except SimulationFailed:
+                return True
+            finally:
+                gc.collect()
+        return False
+
+    def test_a_log_that_does_not_know_what_is_published_again(self) -> None:
+        assert self._is_found(ignores_ids=True)
+
+    def test_a_host_that_answers_before_it_has_what_was_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def wait_for(log: SharedLog, seq: int, deadline: Deadline) -> None:
+            """Return at once."""
+
+        monkeypatch.setattr(SharedLog, "wait_for", wait_for)
+
+        assert self._is_found()
+
+    def test_a_position_that_is_saved_before_entries_are_applied(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = SharedLog._take
+
+        async def take(log: SharedLog, message: StreamMessage) -> None:
+            await real(log, message)
+            log._replica = msgspec.structs.replace(log._replica, seq=message.seq)  # type: ignore[type-var]
+            log._position = Position(message.seq, message.stored_at)
+
+        monkeypatch.setattr(SharedLog, "_take", take)
+
+        assert self._is_found()
+
+    def test_a_group_that_does_not_wait_for_the_one_before(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = SharedLog._apply
+
+        async def apply(log: SharedLog, step: Any, id: str, group: Any, before: Any) -> None:
+            await real(log, step, id, group, None)
+
+        monkeypatch.setattr(SharedLog, "_apply", apply)
 
         assert self._is_found()
