@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 import pytest
 
 from common.deadline import Deadline
+from common.protocol.messages import ApplyResponse
+from coordinator.cluster.shard_client import ShardState
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import Position, StreamMessage
 from coordinator.write.write_queue import WriteQueue
 from shard.storage.environment import Environment
+from tests.simulation.service import PORT
 from tests.simulation.several_hosts import simulate_hosts
 from tests.simulation.simulation import SimulationFailed, simulate
 
@@ -158,28 +160,31 @@ class TestMistakesOfSeveralHostsAreFound:
 
         assert self._is_found()
 
-    def test_a_position_that_is_saved_before_entries_are_applied(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_follower_that_overlooks_an_entry(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = SharedLog._take
 
         async def take(log: SharedLog, message: StreamMessage) -> None:
-            await real(log, message)
-            log._replica = msgspec.structs.replace(log._replica, seq=message.seq)  # type: ignore[type-var]
-            log._position = Position(message.seq, message.stored_at)
+            if message.seq % 9 or log._settings.port != PORT:
+                await real(log, message)
+            else:
+                log._advance_to(Position(message.seq, message.stored_at))
 
         monkeypatch.setattr(SharedLog, "_take", take)
 
         assert self._is_found()
 
-    def test_a_group_that_does_not_wait_for_the_one_before(
+    def test_a_shard_that_is_away_when_its_part_comes(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = SharedLog._apply
+        real = SharedLog._apply_part
 
-        async def apply(log: SharedLog, step: Any, id: str, group: Any, before: Any) -> None:
-            await real(log, step, id, group, None)
+        async def apply_part(
+            log: SharedLog, seq: int, group: Any, shard: int, part: Any
+        ) -> ApplyResponse:
+            if log._cluster.shards[shard].state is ShardState.SERVING:
+                return await real(log, seq, group, shard, part)
+            return ApplyResponse(b"")
 
-        monkeypatch.setattr(SharedLog, "_apply", apply)
+        monkeypatch.setattr(SharedLog, "_apply_part", apply_part)
 
         assert self._is_found()
