@@ -282,6 +282,7 @@ class SharedLog(WriteLog):
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._adopting = asyncio.Lock()
         self._proposing = asyncio.Lock()
+        self._saving = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._blocked: StorageFull | None = None
         self._stopped = ""
@@ -378,9 +379,11 @@ class SharedLog(WriteLog):
                 "again without log_create"
             )
         self._info = info
-        self._replica = ReplicaFile(REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0)
-        self._position = Position(seq_max, 0)
-        await asyncio.to_thread(write_replica, self._settings.data_dir, self._replica)
+        async with self._saving:
+            self._replica = ReplicaFile(REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0)
+            self._position = Position(seq_max, 0)
+            await asyncio.to_thread(write_replica, self._settings.data_dir, self._replica)
+            self._saved = self._replica
 
     def _stop_serving(self, reason: str) -> None:
         """Answer nothing any more: this host would differ from the others."""
@@ -1079,7 +1082,11 @@ class SharedLog(WriteLog):
             await self._save()
 
     async def _save(self) -> None:
-        """Write how far this host is, if that has changed."""
+        """Write how far this host is, if that has changed; one writes at a time."""
+        async with self._saving:
+            await self._save_now()
+
+    async def _save_now(self) -> None:
         position, replica = self._position, self._replica
         if replica is None:
             return

@@ -1,0 +1,59 @@
+"""What a host remembers of itself is written by one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coordinator.replication import shared_log
+from coordinator.replication.position import (
+    REPLICA_FORMAT,
+    ReplicaFile,
+    read_replica,
+    write_replica,
+)
+from coordinator.replication.shared_log import SharedLog
+from coordinator.replication.stream import LogStream, Position
+from coordinator.settings import Settings
+
+
+def test_the_position_is_written_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_replica(tmp_path, ReplicaFile(REPLICA_FORMAT, "c", "h", 1, 1))
+    num_writing = 0
+    most = 0
+
+    def write(data: Path, replica: ReplicaFile) -> None:
+        nonlocal num_writing, most
+        num_writing += 1
+        most = max(most, num_writing)
+        time.sleep(0.02)
+        write_replica(data, replica)
+        num_writing -= 1
+
+    async def save_together() -> None:
+        nobody: Any = SimpleNamespace()
+        settings = Settings(data_dir=tmp_path, log_url="nats://a:4222")
+        log = SharedLog(nobody, nobody, settings, LogStream("nats://a:4222", "facetd"))
+
+        async def save(seq: int) -> None:
+            log._position = Position(seq, seq)
+            await log._save()
+
+        await asyncio.gather(*(save(seq) for seq in range(2, 6)))
+        log._position = Position(6, 6)
+        await log._save()
+
+    monkeypatch.setattr(shared_log, "write_replica", write)
+    asyncio.run(save_together())
+
+    assert most == 1
+    found = read_replica(tmp_path)
+    assert found is not None
+    assert found.seq == 6
