@@ -175,12 +175,16 @@ class Hosts:
         ]
 
     def __enter__(self) -> Self:
-        self.services[0].start()
-        for service in self.services[1:]:
-            service.start(wait=False)
-        for service in self.services:
-            service.wait_ready()
-            service.environment["FACETD_LOG_CREATE"] = "no"
+        try:
+            self.services[0].start()
+            for service in self.services[1:]:
+                service.start(wait=False)
+            for service in self.services:
+                service.wait_ready()
+                service.environment["FACETD_LOG_CREATE"] = "no"
+        except BaseException:
+            self.__exit__(None, None, None)  # nobody else would end them
+            raise
         return self
 
     def __exit__(
