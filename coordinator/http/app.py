@@ -130,17 +130,19 @@ class Connection(RequestHandler):
     side before it has its response, as simple clients do; aiohttp would hang up on them.
 
     Attributes:
+        peer_address: of the client's socket; empty if it was gone at once.
         request: the newest request.
         server: that owns the connection.
         services: limits and metrics.
     """
 
-    __slots__ = ("request", "server", "services")
+    __slots__ = ("peer_address", "request", "server", "services")
 
     request: Request | None
 
     def __init__(self, server: Server, services: Services, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
+        self.peer_address = ""
         self.request = None
         self.server = server
         self.services = services
@@ -149,6 +151,12 @@ class Connection(RequestHandler):
     def is_stopping(self) -> bool:
         """Whether the service is shutting down: responses then close their connections."""
         return self.server.is_stopping
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note who the client is: each question for the address costs a system call."""
+        peer = transport.get_extra_info("peername")
+        self.peer_address = str(peer[0]) if peer else ""
+        super().connection_made(transport)
 
     async def start(self) -> None:
         """Answer requests, one after another, until the connection ends."""

@@ -221,9 +221,7 @@ class Request:
     @property
     def peer_address(self) -> str:
         """Address of the client's socket; empty if it is gone."""
-        transport = self.protocol.transport
-        peer = None if transport is None else transport.get_extra_info("peername")
-        return str(peer[0]) if peer else ""
+        return self.protocol.peer_address
 
     @property
     def micros(self) -> int:

@@ -240,7 +240,6 @@ def facet_results(
         name = settings.field
         values = memory.values(name)
         totals = plan.known.get(name)
-        summed_up = FacetResult(name, settings.title, settings.position, [], None)
         missing = None
         if totals is None:
             if spec.summary.missing:

@@ -164,6 +164,8 @@ class PinnedOnPage(NamedTuple):
 
     def among(self, others: list[Hit]) -> list[Hit]:
         """Return the page: the pinned hits in their slots, the others around them."""
+        if not self.hits:
+            return others
         page = list(others)
         for slot, hit in zip(self.slots, self.hits, strict=True):
             page.insert(slot, hit)
@@ -189,6 +191,8 @@ def pinned_on_page(
         offset: hits on earlier pages.
         limit: hits on a full page.
     """
+    if not pins:
+        return NOTHING_PINNED
     hits = [
         Hit(shard, answer.pinned, rank, number)
         for shard, answer in answers

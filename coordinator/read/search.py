@@ -466,7 +466,7 @@ class Search:
         if any(key.num_buckets for key in parameters.sort):
             parameters = await self._with_buckets(index, parameters, horizon, moment, deadline)
         sort, is_newest_first = parameters.sort, parameters.is_place_descending
-        offset, limit = 0 if cursor else parameters.offset, parameters.per_page
+        offset, limit = parameters.offset if cursor is None else 0, parameters.per_page
         if cursor is not None and parameters.distinct is not None:
             # Which hits are left depends on those of earlier pages: these are looked at again.
             offset = cursor.num_seen
@@ -488,7 +488,7 @@ class Search:
                 outcome.answers,
                 outcome.total,
                 parameters.pins,
-                parameters.offset if cursor is None else cursor.num_seen,
+                offset if cursor is None else cursor.num_seen,
                 limit,
             )
             num_others = limit - len(pinned.hits)
