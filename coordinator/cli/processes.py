@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -74,6 +75,7 @@ def coordinator(
 
     Name each shard with --shard HOST:PORT, in their order.
     """
+    gc.disable()  # collections during imports find nothing; `run` enables it when all is made
     from coordinator.process.coordinator import run
 
     settings = load_settings(config_file, flags)

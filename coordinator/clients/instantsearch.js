@@ -23,7 +23,7 @@ const QUERIES_MAX = 64;
  * @param {typeof fetch} [options.fetch] to use instead of the platform's.
  */
 export function createSearchClient(options = {}) {
-  const url = (options.url ?? new URL(import.meta.url).origin).replace(/\/+$/, "");
+  const url = (options.url ?? new URL(".", import.meta.url).href).replace(/\/+$/, "");
   const send = options.fetch ?? ((...request) => fetch(...request));
   const headers = { "content-type": "application/json" };
   if (options.apiKey) headers["x-api-key"] = options.apiKey;

@@ -1,8 +1,9 @@
 """The dashboard: a static front end that uses only the public HTTP API.
 
-The coordinator serves `PAGE` at `/dashboard` and `/dashboard/{index}`, and each of `ASSETS` at
-`/dashboard/assets/<name>`. All files are read once, at import. Only names in that dict exist, so no
-request can name a path on disk.
+The coordinator serves `HOME_PAGE` at `/dashboard`, `PAGE` at `/dashboard/{index}`, and each of
+`ASSETS` at `/dashboard/assets/<name>`. All addresses in them are relative, so a proxy may serve
+them under any path; that is why the two pages differ. All files are read once, at import. Only
+names in that dict exist, so no request can name a path on disk.
 """
 
 from __future__ import annotations
@@ -39,3 +40,4 @@ def _load_assets() -> dict[str, tuple[str, bytes]]:
 
 ASSETS: dict[str, tuple[str, bytes]] = _load_assets()
 PAGE: bytes = files(__name__).joinpath("index.html").read_bytes()
+HOME_PAGE: bytes = PAGE.replace(b'"assets/', b'"dashboard/assets/')

@@ -3,6 +3,8 @@
  * Failures come out as ApiError, whatever their cause.
  */
 
+import { PREFIX } from "./paths.js";
+
 const KEY_NAME = "facetd-api-key";
 
 /** What went wrong with one request, in the service's own words where it gave any. */
@@ -72,7 +74,7 @@ export function onStarting(tell) {
 /** How far the start is: `{ progress, message }`, or null once the service is ready. */
 export async function startProgress() {
   try {
-    const response = await fetch("/_ready", { cache: "no-store", headers: headersFor(null) });
+    const response = await fetch(`${PREFIX}/_ready`, { cache: "no-store", headers: headersFor(null) });
     if (response.ok) return null;
     const { error } = await response.json();
     return { progress: error.progress ?? null, message: error.message };
@@ -111,7 +113,7 @@ async function send(
 ) {
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(PREFIX + path, {
       method,
       body,
       signal,
@@ -270,7 +272,7 @@ export function loadItems(
 ) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("POST", `${indexPath(index, "index")}${skipsErrors ? "?on_error=skip" : ""}`);
+    request.open("POST", `${PREFIX}${indexPath(index, "index")}${skipsErrors ? "?on_error=skip" : ""}`);
     for (const [name, value] of Object.entries(headersFor("text/plain")))
       request.setRequestHeader(name, value);
     request.setRequestHeader("X-Request-Id", requestId);
@@ -336,7 +338,7 @@ export class Latest {
 export function asCurl(index, request) {
   const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
   const lines = [
-    `curl ${quote(location.origin + indexPath(index, "search"))}`,
+    `curl ${quote(location.origin + PREFIX + indexPath(index, "search"))}`,
     "-H 'Content-Type: application/json'",
   ];
   if (apiKey.get()) lines.push(`-H "X-API-Key: $FACETD_API_KEY"`);

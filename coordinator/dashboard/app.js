@@ -13,7 +13,7 @@ import { openDialog } from "./components/dialog.js";
 import { button, fill, h, svg } from "./components/dom.js";
 import { compareView } from "./views/compare.js";
 import { healthView } from "./views/health.js";
-import { HOME } from "./paths.js";
+import { HOME, PREFIX } from "./paths.js";
 import { indicesView } from "./views/indices.js";
 import { itemView } from "./views/item.js";
 import { searchView } from "./views/search.js";
@@ -152,7 +152,7 @@ function drawHeader() {
       link(HOME, "Indexes"),
       link(SERVICE, "Service"),
       link(HEALTH, "Health"),
-      h("a", { href: "/_docs" }, "API"),
+      h("a", { href: `${PREFIX}/_docs` }, "API"),
     ),
     button("Keyboard shortcuts", {
       iconName: "keyboard",

@@ -6,6 +6,7 @@
 import { apiKey } from "./api.js";
 import { fill, h } from "./components/dom.js";
 import { indentJson, milliseconds } from "./format.js";
+import { PREFIX } from "./paths.js";
 
 const SHOWN_MAX = 20_000;
 /** By route: what follows the path, and for POST the body; `{facet}` and `{id}` are filled in. */
@@ -41,7 +42,7 @@ function headers(hasBody) {
 }
 
 async function read(path) {
-  const response = await fetch(path, { headers: headers(false) });
+  const response = await fetch(PREFIX + path, { headers: headers(false) });
   if (!response.ok) throw new Error(String(response.status));
   return response.json();
 }
@@ -95,7 +96,7 @@ function createExample(method, path, { query = "", body }, names) {
     status.textContent = "…";
     const started = performance.now();
     try {
-      const response = await fetch(address.value, {
+      const response = await fetch(PREFIX + address.value, {
         method,
         headers: headers(Boolean(area)),
         ...(area ? { body: area.value } : {}),

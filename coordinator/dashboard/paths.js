@@ -1,6 +1,9 @@
-/** Addresses of the dashboard's own pages. */
+/** Addresses of the dashboard's own pages, and of the service that they belong to. */
 
-export const HOME = "/dashboard";
+/** What stands before every path: "" or, where a proxy serves facetd under a path, "/search". */
+export const PREFIX = new URL("../..", import.meta.url).pathname.slice(0, -1);
+
+export const HOME = `${PREFIX}/dashboard`;
 
 /** The search page of an index. */
 export function searchPath(index) {

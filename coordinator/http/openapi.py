@@ -813,10 +813,10 @@ def _page(routes: tuple[Route, ...], limits: Limits) -> bytes:
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         "<title>facetd: the interface</title>"
-        '<link rel=stylesheet href="/_docs/style.css">'
-        '<script type=module src="/dashboard/assets/docs.js"></script></head><body>'
+        '<link rel=stylesheet href="_docs/style.css">'
+        '<script type=module src="dashboard/assets/docs.js"></script></head><body>'
         f"<h1>facetd</h1><p class=muted>Version {escape(program_version())}. The same as "
-        '<a href="/_openapi.json">OpenAPI 3.1</a>. GET and POST take the same parameters; in a '
+        '<a href="_openapi.json">OpenAPI 3.1</a>. GET and POST take the same parameters; in a '
         "query string objects are JSON. Pages that only read can be tried in place.</p><nav>"
     ]
     parts += [f'<a href="#{tag}">{tag}</a>' for tag in TAGS]

@@ -124,6 +124,7 @@ async def _run(
         # Objects that live as long as the process need not be visited by every collection.
         gc.collect()
         gc.freeze()
+        gc.enable()
         _log.info("listening", url=address)
         announcing = asyncio.create_task(_announce(cluster, settings, port))
         keeping = asyncio.create_task(keep_small())

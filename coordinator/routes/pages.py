@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.errors import NotFound
 from coordinator.clients import INSTANTSEARCH
-from coordinator.dashboard import ASSETS, PAGE
+from coordinator.dashboard import ASSETS, HOME_PAGE, PAGE
 from coordinator.http.responses import Response
 from coordinator.http.routing import Route, RouteTable
 
@@ -49,15 +49,22 @@ _INSTANTSEARCH_TAG: Final = _tag(INSTANTSEARCH)
 )
 async def root(services: Services, request: Request) -> Response:
     """Answer `GET /`: people who type the address want the dashboard."""
-    return Response(b"", status=302, headers=b"Location: /dashboard\r\n")
+    return Response(b"", status=302, headers=b"Location: dashboard\r\n")
 
 
 @ROUTES.add(
     _page("/dashboard", "The dashboard."),
-    _page("/dashboard/{page}", "The dashboard's page of one index."),
 )
 async def dashboard(services: Services, request: Request) -> Response:
-    """Answer `GET /dashboard` and `GET /dashboard/{index}`: the page finds its index itself."""
+    """Answer `GET /dashboard`: all indexes."""
+    return Response(HOME_PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+
+@ROUTES.add(
+    _page("/dashboard/{page}", "The dashboard's page of one index."),
+)
+async def dashboard_of_index(services: Services, request: Request) -> Response:
+    """Answer `GET /dashboard/{index}`: the page finds its index itself."""
     return Response(PAGE, content_type=b"text/html; charset=utf-8", headers=PAGE_HEADERS)
 
 

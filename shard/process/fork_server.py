@@ -37,6 +37,7 @@ MESSAGE_BYTES_MAX = 16 * 1024
 
 def serve(connection: socket.socket) -> int:
     """Fork a shard for each message until the supervisor closes the connection."""
+    gc.disable()  # collections during imports find nothing
     from shard.process.main import main  # this import takes the time
 
     wake, wake_end = os.pipe()
@@ -50,6 +51,7 @@ def serve(connection: socket.socket) -> int:
     # Shared pages stay shared: the collector does not write into what exists now.
     gc.collect()
     gc.freeze()
+    gc.enable()
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     poll.register(wake, select.POLLIN)

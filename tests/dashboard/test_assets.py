@@ -13,7 +13,7 @@ STYLE = ASSETS["style.css"][1].decode()
 
 
 def test_page_names_only_assets_that_exist() -> None:
-    names = re.findall(r'(?:href|src)="/dashboard/assets/([^"]+)"', PAGE.decode())
+    names = re.findall(r'(?:href|src)="assets/([^"]+)"', PAGE.decode())
 
     assert {"app.js", "style.css", "icon.svg"} == set(names)
     assert set(names) <= set(ASSETS)

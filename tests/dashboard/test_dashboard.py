@@ -603,6 +603,8 @@ VIEWS = {
     "empty": "/dashboard/films?is.genres=Nothing",
     "unknown": "/dashboard/not-there",
     "item": "/dashboard/films?item=1",
+    "comparison": "/dashboard/films?compare=films&q=war",
+    "docs": "/_docs",
     "service": "/dashboard/_service",
     "health": "/dashboard/_health",
 }

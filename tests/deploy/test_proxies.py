@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urljoin
 
 import pytest
 
@@ -190,13 +191,18 @@ def test_requests_of_pages(proxy: Proxy, base: str) -> None:
     assert json.loads(found.body)["results"][0]["nbHits"] == 0
 
 
-def test_the_dashboard_on_a_host_of_its_own(proxy: Proxy) -> None:
-    page = proxy.ask("GET", f"https://{HOSTS[0]}/dashboard")
-    assert page.status == 200
-    assets = re.findall(rb'(?:src|href)="(/[^"#]+)"', page.body)
-    assert len(assets) >= 3
-    for asset in assets:
-        assert proxy.ask("GET", f"https://{HOSTS[0]}{asset.decode()}").status == 200, asset
+@pytest.mark.parametrize("base", [f"https://{HOSTS[0]}", f"https://{HOSTS[1]}/search"])
+def test_pages_find_their_files_under_any_path(proxy: Proxy, base: str) -> None:
+    start = proxy.ask("GET", f"{base}/")
+    assert start.status == 302
+    assert urljoin(f"{base}/", start.headers["location"]) == f"{base}/dashboard"
+    for path in ("dashboard", "dashboard/films", "dashboard/_health", "_docs"):
+        page = proxy.ask("GET", f"{base}/{path}")
+        assert page.status == 200
+        names = re.findall(r'<(?:link|script|a) [^>]*(?:src|href)="([^"#]+)"', page.body.decode())
+        assert len(names) >= 3
+        for name in names:
+            assert proxy.ask("GET", urljoin(f"{base}/{path}", name)).status == 200, (path, name)
 
 
 def test_large_loads_and_exports_stream_through(proxy: Proxy) -> None:

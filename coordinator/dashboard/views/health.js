@@ -7,6 +7,7 @@ import { fill, h } from "../components/dom.js";
 import { createTable, isGoodState, number, stateBadge, tile } from "../components/figures.js";
 import { errorNotice } from "../components/notice.js";
 import { bytes, compact, count, duration, milliseconds, plural, timeOfDay } from "../format.js";
+import { searchPath } from "../paths.js";
 import { stateFromRequest, writeState } from "../state.js";
 
 const REFRESH_MS = 2000;
@@ -153,7 +154,7 @@ function segmentRow(shard, entry) {
 
 function slowRow(entry) {
   const request = entry.request ?? {};
-  const href = `/dashboard/${encodeURIComponent(entry.index)}${writeState(stateFromRequest(request))}`;
+  const href = `${searchPath(entry.index)}${writeState(stateFromRequest(request))}`;
   return {
     key: `${entry.at} ${entry.index}`,
     cells: [

@@ -8,6 +8,7 @@ import { stateBadge } from "../components/figures.js";
 import { acceptDrops, loadDialog } from "../components/loader.js";
 import { emptyState, errorNotice, toast } from "../components/notice.js";
 import { bytes, count, fieldTitle, plural } from "../format.js";
+import { searchPath } from "../paths.js";
 
 const REFRESH_MS = 4000;
 const FACETS_SHOWN = 8;
@@ -102,7 +103,7 @@ export function indicesView({ go }) {
   }
 
   function createRow({ name }) {
-    const href = `/dashboard/${encodeURIComponent(name)}`;
+    const href = searchPath(name);
     const metric = (label) => h("div", { class: "metric" }, h("dt", {}, label), h("dd", {}));
     const facets = h("ul", { class: "tags", "aria-label": "Facets" });
     const state = h("span");
@@ -153,7 +154,7 @@ export function indicesView({ go }) {
   function create() {
     configureDialog({
       isNew: true,
-      onDone: (name) => go(`/dashboard/${encodeURIComponent(name)}`),
+      onDone: (name) => go(searchPath(name)),
     });
   }
 
@@ -162,7 +163,7 @@ export function indicesView({ go }) {
     loadDialog({
       file,
       taken: (indexes ?? []).map((entry) => entry.name),
-      onDone: (name) => go(`/dashboard/${encodeURIComponent(name)}`),
+      onDone: (name) => go(searchPath(name)),
     });
   }
 

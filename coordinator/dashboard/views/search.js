@@ -10,6 +10,7 @@ import { configureDialog } from "../components/configuration.js";
 import { button, fill, h } from "../components/dom.js";
 import { emptyState, errorNotice } from "../components/notice.js";
 import { createSearchPage } from "../components/search_page.js";
+import { HOME } from "../paths.js";
 import { loadBins, loadSchema } from "../schema.js";
 import * as states from "../state.js";
 
@@ -193,7 +194,7 @@ function openError(index, error, retry, go) {
         kind: "primary",
         onclick: () => configureDialog({ name: index, isNew: true, onDone: retry }),
       }),
-      button("All indexes", { onclick: () => go("/dashboard") }),
+      button("All indexes", { onclick: () => go(HOME) }),
     );
   }
   return errorNotice(error, { retry });
