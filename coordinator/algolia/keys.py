@@ -30,6 +30,28 @@ _ACTIONS: Final[Mapping[str, str]] = {
 }
 
 
+NEW_KEY_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "acl": {"type": "array", "minItems": 1, "items": {"enum": list(_ACTIONS)}},
+        "indexes": {"type": "array", "items": {"type": "string", "maxLength": 64}},
+        "description": {"type": "string", "maxLength": 500},
+        "validity": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 10**10 - 1,
+            "description": "Seconds until the key expires; 0 for never.",
+        },
+        "queryParameters": {
+            "type": "string",
+            "description": "A filter of every search with this key: filters=tenant:7.",
+        },
+    },
+    "required": ["acl"],
+}
+"""JSON Schema of the body of `POST /1/keys`; other members must be empty."""
+
+
 def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """Translate a request for an Algolia key into the body of `POST /_keys`.
 

@@ -20,7 +20,7 @@ from common.configuration import FacetConfiguration
 from common.errors import InvalidRequest
 from common.json.scan import ItemError, scan_item
 from common.limits import Limits
-from common.placement import canonical_id
+from common.placement import ID_BYTES_MAX, canonical_id
 from common.protocol.operations import Operation
 from coordinator.algolia.parameters import UNHONOURED
 
@@ -31,6 +31,39 @@ ACTIONS: Final[Mapping[str, Operation]] = {
     "partialUpdateObjectNoCreate": Operation.MERGE,
     "deleteObject": Operation.DELETE,
 }
+
+
+OBJECT_ID_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX},
+        {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+    ]
+}
+OBJECT_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"objectID": OBJECT_ID_SCHEMA},
+    "description": "An object with any fields; without an objectID it gets a new one.",
+}
+
+
+def batch_schema(requests_max: int, **more: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a body with changes.
+
+    Args:
+        requests_max: number of changes that are accepted at once.
+        more: members that each change must have as well.
+    """
+    change = {
+        "type": "object",
+        "properties": {
+            **more,
+            "action": {"enum": [*ACTIONS, "clear", "delete"]},
+            "body": {"type": "object", "description": "The object; of deleteObject its objectID."},
+        },
+        "required": [*more, "action"],
+    }
+    requests = {"type": "array", "maxItems": requests_max, "items": change}
+    return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
 
 
 class ObjectChange(NamedTuple):

@@ -33,6 +33,42 @@ REPLICA: Final = re.compile(r"(.+?)((?::[^:]+:(?:asc|desc))+)\Z", re.DOTALL)
 _KEY_OF_ORDER: Final = re.compile(r"[^:]+:(?:asc|desc)")
 
 
+def settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of settings, for the documentation; null resets a setting."""
+    names = {"type": "array", "items": {"type": "string"}}
+    of_index = {
+        "searchableAttributes": {
+            **names,
+            "description": "Fields by priority; those of one text, separated by commas, are equal.",
+        },
+        "attributesForFaceting": {
+            **names,
+            "description": "Facets; filterOnly(field) is not counted.",
+        },
+        "indexLanguages": {**names, "maxItems": 1, "description": "The language of the index."},
+        "removeStopWords": {
+            "type": "boolean",
+            "description": "Ignore frequent words of that language.",
+        },
+        "attributeForDistinct": {
+            "type": "string",
+            "description": "The field that distinct searches group by.",
+        },
+        "numericAttributesForFiltering": {**names, "description": "Kept; all numbers can filter."},
+        "userData": {"description": "Anything; every answer has it."},
+    }
+    of_searches = {
+        name: {**BY_NAME[name].schema, "description": BY_NAME[name].description}
+        for name in sorted(_OF_SEARCHES)
+    }
+    properties = {}
+    for name, schema in {**of_index, **of_searches}.items():
+        kind = {key: value for key, value in schema.items() if key != "description"}
+        text = schema["description"]
+        properties[name] = {"anyOf": [kind, {"type": "null"}], "description": text}
+    return {"type": "object", "properties": properties}
+
+
 def split_name(name: str) -> tuple[str, list[str]]:
     """Split a name such as `films:year:desc` into index and sort order."""
     match = REPLICA.match(name)

@@ -152,7 +152,7 @@ function addExamples() {
           if (!place.hasChildNodes()) fill(place, form);
         },
       },
-      h("summary", { "aria-label": `Try ${method} ${path}` }, "Try it"),
+      h("summary", { "aria-label": `Try it: ${method} ${path}` }, "Try it"),
       place,
     );
     heading.nextElementSibling.after(details);

@@ -18,7 +18,11 @@ import orjson
 from common.configuration import LANGUAGES, TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import ID_BYTES_MAX
+from coordinator.algolia.keys import NEW_KEY_SCHEMA
+from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
+from coordinator.algolia.parameters import BY_NAME as ALGOLIA_PARAMETERS
 from coordinator.algolia.parameters import parameters_schema as algolia_parameters
+from coordinator.algolia.settings import settings_schema
 from coordinator.cluster.catalog import program_version
 from coordinator.cluster.snapshots import NAME as SNAPSHOT_NAME
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
@@ -153,6 +157,19 @@ def _restricted(**more: Any) -> dict[str, Any]:
             ),
             {**_body(required, **more, **restrictions), "minProperties": 1 + len(more)},
         ]
+    }
+
+
+def _algolia_deletion() -> dict[str, Any]:
+    """Return the schema of a body that says which objects to delete."""
+    names = ("filters", "facetFilters", "numericFilters", "tagFilters")
+    known = {name: ALGOLIA_PARAMETERS[name].schema for name in names if name in ALGOLIA_PARAMETERS}
+    properties = {**known, "params": _TEXT}
+    return {
+        "type": "object",
+        "properties": properties,
+        "minProperties": 1,
+        "additionalProperties": False,
     }
 
 
@@ -546,6 +563,30 @@ SCHEMAS: Final[dict[str, Any]] = {
         },
     ),
     "AlgoliaFacetQuery": algolia_parameters(facetQuery=_TEXT, maxFacetHits=_COUNT),
+    "AlgoliaObject": OBJECT_SCHEMA,
+    "AlgoliaFields": {
+        "type": "object",
+        "description": "The fields of an object; its objectID is that in the path.",
+    },
+    "AlgoliaWantedObjects": _object(
+        "requests",
+        requests={
+            **_list(
+                _object(
+                    "indexName objectID",
+                    indexName=_TEXT,
+                    objectID=OBJECT_ID_SCHEMA,
+                    attributesToRetrieve=_list(_TEXT),
+                )
+            ),
+            "maxItems": DEFAULT_LIMITS.batch_items_max,
+        },
+    ),
+    "AlgoliaBatch": batch_schema(DEFAULT_LIMITS.batch_items_max),
+    "AlgoliaBatches": batch_schema(DEFAULT_LIMITS.batch_items_max, indexName=_TEXT),
+    "AlgoliaDeletion": _algolia_deletion(),
+    "AlgoliaSettings": settings_schema(),
+    "AlgoliaNewKey": NEW_KEY_SCHEMA,
     "Status": _object("status", status=_TEXT),
     "Document": {"type": "object"},
     "Aliases": _body(
@@ -682,6 +723,14 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
                 "NewSnapshot",
                 "NewKey",
                 "AlgoliaQueries",
+                "AlgoliaObject",
+                "AlgoliaFields",
+                "AlgoliaWantedObjects",
+                "AlgoliaBatch",
+                "AlgoliaBatches",
+                "AlgoliaDeletion",
+                "AlgoliaSettings",
+                "AlgoliaNewKey",
             ),
         }
     elif route.body.name == "STREAM":
@@ -770,7 +819,10 @@ class InterfaceDocument:
 # --- the page ---------------------------------------------------------------------------------
 
 STYLE: Final = b"""\
-:root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 18%, transparent); }
+:root {
+  color-scheme: light dark; background: Canvas; color: CanvasText;
+  --line: color-mix(in srgb, currentColor 18%, transparent);
+}
 body {
   font: 16px/1.5 system-ui, sans-serif;
   max-width: 60rem; margin: 0 auto; padding: 1rem 1.25rem 4rem;
@@ -815,9 +867,10 @@ def _page(routes: tuple[Route, ...], limits: Limits) -> bytes:
         "<title>facetd: the interface</title>"
         '<link rel=stylesheet href="_docs/style.css">'
         '<script type=module src="dashboard/assets/docs.js"></script></head><body>'
-        f"<h1>facetd</h1><p class=muted>Version {escape(program_version())}. The same as "
+        f"<main><h1>facetd</h1><p class=muted>Version {escape(program_version())}. The same as "
         '<a href="_openapi.json">OpenAPI 3.1</a>. GET and POST take the same parameters; in a '
-        "query string objects are JSON. Pages that only read can be tried in place.</p><nav>"
+        "query string objects are JSON. Pages that only read can be tried in place.</p>"
+        "<nav aria-label=Sections>"
     ]
     parts += [f'<a href="#{tag}">{tag}</a>' for tag in TAGS]
     parts.append('<a href="#errors">errors</a><a href="#limits">limits</a></nav>')
@@ -844,7 +897,7 @@ def _page(routes: tuple[Route, ...], limits: Limits) -> bytes:
             ),
         )
     )
-    parts.append("</body></html>")
+    parts.append("</main></body></html>")
     return "".join(parts).encode()
 
 
@@ -858,7 +911,7 @@ def _section(route: Route) -> str:
     # GET and POST of one page share their parameters: list them once.
     if route.parameters and route.method == "GET":
         html += _table(
-            ("Parameter", "Value", ""),
+            ("Parameter", "Value", "Meaning"),
             (
                 (", ".join((one.name, *one.aliases)), shown_type(one.schema), one.description)
                 for one in route.parameters
@@ -873,7 +926,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return f"<div class=scroll><table><tr>{head}</tr>{body}</table></div>"
+    return f"<div class=scroll tabindex=0><table><tr>{head}</tr>{body}</table></div>"
 
 
 def shown_type(schema: dict[str, Any]) -> str:

@@ -426,7 +426,7 @@ async def get_object(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route("POST", "/1/indexes/*/objects", "Objects by id.", Action.SEARCH, body="Document"),
+    _route("POST", "/1/indexes/*/objects", "Objects by id.", Action.SEARCH, body="AlgoliaWantedObjects"),
 )
 async def get_objects(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/objects`: objects by id; null for those that do not exist."""
@@ -461,7 +461,7 @@ async def _write(services: Services, index: Index, changes: Sequence[ObjectChang
         "/1/indexes/{indexName}/batch",
         "Many changes at once.",
         Action.WRITE,
-        body="Document",
+        body="AlgoliaBatch",
         **_CHANGE,
     ),
 )
@@ -482,7 +482,7 @@ async def batch(services: Services, request: Request) -> Response:
         "/1/indexes/*/batch",
         "Changes of several indexes.",
         Action.WRITE,
-        body="Document",
+        body="AlgoliaBatches",
         **_CHANGE,
     ),
 )
@@ -542,14 +542,14 @@ async def _carry_out(
 
 @ROUTES.add(
     _route(
-        "POST", "/1/indexes/{indexName}", "Add an object.", Action.WRITE, body="Document", **_CHANGE
+        "POST", "/1/indexes/{indexName}", "Add an object.", Action.WRITE, body="AlgoliaObject", **_CHANGE
     ),
     _route(
         "PUT",
         "/1/indexes/{indexName}/{objectID}",
         "Add or replace an object.",
         Action.WRITE,
-        body="Document",
+        body="AlgoliaFields",
         **_CHANGE,
     ),
 )
@@ -569,7 +569,7 @@ async def save_object(services: Services, request: Request) -> Response:
         "/1/indexes/{indexName}/{objectID}/partial",
         "Change attributes of an object.",
         Action.WRITE,
-        body="Document",
+        body="AlgoliaFields",
         **_CHANGE,
     ),
 )
@@ -613,7 +613,7 @@ def _single(
         "/1/indexes/{indexName}/deleteByQuery",
         "Remove what filters find.",
         Action.WRITE,
-        body="Document",
+        body="AlgoliaDeletion",
         applies_filter=True,
         **_CHANGE,
     ),
@@ -729,7 +729,7 @@ async def get_settings(services: Services, request: Request) -> Response:
         "/1/indexes/{indexName}/settings",
         "Change settings; creates the index.",
         Action.CONFIGURE,
-        body="Document",
+        body="AlgoliaSettings",
         is_admitted=False,
         **_CHANGE,
     ),
@@ -788,7 +788,7 @@ async def get_key(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route("POST", "/1/keys", "Create an API key.", Action.ADMIN, body="Document", **_CHANGE),
+    _route("POST", "/1/keys", "Create an API key.", Action.ADMIN, body="AlgoliaNewKey", **_CHANGE),
 )
 async def create_key(services: Services, request: Request) -> Response:
     """Answer `POST /1/keys`: the only response that ever contains the key itself."""

@@ -18,7 +18,7 @@ def only(browser: Any, service: Service) -> None:
 
 
 def section(page: Any, route: str) -> Any:
-    return page.locator("section").filter(has=page.get_by_label(f"Try {route}", exact=True))
+    return page.locator("section").filter(has=page.get_by_label(f"Try it: {route}", exact=True))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_example_runs_in_place(
                 json={"indexes": [{"name": "first", "facets": ["kind"]}]}
             ),
         )
-        page.get_by_label(f"Try {route}", exact=True).click()
+        page.get_by_label(f"Try it: {route}", exact=True).click()
         form = section(page, route).locator("form")
         form.get_by_role("button", name="Run").click()
         expect(form.get_by_role("status")).to_contain_text("200")
@@ -57,7 +57,7 @@ def test_an_example_runs_in_place(
 def test_a_request_can_be_changed_and_a_mistake_is_shown(page: Any, expect: Any) -> None:
     page.goto("/_docs")
     route = "POST /{index}/search"
-    page.get_by_label(f"Try {route}", exact=True).click()
+    page.get_by_label(f"Try it: {route}", exact=True).click()
     form = section(page, route).locator("form")
     form.get_by_label("Body of").fill('{"per_page": -1}')
     form.get_by_role("button", name="Run").click()

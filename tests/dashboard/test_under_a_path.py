@@ -94,9 +94,9 @@ def test_all_of_it_works_under_a_path(browser: Any, proxied: Service, expect: An
         expect(page).to_have_url(f"{base}/dashboard")
         page.get_by_role("link", name="API", exact=True).click()
         expect(page).to_have_url(f"{base}/_docs")
-        page.get_by_label("Try GET /_indexes", exact=True).click()
+        page.get_by_label("Try it: GET /_indexes", exact=True).click()
         section = page.locator("section").filter(
-            has=page.get_by_label("Try GET /_indexes", exact=True)
+            has=page.get_by_label("Try it: GET /_indexes", exact=True)
         )
         section.get_by_role("button", name="Run").click()
         expect(section.get_by_role("status")).to_contain_text("200")
