@@ -36,7 +36,7 @@ _KEY_OF_ORDER: Final = re.compile(r"[^:]+:(?:asc|desc)")
 def settings_schema() -> dict[str, Any]:
     """Return the JSON Schema of settings, for the documentation; null resets a setting."""
     names = {"type": "array", "items": {"type": "string"}}
-    of_index = {
+    of_index: dict[str, dict[str, Any]] = {
         "searchableAttributes": {
             **names,
             "description": "Fields by priority; those of one text, separated by commas, are equal.",

@@ -760,6 +760,7 @@ _PATH_ARGUMENTS: Final = {
     "taskID": {"type": "string", "minLength": 1},
     "host": {"type": "string", "minLength": 1},
     "key": {"type": "string", "minLength": 1},
+    "host": {"type": "string", "minLength": 1, "maxLength": 64},
 }
 
 

@@ -305,6 +305,13 @@ async def test_openapi_document_has_every_route(web: Web) -> None:
     for route in ROUTES:
         if route.tag != "pages":
             assert route.method.lower() in document["paths"][route.path]
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if path.startswith("/1/") and "requestBody" in operation:
+                (content,) = operation["requestBody"]["content"].values()
+                name = content["schema"]["$ref"].rpartition("/")[2]
+                schema = document["components"]["schemas"][name]
+                assert schema.get("properties") or schema["description"], path
     page = (await web.get("/_docs")).body.decode()
     assert page.count("<script") == page.count('src="dashboard/assets/docs.js"') == 1
     assert "style=" not in page

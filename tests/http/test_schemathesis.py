@@ -64,15 +64,9 @@ WITH_MEANING = (
     "/{index}/items/{id}/update",
 )
 """Pages that may refuse what has the right form."""
-WITH_MEANING_OF_ALGOLIA = "^/1/"
-"""Pages of Algolia's protocol: names of indexes, filters and parameters in texts."""
 MEANING_RULE = f"""
 [[operations]]
 include-path = {json.dumps([*WITH_MEANING, *(p.replace("{index}", "films") for p in WITH_MEANING)])}
-checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
-
-[[operations]]
-include-path-regex = {json.dumps(WITH_MEANING_OF_ALGOLIA)}
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
 """
 
@@ -149,27 +143,20 @@ def about(document: dict[str, Any], index: str) -> dict[str, Any]:
     return {**document, "paths": paths}
 
 
-def divided(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the documents of our pages, and of those of Algolia's protocol about our index."""
-    own = {path: page for path, page in document["paths"].items() if not path.startswith("/1/")}
-    algolia = {}
-    for path, page in document["paths"].items():
-        if path.startswith("/1/") and path != "/1/indexes/{indexName}":
-            algolia[path] = page
-    return {**document, "paths": own}, {**document, "paths": algolia}
-
-
 def run_both(tmp_path: Path, phases: str, num_examples: tuple[int, int], seed: int) -> None:
     """Ask all routes as they are described, then about an index that is there."""
     with Service(tmp_path / "data", 2) as service:
         client = prepare(service)
         document = client.get("/_openapi.json").json
-        own, algolia = divided(document)
+        # Algolia's protocol describes its bodies as objects only; its own clients ask these pages
+        # (tests/algolia).
+        document["paths"] = {
+            path: operations
+            for path, operations in document["paths"].items()
+            if not path.startswith("/1/")
+        }
         options = ["--max-examples", str(num_examples[0]), "--seed", str(seed)]
-        schemathesis(tmp_path, service, client, own, "--phases", phases, *options)
-        options = ["--max-examples", str(num_examples[1]), "--seed", str(seed)]
-        schemathesis(tmp_path, service, client, algolia, "--phases", "fuzzing", *options)
-        document = own
+        schemathesis(tmp_path, service, client, document, "--phases", phases, *options)
         assert client.post("/films/configuration", CONFIGURATION).status == 200
         options = ["--max-examples", str(num_examples[1]), "--seed", str(seed)]
         options += ["--phases", "examples,coverage,fuzzing"]
