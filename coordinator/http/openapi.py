@@ -760,7 +760,6 @@ _PATH_ARGUMENTS: Final = {
     "taskID": {"type": "string", "minLength": 1},
     "host": {"type": "string", "minLength": 1},
     "key": {"type": "string", "minLength": 1},
-    "host": {"type": "string", "minLength": 1, "maxLength": 64},
 }
 
 

@@ -426,7 +426,9 @@ async def get_object(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    _route("POST", "/1/indexes/*/objects", "Objects by id.", Action.SEARCH, body="AlgoliaWantedObjects"),
+    _route(
+        "POST", "/1/indexes/*/objects", "Objects by id.", Action.SEARCH, body="AlgoliaWantedObjects"
+    ),
 )
 async def get_objects(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/objects`: objects by id; null for those that do not exist."""
@@ -542,7 +544,12 @@ async def _carry_out(
 
 @ROUTES.add(
     _route(
-        "POST", "/1/indexes/{indexName}", "Add an object.", Action.WRITE, body="AlgoliaObject", **_CHANGE
+        "POST",
+        "/1/indexes/{indexName}",
+        "Add an object.",
+        Action.WRITE,
+        body="AlgoliaObject",
+        **_CHANGE,
     ),
     _route(
         "PUT",
