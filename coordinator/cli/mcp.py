@@ -6,6 +6,7 @@ import os
 
 import click
 
+from common.errors import CommandError
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.clients.http_client import find_url
 
@@ -34,4 +35,8 @@ def mcp(service: ServiceOptions, allow_writes: bool) -> None:
     settings = service.settings()
     url = find_url(service.named_url, settings.data_dir, settings.host, settings.port)
     key = service.key or os.environ.get("FACETD_KEY") or None
-    create_server(AsyncClient(url, key), allows_writes=allow_writes).run("stdio")
+    try:
+        client = AsyncClient(url, key)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    create_server(client, allows_writes=allow_writes).run("stdio")

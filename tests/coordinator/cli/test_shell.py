@@ -96,6 +96,16 @@ def test_examples_in_a_help_text_keep_their_lines(name: str) -> None:
     assert not re.search(r"^.*\bfacetd \w+ .*\bfacetd \w+ ", shown, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", ["status", "mcp"])
+def test_an_address_that_is_none_is_one_line(name: str) -> None:
+    if name == "mcp":
+        pytest.importorskip("mcp")
+    result = CliRunner().invoke(main, [name, "--url", "ftp://x"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("facetd: ")
+    assert result.stderr.count("\n") == 1
+
+
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
     result = CliRunner().invoke(main, ["serch"])
     assert result.exit_code == 2
