@@ -675,8 +675,7 @@ SEARCH_PARAMETERS: Final = (
         _BOOLEAN,
         "Another spelling of the query, in `meta.did_you_mean`: one that has hits under the same "
         "filters, where a word is nowhere, or ten times as many. Without this parameter it is "
-        "looked for if there are at most three hits or a word is nowhere; true: always; false: "
-        "never.",
+        "looked for if there is no hit or a word is nowhere; true: always; false: never.",
     ),
     _parameter(
         "show",

@@ -117,7 +117,7 @@ from coordinator.read.results import (
 from coordinator.read.similar import MATCH as SIMILAR_MATCH
 from coordinator.read.similar import WORDS_MAX as SIMILAR_WORDS_MAX
 from coordinator.read.similar import telling_words, weighed_words
-from coordinator.read.spelling import FEW_HITS, Spelling, respelt
+from coordinator.read.spelling import Spelling, respelt
 from coordinator.read.text_scoring import (
     UNRESTRICTED,
     ScoredQuery,
@@ -289,7 +289,7 @@ class Search:
             if asked.query and cursor is None and asked.did_you_mean is not False:
                 has_fewer_words = asked.match == "auto" and parameters.match != "all"
                 num_hits = 0 if has_fewer_words else outcome.total
-                if asked.did_you_mean or num_hits <= FEW_HITS or outcome.scored.ignored_words:
+                if asked.did_you_mean or not num_hits or outcome.scored.ignored_words:
                     meant = await self._meant(
                         index, asked, parameters.filters, num_hits, horizon, deadline
                     )

@@ -8,7 +8,7 @@ words, so a key's filter hides words here, too. The caller sends the corrected q
 before it shows it.
 
 Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So the caller
-tries it only where a search found (almost) nothing, or was asked to.
+tries it only where a search found nothing, a word is nowhere, or it was asked to.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from typing import Final, NamedTuple
 from common.analysis.analyzer import Token, typo_budget
 from coordinator.read.near_terms import NearTerm, NearTerms, Scope
 
-FEW_HITS: Final = 3
-"""A search with at most so many hits may be misspelt."""
 MANY_TIMES: Final = 10
 """Another spelling of a word that the index has is meant if it has so many times more hits."""
 WORDS_MAX: Final = 8
