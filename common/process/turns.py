@@ -4,6 +4,9 @@ An event loop reads all sockets, runs everything that has become ready, and read
 requests of one index become ready together, each good for 3 ms, then whatever arrives meanwhile
 waits 60 ms; and a search needs several turns of two loops.
 
+A long computation on the loop is a generator that yields now and then: `run` cuts it into steps. A
+coroutine that has many steps, of which any may be long, is `paced`.
+
 So a loop spends about `TURN_SECONDS` a turn on steps that may be long. Further ones wait, in lanes
 (one per index), and the lanes take turns:
 
@@ -15,17 +18,30 @@ from __future__ import annotations
 
 import asyncio
 import time
+import types
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from common.process.request_ids import carried
 
 TURN_SECONDS: Final = 0.001
 """Once a turn of the loop has taken so long, further steps wait for the next one."""
 
+STEP_SECONDS: Final = 0.0005
+"""A long computation ends its step at the first `yield` after this time."""
+
 T = TypeVar("T")
+
+
+def completed(steps: Generator[None, None, T]) -> T:
+    """Run a long computation at once, where there is no event loop to hold up."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast(T, done.value)
 
 
 class _Step(NamedTuple):
@@ -80,6 +96,52 @@ class Turns:
             self._schedule()
         if not self.has_time(lane):
             await self._wait(lane, None)
+
+    async def run(self, lane: int, steps: Generator[None, None, T]) -> T:
+        """Run a long computation in as many turns as it needs.
+
+        Args:
+            lane: whose turns it takes.
+            steps: yields wherever it can be interrupted; what it needs must not change meanwhile.
+
+        Returns:
+            What the generator returns.
+        """
+        while True:
+            await self.take(lane)
+            end = time.perf_counter() + STEP_SECONDS
+            try:
+                while time.perf_counter() < end:
+                    next(steps)
+            except StopIteration as done:
+                return cast(T, done.value)
+
+    @types.coroutine
+    def paced(self, lane: int, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Run a coroutine whose every step takes a turn: from where it has waited to the next wait.
+
+        Args:
+            lane: whose turns it takes.
+            steps: a coroutine that was not begun.
+
+        Returns:
+            What the coroutine returns.
+        """
+        waits_for: Any = None
+        has_begun = False
+        try:
+            while True:
+                try:
+                    if has_begun:
+                        yield waits_for
+                    has_begun = True
+                    yield from self.take(lane).__await__()
+                except BaseException as error:  # cancelled, here or in a step
+                    waits_for = steps.throw(error)
+                else:
+                    waits_for = steps.send(None)
+        except StopIteration as done:
+            return cast(T, done.value)
 
     def _wait(self, lane: int, function: Callable[[], Any] | None) -> asyncio.Future[Any]:
         outcome = asyncio.get_running_loop().create_future()

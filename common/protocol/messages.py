@@ -10,7 +10,7 @@ Which struct belongs to which method is declared in `common.protocol.methods`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
@@ -740,8 +740,12 @@ class PositionsResponse(Message, frozen=True, array_like=True):
     """By source: seq of the group that brought its position, and the position."""
 
 
+FACET_VALUES_MAX: Final = 2_000
+"""In a `FacetValuesResponse`: reading and learning them takes half a millisecond each."""
+
+
 class FacetValuesRequest(Message, frozen=True, array_like=True):
-    """The new values of a facet dictionary."""
+    """The next values of a facet dictionary."""
 
     index: int
     field: str
@@ -750,7 +754,10 @@ class FacetValuesRequest(Message, frozen=True, array_like=True):
 
 
 class FacetValuesResponse(Message, frozen=True, array_like=True):
-    """Values `start`… of the dictionary of `epoch` (which may be newer: then start is 0)."""
+    """Values `start`… of the dictionary of `epoch` (which may be newer: then start is 0).
+
+    There may be more: a response has up to `FACET_VALUES_MAX`.
+    """
 
     epoch: int
     start: int

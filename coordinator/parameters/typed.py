@@ -244,6 +244,11 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
         return any(one.depends_on_time for one in self.boosts) or bool(self.rules)
 
     @property
+    def num_buckets_max(self) -> int:
+        """The most buckets that its facets may list together."""
+        return sum([one.configuration.size for one in (*self.facets, *self.field_facets)])
+
+    @property
     def offset(self) -> int:
         """Number of hits before the page."""
         return self.skip + (self.page - 1) * self.per_page

@@ -19,7 +19,9 @@ from msgspec import Struct, field, structs
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import Switched
+from common.process.turns import Turns
 from common.protocol.messages import (
+    FACET_VALUES_MAX,
     FacetCounts,
     FacetRequest,
     FacetValuesRequest,
@@ -100,34 +102,45 @@ class FacetMemory:
         if known is None or known.horizon <= totals.horizon:
             self._totals[name] = totals
 
-    async def learn(self, index: Index, answers: Answers, deadline: Deadline) -> None:
-        """Fetch the parts of dictionaries that the responses refer to and we lack."""
-        wanted: dict[tuple[int, str], tuple[FacetCounts, int]] = {}
+    async def learn(self, index: Index, answers: Answers, deadline: Deadline, turns: Turns) -> None:
+        """Fetch the parts of dictionaries that the responses refer to and we lack.
+
+        Few new values take one round trip; many come in parts, so that other requests get their
+        turn in between.
+        """
+        while missing := self._missing(answers):
+            requests: list[tuple[int, FacetValuesRequest]] = []
+            ends: list[int] = []
+            num_values = 0
+            for shard, counts, start in missing:
+                num_values += min(counts.num_values - start, FACET_VALUES_MAX)
+                if requests and num_values > FACET_VALUES_MAX:
+                    break
+                asked = FacetValuesRequest(index.number, counts.field, counts.epoch, start)
+                requests.append((shard, asked))
+                ends.append(counts.num_values)
+            parts = await call_all(self._cluster, FACET_VALUES, requests, deadline.remaining_ms)
+            if num_values > FACET_VALUES_MAX:
+                await turns.take(index.number)
+            for (shard, asked), end, part in zip(requests, ends, parts, strict=True):
+                if part.epoch != asked.epoch or (asked.start < end and not part.values):
+                    raise Switched(
+                        f"facet {asked.field!r} has just been built anew on shard {shard}; "
+                        "try again"
+                    )
+                self.values(asked.field).extend(shard, part.epoch, part.start, part.values)
+
+    def _missing(self, answers: Answers) -> list[tuple[int, FacetCounts, int]]:
+        """Return (shard, counts, first unknown number) of each dictionary that is not known."""
+        missing: dict[tuple[int, str], tuple[int, FacetCounts, int]] = {}
         for shard, answer in answers:
             for counts in answer.facets:
                 start = self.values(counts.field).missing_from(
                     shard, counts.epoch, counts.num_values
                 )
                 if start is not None:
-                    wanted.setdefault((shard, counts.field), (counts, start))
-        if not wanted:
-            return
-        tails = await call_all(
-            self._cluster,
-            FACET_VALUES,
-            [
-                (shard, FacetValuesRequest(index.number, name, counts.epoch, start))
-                for (shard, name), (counts, start) in wanted.items()
-            ],
-            deadline.remaining_ms,
-        )
-        for ((shard, name), (counts, _)), tail in zip(wanted.items(), tails, strict=True):
-            values = self.values(name)
-            values.extend(shard, tail.epoch, tail.start, tail.values)
-            if values.missing_from(shard, counts.epoch, counts.num_values) is not None:
-                raise Switched(
-                    f"facet {name!r} has just been built anew on shard {shard}; try again"
-                )
+                    missing.setdefault((shard, counts.field), (shard, counts, start))
+        return list(missing.values())
 
 
 class FacetPlan(Struct, frozen=True):

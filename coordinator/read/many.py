@@ -49,9 +49,7 @@ class CostSum:
         factor = 1 if search.typo == 0 else TYPO_FACTOR
         num_words = len(_analyzer.tokenize(search.query or ""))
         self._num_words += factor * min(num_words, limits.query_words_max)
-        num_buckets = sum(
-            spec.configuration.size for spec in (*search.facets, *search.field_facets)
-        )
+        num_buckets = search.num_buckets_max
         self._num_buckets += num_buckets
         if search.cube is not None:
             num_bins = len(search.cube.edges) or limits.facet_cube_bins_max

@@ -24,7 +24,7 @@ Rules that the picture does not show:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -41,6 +41,7 @@ from common.configuration import (
     PrefixMode,
     TypoMode,
 )
+from common.process.turns import completed
 from common.query import Clause, Phrase, Word
 from coordinator.read.spacing import SYMBOLS, Spacing, TypedWord, is_cuttable, spacings_of
 
@@ -133,9 +134,10 @@ class _Piece:
     """Whether the text ends within this piece, so that its last word may be incomplete."""
 
 
-def _split(text: str, analyzer: Analyzer) -> list[_Piece]:
+def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]:
     pieces = []
     for match in _PIECE.finditer(text):
+        yield
         word = match["word"]
         is_phrase = word is None
         is_excluded = bool(match["sign"]) if is_phrase else word.startswith("-") and len(word) > 1
@@ -172,9 +174,8 @@ class _ClauseBuilder:
         self.vocabulary = vocabulary
         self.options = options
 
-    def clauses(self, tokens: Sequence[Token], is_last_open: bool) -> list[Clause]:
-        """Return the clauses of consecutive words of the query."""
-        result: list[Clause] = []
+    def clauses(self, tokens: Sequence[Token], is_last_open: bool) -> Iterator[Clause]:
+        """Yield the clauses of consecutive words of the query."""
         at = 0
         while at < len(tokens):
             is_rest_open = is_last_open
@@ -182,11 +183,10 @@ class _ClauseBuilder:
             if clause is None:
                 length = self._run_length(tokens, at)
                 is_open = is_rest_open and at + length == len(tokens)
-                result.extend(self._run(tokens[at : at + length], is_open))
+                yield from self._run(tokens[at : at + length], is_open)
             else:
-                result.append(clause)
+                yield clause
             at += length
-        return result
 
     def _synonym(self, tokens: Sequence[Token], at: int) -> tuple[int, Clause | None]:
         """Return the longest sequence of words from `at` that has synonyms, as one clause."""
@@ -253,7 +253,21 @@ def parse_query(
         analyzer: splits text into words.
         words_max: limit of folded words; the rest are dropped.
     """
-    pieces = _split(text, analyzer)
+    return completed(parse_steps(text, options, vocabulary, analyzer, words_max))
+
+
+def parse_steps(
+    text: str,
+    options: QueryOptions,
+    vocabulary: QueryDictionary,
+    analyzer: Analyzer,
+    words_max: int,
+) -> Generator[None, None, ParsedQuery]:
+    """Parse a query text as `parse_query` does; yield after some ten microseconds each.
+
+    Hundreds of words, with all ways to write them together or apart, take 10 ms.
+    """
+    pieces = yield from _split(text, analyzer)
     num_words_cut = max(0, sum(len(piece.tokens) for piece in pieces) - words_max)
     if num_words_cut:
         pieces = _cut(pieces, words_max)
@@ -273,11 +287,14 @@ def parse_query(
     quoted: set[str] = set()
     num_words = 0
 
-    def close_row() -> None:
+    def close_row() -> Iterator[None]:
         for clause in builder.clauses([word.token for word in row], is_row_open):
             counts[clause] = counts.get(clause, 0) + 1
+            yield
         if options.typo != 0:
-            spacings.update(dict.fromkeys(spacings_of(row)))
+            for spacing in spacings_of(row):
+                spacings[spacing] = None
+                yield
             cuttable.update({word.token.text: None for word in row if is_cuttable(word.token.text)})
         row.clear()
 
@@ -292,7 +309,7 @@ def parse_query(
             row.extend(kept)
             is_row_open = piece.is_open and bool(kept) and kept[-1].token is piece.tokens[-1]
             continue
-        close_row()
+        yield from close_row()
         is_row_open = False
         words = tuple(token.text for token in piece.tokens)
         is_prefix = piece.is_open and piece.is_phrase and options.prefix != "none"
@@ -302,7 +319,7 @@ def parse_query(
         else:
             quoted.add(clause.text if isinstance(clause, Word) else "")
             counts[clause] = counts.get(clause, 0) + 1
-    close_row()
+    yield from close_row()
     return ParsedQuery(
         tuple(counts),
         tuple(counts.values()),

@@ -22,7 +22,7 @@ import asyncio
 import heapq
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -101,7 +101,7 @@ from coordinator.read.query_parser import (
     ParsedQuery,
     QueryDictionary,
     QueryOptions,
-    parse_query,
+    parse_steps,
     typed_words,
 )
 from coordinator.read.ranges import merge_ranges
@@ -123,6 +123,7 @@ from coordinator.read.text_scoring import (
     ScoredQuery,
     StatisticsBudget,
     StatisticsMemory,
+    is_long_text,
     score_again,
     score_query,
 )
@@ -143,8 +144,10 @@ _TEXTS: Final = 1 << ValueKind.STRING
 _NUMBERS: Final = 1 << ValueKind.INTEGER | 1 << ValueKind.FLOAT
 
 
-VALUES_AT_ONCE: Final = 100_000
-"""Merge at most this many facet value counts without yielding to the event loop: about 2 ms."""
+LONG_ANSWER_VALUES: Final = 100_000
+"""Of responses with more facet value counts, one is built at a time."""
+BUCKETS_FAST_MAX: Final = 1_000
+"""A search that may list more buckets takes turns: listing these takes 0.5 ms."""
 
 
 class _IndexMemory(Struct, frozen=True):
@@ -250,6 +253,13 @@ class Search:
             Unavailable: a shard is down or late (unless partial results are allowed).
             Switched: the index has changed configuration, or is about to.
         """
+        search = self._search(index, parameters)
+        if is_long_text(parameters.query) or parameters.num_buckets_max > BUCKETS_FAST_MAX:
+            return await self._turns.paced(index.number, search)
+        return await search
+
+    async def _search(self, index: Index, parameters: SearchParameters) -> SearchResult:
+        """Run one search; every step of it is short, or cut by `turns`."""
         started = time.perf_counter()
         deadline = Deadline.after_ms(parameters.timeout_ms)
         cursor = None
@@ -747,12 +757,14 @@ class Search:
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = memory.statistics_under(self._cluster, self._budget, parameters.key_filter)
-            scored = score_again(index, parameters, statistics, scored.assumption, counted)
+            scored = await score_again(
+                index, parameters, statistics, scored.assumption, counted, self._turns
+            )
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
             if any(part.has_any for part in counted):
                 answers = await self._search_shards(request, parameters, deadline)
         if plan.requests:
-            await memory.facets.learn(index, answers, deadline)
+            await memory.facets.learn(index, answers, deadline, self._turns)
         total = await _total(parameters.distinct, answers)
         return _Outcome(answers, horizon, memory, scored, plan, total, request)
 
@@ -775,8 +787,8 @@ class Search:
     ) -> ScoredQuery:
         """Parse and score the query text."""
 
-        def parse() -> ParsedQuery:
-            return parse_query(
+        def parse() -> Generator[None, None, ParsedQuery]:
+            return parse_steps(
                 parameters.query,
                 QueryOptions(
                     parameters.match,
@@ -942,8 +954,8 @@ class Search:
     ) -> list[FacetResult]:
         """Merge the counts of all facets and choose their buckets.
 
-        Long facets take turns with other requests; only one such response is built at a time,
-        since each may hold a hundred megabytes.
+        Many buckets take turns with other requests; of the longest responses only one is built at
+        a time, since each may hold a hundred megabytes.
         """
         if not parameters.facets and not parameters.field_facets:
             return []
@@ -967,15 +979,12 @@ class Search:
             first = len(parameters.ranges) + sum([len(one.requests) for one in parameters.trees])
             found = field_results(parameters, first, outcome.answers, self._analyzer)
             results = heapq.merge(results, found, key=lambda one: one.field)
-        if num_values <= VALUES_AT_ONCE:
-            return list(results)
-        listed = []
+        if num_values <= LONG_ANSWER_VALUES:
+            if parameters.num_buckets_max <= BUCKETS_FAST_MAX:
+                return list(results)
+            return await self._turns.run(index.number, _listing(results))
         async with self._long_answers:
-            await self._turns.take(index.number)
-            for result in results:
-                listed.append(result)
-                await self._turns.take(index.number)
-        return listed
+            return await self._turns.run(index.number, _listing(results))
 
     async def _with_groups(
         self,
@@ -1125,6 +1134,15 @@ class Search:
         existing = {index.number for index in catalog.indexes.values()}
         for number in [number for number in self._memories if number not in existing]:
             self._memories.pop(number).forget()
+
+
+def _listing(results: Iterable[FacetResult]) -> Generator[None, None, list[FacetResult]]:
+    """List results one by one: each is made when it is asked for."""
+    listed = []
+    for result in results:
+        listed.append(result)
+        yield
+    return listed
 
 
 def _kinds_of(request: RangeRequest) -> int:

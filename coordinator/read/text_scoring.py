@@ -13,7 +13,7 @@ on the live documents, not on the number of shards or the layout of their segmen
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,7 +21,7 @@ import msgspec
 
 from common.configuration import PrefixMode, SearchableField, TypoMode
 from common.deadline import Deadline
-from common.process.turns import Turns
+from common.process.turns import Turns, completed
 from common.protocol.messages import (
     FieldWeight,
     ScoredClause,
@@ -339,9 +339,14 @@ class StatisticsBudget:
         self.num_bytes -= self._sizes.pop(memory, 0)
 
 
+def is_long_text(text: str) -> bool:
+    """Return whether a query takes long enough to be parsed and weighed in several steps."""
+    return len(text) > QUERY_FAST_CHARS
+
+
 async def score_query(
     index: Index,
-    parse: Callable[[], ParsedQuery],
+    parse: Callable[[], Generator[None, None, ParsedQuery]],
     parameters: SearchParameters,
     memory: StatisticsMemory,
     horizon: int,
@@ -350,16 +355,15 @@ async def score_query(
 ) -> ScoredQuery:
     """Parse a query and weigh its clauses; results are cached per horizon.
 
-    Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop.
+    Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop;
+    `parse` begins to parse it (`parse_steps`).
     """
     key = _key(parameters)
     scored = memory.known_query(key, horizon)
     if scored is not None:
         return scored
-    is_long = len(parameters.query) > QUERY_FAST_CHARS
-    if is_long:
-        await turns.take(index.number)
-    parsed = parse()
+    is_long = is_long_text(parameters.query)
+    parsed = await turns.run(index.number, parse()) if is_long else completed(parse())
     if parsed.is_blank:
         return UNRESTRICTED
     statistics = memory.at(horizon)
@@ -369,9 +373,8 @@ async def score_query(
         statistics = await memory.of_query(
             index, parsed, horizon, deadline, is_partial=parameters.allows_partial
         )
-    if is_long:
-        await turns.take(index.number)
-    scored = _weigh(index, parsed, parameters, statistics)
+    weighing = _weigh(index, parsed, parameters, statistics)
+    scored = await turns.run(index.number, weighing) if is_long else completed(weighing)
     if missing is not None and is_guess:
         scored.assumption = Assumption(
             parsed, statistics, missing, memory.request(index, missing, statistics)
@@ -381,17 +384,20 @@ async def score_query(
     return scored
 
 
-def score_again(
+async def score_again(
     index: Index,
     parameters: SearchParameters,
     memory: StatisticsMemory,
     assumption: Assumption,
     parts: Sequence[StatisticsResponse],
+    turns: Turns,
 ) -> ScoredQuery:
     """Weigh a query that was weighed on an assumption, now that the shards have counted."""
     statistics = assumption.statistics
     memory.add_up(statistics, assumption.keys, parts)
-    scored = _weigh(index, assumption.parsed, parameters, statistics)
+    weighing = _weigh(index, assumption.parsed, parameters, statistics)
+    is_long = is_long_text(parameters.query)
+    scored = await turns.run(index.number, weighing) if is_long else completed(weighing)
     memory.remember_query(_key(parameters), statistics, scored)
     return scored
 
@@ -408,8 +414,8 @@ def _key(parameters: SearchParameters) -> QueryKey:
 
 def _weigh(
     index: Index, parsed: ParsedQuery, parameters: SearchParameters, statistics: Statistics
-) -> ScoredQuery:
-    """Weigh the clauses of a query.
+) -> Generator[None, None, ScoredQuery]:
+    """Weigh the clauses of a query; yield after some ten microseconds each.
 
     A word that occurs nowhere in the index, not even as a prefix or with a typo, is ignored as long
     as another clause is left. If none is left, nothing matches.
@@ -418,8 +424,9 @@ def _weigh(
     doc_freqs = statistics.doc_freqs
     clauses: list[ScoredClause] = []
     ignored = []
-    spacings = _worthwhile_spacings(parsed, statistics)
+    spacings = yield from _worthwhile_spacings(parsed, statistics)
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
+        yield
         found = [doc_freqs[word] for word in words_of((clause,))]
         if isinstance(clause, Word) and clause.text in spacings:
             own = spacings[clause.text]
@@ -464,7 +471,7 @@ def _weigh(
 
 def _worthwhile_spacings(
     parsed: ParsedQuery, statistics: Statistics
-) -> dict[str, dict[tuple[str, ...], int]]:
+) -> Generator[None, None, dict[str, dict[tuple[str, ...], int]]]:
     """Return, by word, the spacings that it gets, each with its document frequency."""
     typed_freqs = {
         clause.text: statistics.doc_freqs[clause][MatchKind.EXACT]
@@ -478,11 +485,13 @@ def _worthwhile_spacings(
             if in_two is not None:
                 found.append((in_two, freq))
     for spacing in parsed.spacings:
+        yield
         freq = statistics.spacing_freqs.get(spacing.words, 0)
         if freq:
             found.append((spacing, freq))
     chosen: dict[str, dict[tuple[str, ...], int]] = {}
     for spacing, freq in found:
+        yield
         # A word of a synonym of several words is no clause of its own, and has no number.
         own = [typed_freqs[word] for word in spacing.typed if word in typed_freqs]
         if len(own) == len(spacing.typed) and is_worthwhile(

@@ -13,11 +13,11 @@ from common.deadline import Deadline
 from common.errors import DeadlineExceeded, ServiceError, Switched
 from common.protocol.messages import FilterClause
 from coordinator.http.responses import (
-    BUCKETS_AT_ONCE,
+    BUCKETS_FAST_MAX,
     Response,
     error_body,
     facet_body,
-    facet_member,
+    facet_members,
     merged_body,
     search_body,
     separated,
@@ -385,11 +385,8 @@ async def _search_body(
 ) -> bytes:
     """Return the JSON of a search; long facets take turns with other requests."""
     facets = None
-    if sum([len(one.buckets) for one in result.facets]) > BUCKETS_AT_ONCE:
-        facets = []
-        for one in result.facets:
-            await services.turns.take(lane)
-            facets.append(facet_member(one))
+    if sum([len(one.buckets) for one in result.facets]) > BUCKETS_FAST_MAX:
+        facets = await services.turns.run(lane, facet_members(result.facets))
         await services.turns.take(lane)
     return search_body(result, request_id, total_us, "timings" in parameters.show, facets)
 

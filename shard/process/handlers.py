@@ -277,10 +277,12 @@ class Handlers:
         """Return one document by its id."""
         return searcher.get(self._indexes.snapshot(request.index, request.horizon), request)
 
-    def facet_values(self, request: FacetValuesRequest) -> FacetValuesResponse:
-        """Return the new values of a facet dictionary."""
-        partition = self._indexes.index(request.index).partition
-        return searcher.facet_values(partition.newest, request)
+    def facet_values(
+        self, request: FacetValuesRequest
+    ) -> FacetValuesResponse | Awaitable[FacetValuesResponse]:
+        """Return the next values of a facet dictionary."""
+        snapshot = self._indexes.index(request.index).partition.newest
+        return self._read(request.index, partial(searcher.facet_values, snapshot, request))
 
     def field_names(self, request: FieldNamesRequest) -> FieldNamesResponse:
         """Return the fields that an index has, or had."""

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from common.analysis.languages import Languages
     from shard.segment.snapshot import Snapshot
 
-FAST_US: Final = 4_000.0
+FAST_US: Final = 1_000.0
 """Up to this estimate, a text query runs on the event loop."""
 _WORD_US: Final = 25.0
 """Cost of a word in a segment."""
+_OTHER_US: Final = 15.0
+"""Cost of a spacing, or of a whole field, in a segment."""
 _TERM_US: Final = 0.006
 """Cost per typo and term of the vocabulary."""
 _DOC_US: Final = 0.0004
@@ -42,10 +44,19 @@ def words_of(clauses: Iterable[Clause]) -> list[Word]:
     return words
 
 
-def is_slow_text(snapshot: Snapshot, words: list[Word], languages: Languages) -> bool:
-    """Return whether a query of these words is likely to take more than `FAST_US`."""
+def is_slow_text(
+    snapshot: Snapshot, words: list[Word], languages: Languages, num_others: int = 0
+) -> bool:
+    """Return whether a query of these words is likely to take more than `FAST_US`.
+
+    Args:
+        snapshot: to search.
+        words: of the query.
+        languages: of the configuration.
+        num_others: spacings and whole fields to count documents of.
+    """
     docs_us = snapshot.num_docs * _DOC_US + len(snapshot.views) * _WORD_US
-    num_us = len(words) * docs_us
+    num_us = len(words) * docs_us + num_others * len(snapshot.views) * _OTHER_US
     if num_us > FAST_US:
         return True
     typos = [word for word in words if word.typos]

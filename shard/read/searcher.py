@@ -33,6 +33,7 @@ from common.deadline import check_call
 from common.errors import InternalError
 from common.placement import hash_id
 from common.protocol.messages import (
+    FACET_VALUES_MAX,
     DistinctCounts,
     FacetRequest,
     FacetValuesRequest,
@@ -217,7 +218,9 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     query = request.query
     if query is not None:
         words = words_of([*(one.clause for one in query.clauses), *query.excluded])
-        if is_slow_text(snapshot, words, _languages(snapshot)):
+        absent = request.assumed_absent
+        num_others = 0 if absent is None else _num_others(absent)
+        if is_slow_text(snapshot, words, _languages(snapshot), num_others):
             return True
     if snapshot.num_docs > filters.KEYS_FAST_MAX and any(
         one.calendar is not None or one.is_of_values for one in _ranges(request)
@@ -244,7 +247,13 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
 
 def is_slow_to_count(snapshot: Snapshot, request: StatisticsRequest) -> bool:
     """Return whether `statistics` is likely to take more than a few milliseconds."""
-    return is_slow_text(snapshot, list(request.words), _languages(snapshot))
+    languages = _languages(snapshot)
+    return is_slow_text(snapshot, list(request.words), languages, _num_others(request))
+
+
+def _num_others(request: StatisticsRequest) -> int:
+    """Return how many document frequencies other than those of words are to be counted."""
+    return len(request.spacings) + len(request.wholes) + 4 * len(request.cuts)
 
 
 def _ordered_fields(request: SearchRequest) -> list[str]:
@@ -720,9 +729,10 @@ def fields_of(snapshot: Snapshot) -> tuple[dict[str, Any], ...]:
 
 
 def facet_values(snapshot: Snapshot, request: FacetValuesRequest) -> FacetValuesResponse:
-    """Return the values of a facet dictionary from `start` on; all of them for another epoch."""
+    """Return the next values of a facet dictionary from `start` on; for another epoch, from 0."""
     dictionary = snapshot.dictionaries.get(request.field)
     if dictionary is None:
         return FacetValuesResponse(0, 0, ())
     start = request.start if request.epoch == dictionary.epoch else 0
-    return FacetValuesResponse(dictionary.epoch, start, tuple(dictionary.values(start)))
+    end = min(start + FACET_VALUES_MAX, len(dictionary))
+    return FacetValuesResponse(dictionary.epoch, start, tuple(dictionary.values(start, end)))
