@@ -1,8 +1,9 @@
 """Requests that are heavy on purpose are refused or served, and a neighbour feels little of them.
 
 Each attack is a process of its own, which repeats the request of a finding until it is told to
-stop. Turns with and without it are taken in one run; compared are the medians over the turns, of
-the median search and of the slowest hundredth.
+stop. Turns with and without it are taken in one run; compared are the median search and the slowest
+hundredth of a turn. What counts of the turns beside an attack is the best: an attack that holds a
+neighbour up does so in each, and other work of the machine in some.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ TURNS = 3
 SEARCHES = 300
 """Of a turn: the third slowest is the 99th percentile."""
 RATIO_MAX = 10.0
-USUAL_MS_MIN = Milliseconds(median=6.0, slowest=60.0)
-"""What is usual at least: on a busy machine a single wait for a processor takes longer."""
+USUAL_MS_MIN = Milliseconds(median=2.0, slowest=5.0)
+"""What is usual at least. A search wakes five threads in turn, and a thread that finds all
+processors taken waits for the end of a slice of 3 ms: once in most searches beside an attack, and
+nearly never on a quiet machine, whose slowest searches take 2 ms."""
 SENDERS = 4
 """Clients of an attack that send the same costly request."""
 WORDS = 60_000
@@ -237,7 +240,7 @@ def leaves_neighbour_alone(service: Service, attack: Attack) -> None:
         zip(*alone, strict=True), zip(*beside, strict=True), USUAL_MS_MIN, strict=True
     ):
         bound = RATIO_MAX * max(statistics.median(usual), usual_min)
-        assert statistics.median(attacked_ms) < bound, (alone, beside)
+        assert min(attacked_ms) < bound, (alone, beside)
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +259,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         ]
         body = b"\n".join(json.dumps(one).encode() for one in items)
         assert client.post_text("/noisy/index", body).status == 200
+        # The numberings of all facets are learnt in parts, and add up to all values.
+        listed = client.search("noisy", per_page=0)["data"]["aggregations"]
+        assert len(listed) == 32
+        for k in range(32):
+            buckets = listed[f"f{k}"]["buckets"]
+            assert {one["key"] for one in buckets} == {f"v{i} {k}" for i in range(1_000)}
         client.close()
         yield service
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Generator
 from functools import partial
 
 import pytest
 
 from common.process.request_ids import REQUEST_IDS
-from common.process.turns import TURN_SECONDS, Turns
+from common.process.turns import TURN_SECONDS, Turns, completed
 
 
 def be_busy() -> None:
@@ -37,6 +38,12 @@ class Steps:
 
     def later(self, lane: int, name: str) -> asyncio.Future[str]:
         return self.turns.later(lane, partial(self.run, name))
+
+    async def note_for_ever(self) -> None:
+        """Note every iteration of the loop."""
+        while True:
+            self.done.append("-")
+            await asyncio.sleep(0)
 
     def note_every_iteration(self) -> None:
         """Stand for what arrives from sockets: one short event an iteration."""
@@ -109,3 +116,66 @@ async def test_a_later_step_has_the_context_of_its_caller() -> None:
     outcome = turns.later(1, REQUEST_IDS.get)
     REQUEST_IDS.set(("another",))
     assert await outcome == ("mine",)
+
+
+async def test_a_long_computation_lets_the_loop_read_its_sockets() -> None:
+    steps = Steps()
+
+    def computation() -> Generator[None, None, str]:
+        for _ in range(5):
+            steps.run("m")
+            yield
+        return "all"
+
+    noting = asyncio.ensure_future(steps.note_for_ever())
+    assert await steps.turns.run(1, computation()) == "all"
+    noting.cancel()
+    assert "mm" not in "".join(steps.done), "two long steps without reading the sockets in between"
+    assert completed(computation()) == "all"
+
+
+async def test_every_step_of_a_paced_coroutine_takes_a_turn() -> None:
+    steps = Steps()
+
+    async def several() -> str:
+        for _ in range(4):
+            steps.run("m")
+            await asyncio.sleep(0)
+        return "all"
+
+    paced = [asyncio.ensure_future(steps.turns.paced(1, several())) for _ in range(5)]
+    await asyncio.sleep(0)
+    noting = asyncio.ensure_future(steps.note_for_ever())
+    assert await asyncio.gather(*paced) == ["all"] * 5
+    noting.cancel()
+    joined = "".join(steps.done)
+    assert joined.count("m") == 20
+    assert "mm" not in joined[joined.index("-") :]
+
+
+async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
+    turns = Turns()
+    ended: list[str] = []
+
+    async def waiting() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append("cancelled")
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("mine")
+
+    task = asyncio.ensure_future(turns.paced(1, waiting()))
+    await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["cancelled"]
+    with pytest.raises(ValueError, match="mine"):
+        await turns.paced(1, failing())
+    never_begun = asyncio.ensure_future(turns.paced(1, failing()))
+    never_begun.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await never_begun

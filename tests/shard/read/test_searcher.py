@@ -455,10 +455,13 @@ def test_fetch_returns_documents_in_the_order_asked_for() -> None:
     assert found.marks == ()
 
 
-def test_facet_values_are_the_tail_of_the_dictionary() -> None:
+def test_facet_values_are_the_tail_of_the_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World([{"tags": ["a", "b"]}, {"tags": "c"}])
     epoch = world.snapshot.dictionaries["tags"].epoch
     ask = searcher.facet_values
+    monkeypatch.setattr(searcher, "FACET_VALUES_MAX", 1)
+    assert len(ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 0)).values) == 1
+    monkeypatch.undo()
     tail = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch, 1))
     assert (tail.epoch, tail.start, tail.values) == (epoch, 1, ("b", "c"))
     other = ask(world.snapshot, FacetValuesRequest(1, "tags", epoch + 1, 2))
