@@ -175,7 +175,3 @@ async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
     assert ended == ["cancelled"]
     with pytest.raises(ValueError, match="mine"):
         await turns.paced(1, failing())
-    never_begun = asyncio.ensure_future(turns.paced(1, failing()))
-    never_begun.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await never_begun
