@@ -363,7 +363,7 @@ def typed_words(text: str, analyzer: Analyzer) -> tuple[list[Token], bool] | Non
 
     None if something is quoted or excluded: such a query is not guessed at.
     """
-    pieces = _split(text, analyzer)
+    pieces = completed(_split(text, analyzer))
     if not pieces or any(piece.is_phrase or piece.is_excluded for piece in pieces):
         return None
     return [token for piece in pieces for token in piece.tokens], pieces[-1].is_open

@@ -253,12 +253,14 @@ class Search:
             Unavailable: a shard is down or late (unless partial results are allowed).
             Switched: the index has changed configuration, or is about to.
         """
-        search = self._search(index, parameters)
+        search = self._search(index, parameters, horizon)
         if is_long_text(parameters.query) or parameters.num_buckets_max > BUCKETS_FAST_MAX:
             return await self._turns.paced(index.number, search)
         return await search
 
-    async def _search(self, index: Index, parameters: SearchParameters) -> SearchResult:
+    async def _search(
+        self, index: Index, parameters: SearchParameters, horizon: int | None
+    ) -> SearchResult:
         """Run one search; every step of it is short, or cut by `turns`."""
         started = time.perf_counter()
         deadline = Deadline.after_ms(parameters.timeout_ms)
