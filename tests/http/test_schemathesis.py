@@ -53,6 +53,8 @@ WITH_MEANING = (
     "/_aliases",
     "/{index}/search",
     "/{index}/facet",
+    "/{index}/suggest",
+    "/{index}/explain",
     "/{index}/configuration",
     "/{index}/index",
     "/{index}/items",
