@@ -36,7 +36,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with nothing but the wheel and what it needs."""
     folder = tmp_path_factory.mktemp("wheel") / "environment"
     venv.create(folder, with_pip=True)
-    subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", str(WHEEL)], check=True)
+    command = [folder / "bin/python", "-m", "pip", "install", "-q", str(WHEEL)]
+    subprocess.run(command, check=True, env=strangers_environment())
     return folder
 
 
@@ -61,20 +62,23 @@ def ask(url: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
+def strangers_environment() -> dict[str, str]:
+    """Return variables that point neither to this checkout nor to a home."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FACETD_")}
+    kept.pop("PYTHONPATH", None)
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
+
+
 @pytest.fixture
 def service(environment: Path, hostile_folder: Path, tmp_path: Path) -> Iterator[str]:
     """The address of a service of the wheel; it must end with status 0."""
     before = files_of(environment / "lib")
     port = free_port()
     command = [str(environment / "bin/facetd"), "serve", "--port", str(port)]
-    given = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("FACETD_")},
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/nonexistent",
-    }
-    given.pop("PYTHONPATH", None)
     process = subprocess.Popen(
-        [*command, "--data-dir", str(tmp_path / "data")], cwd=hostile_folder, env=given
+        [*command, "--data-dir", str(tmp_path / "data")],
+        cwd=hostile_folder,
+        env=strangers_environment(),
     )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -103,7 +107,8 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def test_it_brings_no_compiler(environment: Path) -> None:
-    listed = subprocess.check_output([environment / "bin/python", "-m", "pip", "list"], text=True)
+    command = [environment / "bin/python", "-m", "pip", "list"]
+    listed = subprocess.check_output(command, text=True, env=strangers_environment())
     assert "numpy" in listed
     assert "numba" not in listed
     assert "llvmlite" not in listed
@@ -131,6 +136,7 @@ def test_a_machine_that_it_has_no_code_for_hears_why(environment: Path, tmp_path
             text=True,
             timeout=180,
             check=False,
+            env=strangers_environment(),
         )
     finally:
         changed.write_bytes(content)
