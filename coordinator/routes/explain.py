@@ -6,11 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.http.responses import Response, explanation_body
-from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_explain, parse_search
 from coordinator.parameters.table import EXPLAIN_PARAMETERS
-from coordinator.routes.search import narrowed, raw_parameters
+from coordinator.routes.search import narrowed, raw_parameters, search_routes
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -22,21 +21,11 @@ ROUTES: Final = RouteTable()
 
 
 @ROUTES.add(
-    *(
-        Route(
-            method,
-            "/{index}/explain",
-            "Why one item is a hit of a search, or which words, filters and rules keep it out.",
-            Action.SEARCH,
-            body=Body.JSON if method == "POST" else Body.NONE,
-            bytes_limit="search_body_bytes_max",
-            needs_index=True,
-            applies_filter=True,
-            tag="search",
-            parameters=EXPLAIN_PARAMETERS,
-            document={"answer": "Explanation"},
-        )
-        for method in ("GET", "POST")
+    *search_routes(
+        "/{index}/explain",
+        "Why one item is a hit of a search, or which words, filters and rules keep it out.",
+        EXPLAIN_PARAMETERS,
+        "Explanation",
     )
 )
 async def explain(services: Services, request: Request) -> Response:

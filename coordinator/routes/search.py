@@ -125,23 +125,43 @@ def note_search(
         services.analytics.note(client, index, parameters.query, total, took_us)
 
 
-@ROUTES.add(
-    *(
-        Route(
+def search_routes(
+    path: str, summary: str, parameters: tuple[Any, ...], answer: str
+) -> tuple[Route, Route]:
+    """Return the routes of a page of an index that is read by GET and by POST.
+
+    Args:
+        path: of the page.
+        summary: of the page, for the documentation.
+        parameters: from the query string, or from a body of JSON.
+        answer: name of the response's schema.
+    """
+
+    def route(method: str, body: Body) -> Route:
+        return Route(
             method,
-            "/{index}/search",
-            "Search an index: one page of hits, and facets.",
+            path,
+            summary,
             Action.SEARCH,
-            body=Body.JSON if method == "POST" else Body.NONE,
+            body=body,
             bytes_limit="search_body_bytes_max",
             needs_index=True,
             applies_filter=True,
             tag="search",
-            parameters=SEARCH_PARAMETERS,
-            document={"answer": "SearchAnswer"},
+            parameters=parameters,
+            document={"answer": answer},
         )
-        for method in ("GET", "POST")
-    ),
+
+    return route("GET", Body.NONE), route("POST", Body.JSON)
+
+
+@ROUTES.add(
+    *search_routes(
+        "/{index}/search",
+        "Search an index: one page of hits, and facets.",
+        SEARCH_PARAMETERS,
+        "SearchAnswer",
+    )
 )
 async def search(services: Services, request: Request) -> Response:
     """Answer `/{index}/search`."""
@@ -186,22 +206,12 @@ async def _remembered(
 
 
 @ROUTES.add(
-    *(
-        Route(
-            method,
-            "/{index}/facet",
-            "One page of the values of one facet.",
-            Action.SEARCH,
-            body=Body.JSON if method == "POST" else Body.NONE,
-            bytes_limit="search_body_bytes_max",
-            needs_index=True,
-            applies_filter=True,
-            tag="search",
-            parameters=FACET_PARAMETERS,
-            document={"answer": "FacetAnswer"},
-        )
-        for method in ("GET", "POST")
-    ),
+    *search_routes(
+        "/{index}/facet",
+        "One page of the values of one facet.",
+        FACET_PARAMETERS,
+        "FacetAnswer",
+    )
 )
 async def facet(services: Services, request: Request) -> Response:
     """Answer `/{index}/facet`."""

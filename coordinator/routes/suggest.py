@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from coordinator.http.responses import Response, suggestions_body
-from coordinator.http.routing import Body, Route, RouteTable
-from coordinator.http.security import Action
+from coordinator.http.routing import RouteTable
 from coordinator.parameters.parse import parse_suggest
 from coordinator.parameters.table import SUGGEST_PARAMETERS
-from coordinator.routes.search import narrowed, raw_parameters
+from coordinator.routes.search import narrowed, raw_parameters, search_routes
 
 if TYPE_CHECKING:
     from coordinator.http.request import Request
@@ -22,21 +21,11 @@ ROUTES: Final = RouteTable()
 
 
 @ROUTES.add(
-    *(
-        Route(
-            method,
-            "/{index}/suggest",
-            "Suggestions for a search box: what a text as typed may become, with exact counts.",
-            Action.SEARCH,
-            body=Body.JSON if method == "POST" else Body.NONE,
-            bytes_limit="search_body_bytes_max",
-            needs_index=True,
-            applies_filter=True,
-            tag="search",
-            parameters=SUGGEST_PARAMETERS,
-            document={"answer": "Suggestions"},
-        )
-        for method in ("GET", "POST")
+    *search_routes(
+        "/{index}/suggest",
+        "Suggestions for a search box: what a text as typed may become, with exact counts.",
+        SUGGEST_PARAMETERS,
+        "Suggestions",
     )
 )
 async def suggest(services: Services, request: Request) -> Response:
