@@ -36,7 +36,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with nothing but the wheel and what it needs."""
     folder = tmp_path_factory.mktemp("wheel") / "environment"
     venv.create(folder, with_pip=True)
-    command = [folder / "bin/python", "-m", "pip", "install", "-q", str(WHEEL)]
+    command = [str(folder / "bin/python"), "-m", "pip", "install", "-q", str(WHEEL)]
     subprocess.run(command, check=True, env=strangers_environment())
     return folder
 
@@ -107,7 +107,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def test_it_brings_no_compiler(environment: Path) -> None:
-    command = [environment / "bin/python", "-m", "pip", "list"]
+    command = [str(environment / "bin/python"), "-m", "pip", "list"]
     listed = subprocess.check_output(command, text=True, env=strangers_environment())
     assert "numpy" in listed
     assert "numba" not in listed
