@@ -102,19 +102,42 @@ def test_the_page_in_plain_html(service: Service, pages: tuple[Path, int]) -> No
     _check_shop(_rendered(url, folder))
 
 
-def test_the_page_in_react(service: Service, pages: tuple[Path, int]) -> None:
-    folder, port = pages
-    source = folder / "react"
+def test_the_page_in_react(service: Service, tmp_path: Path) -> None:
+    source = tmp_path / "react"
     shutil.copytree(EXAMPLES / "react", source)
     (source / "node_modules").symlink_to(packages() / "node_modules")
-    command = [str(packages() / "node_modules" / ".bin" / "esbuild"), "src/main.jsx", "--bundle"]
-    command += ["--format=esm", "--jsx=automatic", "--outfile=main.js", "--log-level=error"]
-    command += ['--define:process.env.NODE_ENV="production"']
-    subprocess.run(command, cwd=source, timeout=60, check=True)
-    text = (source / "index.html").read_text().replace("/src/main.jsx", "main.js")
-    (source / "index.html").write_text(text)
-    url = f"http://127.0.0.1:{port}/react/index.html?service=http://127.0.0.1:{service.port}"
-    _check_shop(_rendered(url, folder))
+    vite = str(packages() / "node_modules" / ".bin" / "vite")
+    command = [vite, "build", "--logLevel", "warn"]
+    subprocess.run(command, cwd=source, timeout=120, check=True)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = subprocess.Popen(
+        [vite, "preview", "--host", "127.0.0.1", "--port", str(port), "--strictPort"],
+        cwd=source,
+        env={**os.environ, "FACETD_URL": f"http://127.0.0.1:{service.port}"},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(url, server)
+        _check_shop(_rendered(url, tmp_path))
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a server that was started answers."""
+    give_up_at = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=20):
+                return
+        except HTTPError:
+            return
+        except URLError:
+            assert process.poll() is None
+            assert time.monotonic() < give_up_at
+            time.sleep(0.1)
 
 
 def _get(url: str) -> tuple[int, Any]:
@@ -139,15 +162,8 @@ def test_the_service_with_fastapi(service: Service) -> None:
         env={**os.environ, "FACETD_URL": f"http://127.0.0.1:{service.port}"},
     )
     try:
-        give_up_at = time.monotonic() + 60
-        while True:
-            try:
-                status, found = _get(f"{url}/search?q=lamp&category=Lamps&price_max=100")
-                break
-            except URLError:
-                assert process.poll() is None
-                assert time.monotonic() < give_up_at
-                time.sleep(0.1)
+        _wait_for(url, process)
+        status, found = _get(f"{url}/search?q=lamp&category=Lamps&price_max=100")
         assert status == 200
         prices = {one["name"]: one["price_with_tax"] for one in found["products"]}
         assert prices == {"Desk lamp": 46.8, "Reading lamp": 70.8, "Paper lantern": 18.0}
@@ -172,7 +188,8 @@ def test_the_notebook(service: Service, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_packages_of_the_react_example_are_those_that_are_tested() -> None:
-    wanted = json.loads((EXAMPLES / "react" / "package.json").read_text())["dependencies"]
+    described = json.loads((EXAMPLES / "react" / "package.json").read_text())
+    wanted = described["dependencies"] | described["devDependencies"]
     tested = json.loads((ROOT / "tests" / "npm" / "package.json").read_text())["dependencies"]
     assert {name: version.lstrip("^") for name, version in wanted.items()} == {
         name: tested[name] for name in wanted

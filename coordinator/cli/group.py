@@ -42,6 +42,15 @@ class CommandEntry(NamedTuple):
         return found
 
 
+class ListingGroup(click.Group):
+    """A group whose command `list` is called when none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `list` first, unless a command is named or help is asked for."""
+        named = args and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["list", *args])
+
+
 class CommandGroup(click.Group):
     """A group that prints our errors as a line on stderr and lists commands under headings.
 

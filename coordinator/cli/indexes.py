@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from coordinator.cli.group import ListingGroup
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import bytes_text, print_table
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -199,9 +200,11 @@ def alias(service: ServiceOptions, name: str | None, index: str | None, remove: 
 # --- snapshots
 
 
-@click.group()
+@click.group(cls=ListingGroup)
 def snapshots() -> None:
     """Make, list, restore and delete snapshots of all indexes.
+
+    Without a command: list them.
 
     A snapshot stays beside the data of the service; facetd backup copies to a folder of yours.
     """

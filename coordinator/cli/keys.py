@@ -12,6 +12,7 @@ import click
 
 from common import data_directory
 from common.data_directory import DataDirectoryError, acquire_lock
+from coordinator.cli.group import ListingGroup
 from coordinator.cli.service import ServiceOptions, with_service
 from coordinator.cli.tables import print_table
 from coordinator.clients.http_client import Client, ClientError
@@ -21,12 +22,12 @@ ACTIONS: Final = ("search", "write", "configure", "admin")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-@click.group()
+@click.group(cls=ListingGroup)
 def keys() -> None:
     """Make, list and remove API keys.
 
     As soon as there is a key, every request needs one. The first key must allow admin, which alone
-    can make more.
+    can make more. Without a command: list them.
     """
 
 

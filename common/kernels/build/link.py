@@ -168,7 +168,10 @@ def _object(folder: Path, work: Path, source: Path, includes: str) -> Path:
     """Compile a file of C, unless it has been compiled."""
     python = sysconfig.get_path("include")
     if not Path(python, "Python.h").exists():
-        raise CannotLink(f"there is no {python}/Python.h: install Python's headers")
+        raise CannotLink(
+            f"there is no {python}/Python.h: install Python's headers (Debian: python3-dev), or do "
+            "without compiled kernels: FACETD_KERNELS=numba pip install '.[numba]'"
+        )
     made = folder / f"{key_of(tools_key(), source.read_bytes(), includes)}.o"
     if not made.exists():
         flags = ["-O2", "-fPIC", "-fvisibility=hidden", "-Wall"]
