@@ -243,8 +243,11 @@ def parse_query(
     vocabulary: QueryDictionary,
     analyzer: Analyzer,
     words_max: int,
-) -> ParsedQuery:
+) -> Generator[None, None, ParsedQuery]:
     """Parse a query text; any text is valid.
+
+    Yields every ten microseconds or so: hundreds of words, with all ways to write them together or
+    apart, take 10 ms.
 
     Args:
         text: as typed.
@@ -252,20 +255,6 @@ def parse_query(
         vocabulary: stop words and synonyms of the index.
         analyzer: splits text into words.
         words_max: limit of folded words; the rest are dropped.
-    """
-    return completed(parse_steps(text, options, vocabulary, analyzer, words_max))
-
-
-def parse_steps(
-    text: str,
-    options: QueryOptions,
-    vocabulary: QueryDictionary,
-    analyzer: Analyzer,
-    words_max: int,
-) -> Generator[None, None, ParsedQuery]:
-    """Parse a query text as `parse_query` does; yield after some ten microseconds each.
-
-    Hundreds of words, with all ways to write them together or apart, take 10 ms.
     """
     pieces = yield from _split(text, analyzer)
     num_words_cut = max(0, sum(len(piece.tokens) for piece in pieces) - words_max)

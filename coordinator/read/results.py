@@ -6,11 +6,13 @@ long to create, and msgspec encodes structs as JSON without running any Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from coordinator.cluster.catalog import Index
+from coordinator.parameters.typed import SearchParameters
 from coordinator.read.facet_values import Bucket
 
 
@@ -112,6 +114,10 @@ class SearchResult(Struct, frozen=True):
     """Words dropped from the end of the query because it has too many."""
     did_you_mean: str | None = None
     """The query in another spelling, which has hits under the same filters."""
+
+
+RunSearch: TypeAlias = Callable[[Index, SearchParameters, int], Awaitable[SearchResult]]
+"""Runs one search of one state: how a search runs another, such as that of a corrected query."""
 
 
 class FacetPage(Struct, frozen=True):

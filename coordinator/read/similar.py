@@ -10,13 +10,26 @@ The result is an ordinary search, so filters, facets, totals, pages and orders a
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+import orjson
+
 from common.analysis.analyzer import Analyzer
 from common.configuration import SearchableField
+from common.deadline import Deadline
+from common.errors import NotFound
+from common.limits import Limits
+from common.protocol.messages import FilterClause
+from common.query import Ids, Not, Or
 from common.scoring import inverse_doc_freq
+from coordinator.cluster.catalog import Index
+from coordinator.parameters.typed import SearchParameters
+from coordinator.read.near_terms import NearTerms, Scope
+from coordinator.read.results import RunSearch
 
 WORDS_MAX: Final = 25
 """Words of the query."""
@@ -26,6 +39,84 @@ TEXT_CHARS_MAX: Final = 20_000
 """Characters of an item that are looked at: the first ones of its searched fields."""
 MATCH: Final = "30%"
 """How many of the words a similar item has."""
+
+
+class SimilarItems:
+    """Turns a search for items like one into a search for words.
+
+    Args:
+        near: counts words.
+        search: reads the item.
+        analyzer: splits its texts.
+        limits: in force.
+    """
+
+    def __init__(
+        self, near: NearTerms, search: RunSearch, analyzer: Analyzer, limits: Limits
+    ) -> None:
+        self._near = near
+        self._search = search
+        self._analyzer = analyzer
+        self._limits = limits
+
+    async def query_for(
+        self,
+        index: Index,
+        asked: SearchParameters,
+        horizon: int,
+        deadline: Deadline,
+        stop_words: frozenset[str],
+    ) -> SearchParameters:
+        """Return the search for items like one: its most telling words, without itself.
+
+        Args:
+            index: the index to search.
+            asked: the search, with `similar_to`.
+            horizon: the state to search.
+            deadline: of the search.
+            stop_words: of the index.
+
+        Raises:
+            NotFound: the caller can see no such item.
+        """
+        id = asked.similar_to
+        assert id is not None, "the search is for items like one"
+        key_filters = () if asked.key_filter is None else (FilterClause(asked.key_filter),)
+        item = SearchParameters(
+            only_ids=(id,),
+            filters=key_filters,
+            key_filter=asked.key_filter,
+            rules=(),
+            per_page=1,
+            timeout_ms=deadline.remaining_ms,
+        )
+        found = await self._search(index, item, horizon)
+        if not found.items:
+            raise NotFound(
+                f"there is no item {id.decode()!r} in index {index.name!r}",
+                code="item_not_found",
+                param="similar_to",
+            )
+        document = await asyncio.to_thread(orjson.loads, found.items[0])
+        weights = weighed_words(document, asked.search_fields, self._analyzer, stop_words)
+        filters = tuple([clause.filter for clause in key_filters])
+        scope = Scope(index, horizon, filters, deadline)
+        counts = await self._near.count(scope, [(word,) for word in weights])
+        everything = msgspec.structs.replace(item, only_ids=(), per_page=0)
+        num_docs = (await self._search(index, everything, horizon)).total
+        words_max = min(WORDS_MAX, self._limits.query_words_max)
+        doc_freqs = dict(zip(weights, counts, strict=True))
+        words = telling_words(weights, doc_freqs, num_docs, words_max)
+        nothing = () if words else (FilterClause(Or(())),)
+        return msgspec.structs.replace(
+            asked,
+            query=" ".join(words),
+            match=MATCH,
+            prefix="none",
+            typo=0,
+            filters=(*asked.filters, FilterClause(Not(Ids((id.decode(),)))), *nothing),
+            did_you_mean=False,
+        )
 
 
 def weighed_words(

@@ -4,11 +4,11 @@
     lasr printer (2 items; laser printer 311)  ──▶  laser printer       another has many times more
 
 Candidates come from the index, counted among the items that pass the filters and have the other
-words, so a key's filter hides words here, too. The caller sends the corrected query as a search
-before it shows it.
+words, so a key's filter hides words here, too. The corrected query is sent as a search before it
+is shown.
 
-Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So the caller
-tries it only where a search found nothing, a word is nowhere, or it was asked to.
+Cost: two round trips, and a scan of the vocabulary for each word that is corrected. So it is tried
+only where a search found nothing, a word is nowhere, or it was asked to.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from common.analysis.analyzer import Token, typo_budget
+import msgspec
+
+from common.analysis.analyzer import Analyzer, Token, typo_budget
+from common.errors import DeadlineExceeded, Unavailable
+from coordinator.parameters.typed import SearchParameters
 from coordinator.read.near_terms import NearTerm, NearTerms, Scope
+from coordinator.read.query_parser import typed_words
+from coordinator.read.results import RunSearch
 
 MANY_TIMES: Final = 10
 """Another spelling of a word that the index has is meant if it has so many times more hits."""
@@ -131,6 +137,76 @@ class Spelling:
         return await self._near.find(
             scope, word, CANDIDATES, words=others, typos=typos, is_prefix=is_prefix
         )
+
+
+class DidYouMean:
+    """Proposes another spelling of a query.
+
+    Args:
+        spelling: corrects words.
+        search: counts the hits of a corrected query.
+        analyzer: splits query texts into words.
+    """
+
+    def __init__(self, spelling: Spelling, search: RunSearch, analyzer: Analyzer) -> None:
+        self._spelling = spelling
+        self._search = search
+        self._analyzer = analyzer
+
+    async def propose(
+        self,
+        asked: SearchParameters,
+        scope: Scope,
+        num_hits: int,
+        stop_words: frozenset[str],
+    ) -> str | None:
+        """Return the query in another spelling that has hits, or None if there is none.
+
+        It is a hint: without a shard, or without time, the search is answered without it.
+
+        Args:
+            asked: the search as requested.
+            scope: the items that pass its filters.
+            num_hits: of the search as requested.
+            stop_words: of the index.
+        """
+        typed = typed_words(asked.query, self._analyzer)
+        if typed is None or asked.only_ids or asked.page != 1:
+            return None
+        tokens, is_open = typed
+        try:
+            found = await self._spelling.corrected(
+                scope,
+                [token.text for token in tokens],
+                is_last_open=is_open and asked.prefix != "none",
+                stop_words=stop_words,
+                num_hits=num_hits,
+            )
+            if found is None:
+                return None
+            text = respelt(asked.query, tokens, found.words)
+            counted = msgspec.structs.replace(
+                asked,
+                query=text,
+                match="all" if asked.match == "auto" else asked.match,
+                per_page=0,
+                facets=(),
+                field_facets=(),
+                ranges=(),
+                trees=(),
+                cube=None,
+                sort=(),
+                distinct=None,
+                group_hits=None,
+                marks=None,
+                show=frozenset(),
+                did_you_mean=False,
+                timeout_ms=scope.deadline.remaining_ms,
+            )
+            result = await self._search(scope.index, counted, scope.horizon)
+        except (Unavailable, DeadlineExceeded):
+            return None
+        return text if result.total >= found.num_hits_min else None
 
 
 def respelt(text: str, tokens: Sequence[Token], words: Sequence[str]) -> str:

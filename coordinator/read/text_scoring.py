@@ -356,7 +356,7 @@ async def score_query(
     """Parse a query and weigh its clauses; results are cached per horizon.
 
     Blank text and bare punctuation restrict nothing. A long text takes its turns of the event loop;
-    `parse` begins to parse it (`parse_steps`).
+    `parse` begins to parse it (`parse_query`).
     """
     key = _key(parameters)
     scored = memory.known_query(key, horizon)

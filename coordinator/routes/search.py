@@ -40,7 +40,7 @@ from coordinator.read.federated import Member, check_orders, merged_result, whol
 from coordinator.read.many import CostSum, in_turn
 from coordinator.read.result_cache import ResultKey
 from coordinator.read.results import SearchResult, Timings
-from coordinator.read.search import now
+from coordinator.read.searched_state import now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

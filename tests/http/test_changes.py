@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.read import search as read_path
+from coordinator.read import stored_items
 from coordinator.routes import changes
 from tests.http.local_service import LocalService, local_service
 from tests.service import Client
@@ -196,7 +196,7 @@ async def test_item_with_its_own_id_replaces_the_form_of_the_stored_one(tmp_path
 async def test_large_items_are_exported_and_changed_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_path, "READ_BYTES_MAX", 20_000)
+    monkeypatch.setattr(stored_items, "READ_BYTES_MAX", 20_000)
     monkeypatch.setattr(changes, "GROUP_BYTES_MAX", 5_000)
     largest = 0
 

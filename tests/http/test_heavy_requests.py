@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from common.data_directory import read_endpoint
-from coordinator.read.search import READ_BYTES_MAX
+from coordinator.read.stored_items import READ_BYTES_MAX
 from tests.service import Client, Service
 
 pytestmark = pytest.mark.alone

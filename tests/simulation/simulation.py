@@ -34,7 +34,7 @@ KNOBS: Final[dict[str, tuple[int, ...]]] = {
     "shard.segment.bitset_postings.DOCS_PER_ENTRY_MAX": (2, 16),
     "shard.partition.merge_policy.TIER_DOCS_MIN": (1, 4, 128),
     "shard.partition.merge_policy.DELETED_DOCS_MIN": (0, 1_000),
-    "coordinator.read.search.INLINE_HITS_MAX": (0, 40),
+    "coordinator.read.scatter.INLINE_HITS_MAX": (0, 40),
 }
 """Limits that are set low by chance, so that what lies behind them happens to few items too."""
 

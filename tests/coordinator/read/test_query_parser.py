@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
 from common.configuration import parse_configuration
+from common.process.turns import completed
 from common.query import Phrase, Word
 from coordinator.read.query_parser import (
     ParsedQuery,
@@ -24,8 +25,9 @@ def parse(
     text: str, options: QueryOptions | None = None, configuration: dict[str, object] | None = None
 ) -> ParsedQuery:
     index, _ = parse_configuration(configuration or {})
-    return parse_query(
-        text, options or QueryOptions(), QueryDictionary(index, ANALYZER), ANALYZER, words_max=20
+    dictionary = QueryDictionary(index, ANALYZER)
+    return completed(
+        parse_query(text, options or QueryOptions(), dictionary, ANALYZER, words_max=20)
     )
 
 

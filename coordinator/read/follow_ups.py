@@ -1,0 +1,138 @@
+"""Second questions to the shards, which depend on the hits and buckets that a search found.
+
+    hits of a page   ─▶ the sizes and best hits of their groups          (`distinct`, group hits)
+    listed buckets   ─▶ statistics of numbers by facet value             (`facets.*.stats`)
+    listed buckets   ─▶ joint counts with the bins of a numeric field    (`facet_cube`)
+
+Each is the search's own request, narrowed to what is asked: it has the same hits, whatever is
+written meanwhile. Merging the responses is pure: `groups`, `value_statistics`, `facet_cube`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from common.limits import Limits
+from common.protocol.messages import Distinct, GroupsRequest, SearchResponse
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.parse import SearchParameters
+from coordinator.read.facet_cube import cube_request, cube_result, edges_of, empty_cube
+from coordinator.read.groups import tokens_of, with_groups
+from coordinator.read.merge import Hit, merge_hits
+from coordinator.read.results import CubeResult, FacetResult
+from coordinator.read.scatter import Scatter, SearchOutcome
+from coordinator.read.stored_items import page_items
+from coordinator.read.value_statistics import statistics_requests, with_statistics
+
+
+async def with_group_hits(
+    cluster: Cluster,
+    scatter: Scatter,
+    parameters: SearchParameters,
+    outcome: SearchOutcome,
+    hits: Sequence[Hit],
+    items: list[bytes],
+) -> list[bytes]:
+    """Return the items of a page, each with the size and the best hits of its group.
+
+    Args:
+        cluster: the shards.
+        scatter: sends them searches.
+        parameters: of the search; it groups hits by distinct values.
+        outcome: that the hits are from.
+        hits: of the page.
+        items: the JSON of each hit.
+    """
+    assert parameters.distinct is not None
+    assert parameters.group_hits is not None
+    tokens = tokens_of(hits)
+    limit = parameters.group_hits
+    num_hits = limit * len(tokens)
+    distinct = Distinct(parameters.distinct.field, max(limit, 1))
+    answers: list[tuple[int, SearchResponse]] = []
+    if tokens:
+        request = msgspec.structs.replace(
+            outcome.request,
+            facets=(),
+            ranges=(),
+            num_hits=num_hits,
+            num_documents=scatter.num_documents(num_hits, parameters),
+            distinct=distinct,
+            groups=GroupsRequest(np.array(tokens, np.uint64).tobytes()),
+        )
+        answers = await scatter.send(request, parameters, outcome.state.deadline)
+    members = None
+    if limit:
+        found = merge_hits(
+            answers, outcome.request.sort, parameters.is_place_descending, 0, num_hits, distinct
+        )
+        inner = msgspec.structs.replace(outcome, answers=answers)
+        dressed = await page_items(cluster, parameters, inner, found)
+        members = list(zip(found, dressed, strict=True))
+    return with_groups(items, hits, tokens, [answer for _, answer in answers], members)
+
+
+async def with_value_statistics(
+    scatter: Scatter,
+    parameters: SearchParameters,
+    outcome: SearchOutcome,
+    facets: list[FacetResult],
+) -> list[FacetResult]:
+    """Return facets with the statistics of numbers by value that are wanted.
+
+    Args:
+        scatter: sends searches to the shards.
+        parameters: of the search.
+        outcome: that the facets are from.
+        facets: with the buckets that are shown.
+    """
+    requests = statistics_requests(parameters, facets)
+    if not requests:
+        return facets
+    request = msgspec.structs.replace(
+        outcome.request,
+        facets=(),
+        ranges=(),
+        sort=(),
+        num_hits=0,
+        num_documents=0,
+        after=None,
+        distinct=None,
+        value_statistics=tuple(requests.values()),
+    )
+    answers = await scatter.send(request, parameters, outcome.state.deadline)
+    return with_statistics(facets, requests, [answer for _, answer in answers])
+
+
+async def joint_counts(
+    scatter: Scatter,
+    limits: Limits,
+    parameters: SearchParameters,
+    outcome: SearchOutcome,
+    facets: Sequence[FacetResult],
+) -> CubeResult | None:
+    """Return the joint counts that are wanted.
+
+    Args:
+        scatter: sends searches to the shards.
+        limits: in force.
+        parameters: of the search.
+        outcome: that the facets are from; its first round counted the histogram of the field.
+        facets: with the buckets that are shown.
+    """
+    spec = parameters.cube
+    if spec is None:
+        return None
+    edges = edges_of(spec, outcome.answers, limits)
+    if not edges:
+        return empty_cube(spec.field)
+    request = cube_request(spec, edges, parameters, outcome.request, facets, limits)
+    assert request.cube is not None
+    answers = await scatter.send(request, parameters, outcome.state.deadline)
+    return await asyncio.to_thread(
+        cube_result, request.cube, parameters, [answer for _, answer in answers]
+    )

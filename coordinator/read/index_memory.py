@@ -1,0 +1,116 @@
+"""What the coordinator remembers of an index between searches; all of it can be fetched again.
+
+    index number ─▶ IndexMemory of its current configuration
+                        ├─ stop words, synonyms, curation rules, folded once   (no round trip)
+                        ├─ statistics of all items, and per filter of an API key
+                        └─ dictionaries and totals of facets
+
+A memory belongs to one revision of the configuration; the first search after a change starts anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from common.analysis.analyzer import Analyzer
+from common.configuration import IndexConfiguration
+from common.query import Filter
+from coordinator.cluster.catalog import Catalog, Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules
+from coordinator.read.facets import FacetMemory
+from coordinator.read.query_parser import QueryDictionary
+from coordinator.read.text_scoring import StatisticsBudget, StatisticsMemory
+
+KEY_FILTERS_REMEMBERED_MAX: Final = 32
+"""Per index: API key filters whose statistics are kept."""
+
+
+class IndexMemory(Struct, frozen=True):
+    """Caches one index's read state between searches."""
+
+    configuration: IndexConfiguration
+    revision: int
+    vocabulary: QueryDictionary
+    rules: tuple[CompiledRule, ...]
+    statistics: StatisticsMemory
+    facets: FacetMemory
+    narrowed: dict[Filter, StatisticsMemory]
+    """Statistics per API key filter, most recently used last."""
+
+    def forget(self) -> None:
+        """Release the memory that all statistics take from the shared budget."""
+        for statistics in (self.statistics, *self.narrowed.values()):
+            statistics.forget()
+
+    def statistics_under(
+        self, cluster: Cluster, budget: StatisticsBudget, key_filter: Filter | None
+    ) -> StatisticsMemory:
+        """Return the statistics of the items that pass an API key's filter."""
+        if key_filter is None:
+            return self.statistics
+        narrowed = self.narrowed.pop(key_filter, None)
+        if narrowed is None:
+            narrowed = StatisticsMemory(cluster, budget, key_filter)
+            if len(self.narrowed) >= KEY_FILTERS_REMEMBERED_MAX:
+                self.narrowed.pop(next(iter(self.narrowed))).forget()
+        self.narrowed[key_filter] = narrowed
+        return narrowed
+
+    def knows_field(self, name: str) -> bool:
+        """Return whether any document has had a filterable, sortable value in a field.
+
+        Fields that the configuration names count as known.
+        """
+        return (
+            name in self.configuration.facets
+            or name in self.configuration.sorting_fields
+            or name in self.statistics.scalar_fields
+        )
+
+
+class IndexMemories:
+    """The memory of every index that has been searched.
+
+    Args:
+        cluster: the shards.
+        catalog: of the indexes; what it drops is forgotten.
+        analyzer: folds words.
+    """
+
+    def __init__(self, cluster: Cluster, catalog: Catalog, analyzer: Analyzer) -> None:
+        self._cluster = cluster
+        self._analyzer = analyzer
+        self._budget = StatisticsBudget()
+        self._memories: dict[int, IndexMemory] = {}
+        catalog.on_change(lambda: self._forget_dropped(catalog))
+
+    def of(self, index: Index) -> IndexMemory:
+        """Return the memory of an index under its current configuration."""
+        memory = self._memories.get(index.number)
+        if memory is None or memory.revision != index.revision:
+            if memory is not None:
+                memory.forget()
+            memory = IndexMemory(
+                index.configuration,
+                index.revision,
+                QueryDictionary(index.configuration, self._analyzer),
+                compile_rules(index.configuration.rules, self._analyzer, ACCEPTED),
+                StatisticsMemory(self._cluster, self._budget),
+                FacetMemory(self._cluster),
+                {},
+            )
+            self._memories[index.number] = memory
+        return memory
+
+    def statistics(self, memory: IndexMemory, key_filter: Filter | None) -> StatisticsMemory:
+        """Return the statistics of the items that pass an API key's filter; None: of all items."""
+        return memory.statistics_under(self._cluster, self._budget, key_filter)
+
+    def _forget_dropped(self, catalog: Catalog) -> None:
+        """Drop the cached state of indexes that are no longer in the catalog."""
+        existing = {index.number for index in catalog.indexes.values()}
+        for number in [number for number in self._memories if number not in existing]:
+            self._memories.pop(number).forget()

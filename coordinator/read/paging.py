@@ -1,0 +1,184 @@
+"""The hits of one page, out of those that the shards found.
+
+A page is a number of hits after an offset, or after the hit of a cursor. Each shard is asked for
+its likely share of them (`merge.num_asked`); if that was too little, all are asked again for as
+many as the page has. Pinned hits take their slots, the others fill the page around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from common.protocol.messages import FetchRequest, SearchResponse
+from common.protocol.methods import FETCH
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import call_all
+from coordinator.parameters.parse import SearchParameters
+from coordinator.read.cursor import Cursor, search_hash
+from coordinator.read.merge import (
+    Hit,
+    bucket_height,
+    lacks_hits,
+    merge_hits,
+    num_asked,
+    pinned_on_page,
+)
+from coordinator.read.scatter import Scatter, SearchOutcome
+from coordinator.read.searched_state import SearchedState
+
+
+class Paging:
+    """Finds the hits of pages.
+
+    Args:
+        cluster: the shards.
+        scatter: sends them searches.
+    """
+
+    def __init__(self, cluster: Cluster, scatter: Scatter) -> None:
+        self._cluster = cluster
+        self._scatter = scatter
+
+    async def find(
+        self,
+        parameters: SearchParameters,
+        state: SearchedState,
+        cursor: Cursor | None,
+        *,
+        may_be_inline: bool = True,
+    ) -> tuple[SearchOutcome, list[Hit]]:
+        """Ask the shards for the hits of a page and merge them.
+
+        Args:
+            parameters: of the search.
+            state: the state to search.
+            cursor: with its sort values (`continued`); None: the page counts from the first hit.
+            may_be_inline: whether shards may send stored items along with the hits.
+
+        Raises:
+            As `Scatter.search`.
+        """
+        if any(key.num_buckets for key in parameters.sort):
+            parameters = await self._with_buckets(parameters, state)
+        sort, is_newest_first = parameters.sort, parameters.is_place_descending
+        offset, limit = parameters.offset if cursor is None else 0, parameters.per_page
+        if cursor is not None and parameters.distinct is not None:
+            # Which hits are left depends on those of earlier pages: these are looked at again.
+            offset = cursor.num_seen
+        num_hits = num_first = offset + limit if limit else 0
+        if cursor is None and parameters.distinct is None:
+            num_first = num_asked(num_hits, self._cluster.num_shards)
+        while True:
+            outcome = await self._scatter.search(
+                parameters, state, cursor, num_hits=num_first, may_be_inline=may_be_inline
+            )
+            pinned = pinned_on_page(
+                outcome.answers,
+                outcome.total,
+                parameters.pins,
+                offset if cursor is None else cursor.num_seen,
+                limit,
+            )
+            num_others = limit - len(pinned.hits)
+            hits = merge_hits(
+                outcome.answers,
+                sort,
+                is_newest_first,
+                max(offset - pinned.num_before, 0),
+                num_others,
+                parameters.distinct,
+            )
+            if num_first == num_hits or not lacks_hits(
+                outcome.answers, hits, sort, is_newest_first, num_others
+            ):
+                return outcome, pinned.among(hits)
+            num_first = num_hits
+
+    async def _with_buckets(
+        self, parameters: SearchParameters, state: SearchedState
+    ) -> SearchParameters:
+        """Return the search with the height of its score buckets filled in.
+
+        The top bucket ends at the best score of all hits, so a first round trip fetches that.
+        """
+        alone = msgspec.structs.replace(
+            parameters,
+            facets=(),
+            ranges=(),
+            sort=(),
+            distinct=None,
+            pins=(),
+            show=frozenset(),
+            marks=None,
+        )
+        outcome = await self._scatter.search(alone, state, num_hits=1)
+        best = max([max(map(_best_score, [one for _, one in outcome.answers]), default=0.0), 0.0])
+        return msgspec.structs.replace(
+            parameters,
+            sort=tuple(
+                msgspec.structs.replace(key, bucket_height=bucket_height(best, key.num_buckets))
+                if key.num_buckets
+                else key
+                for key in parameters.sort
+            ),
+        )
+
+    async def continued(
+        self, parameters: SearchParameters, state: SearchedState, cursor: Cursor
+    ) -> Cursor:
+        """Return a cursor with its hit's sort values; fetch them if they were left out."""
+        if cursor.sort_values is not None or not cursor.has_hit:
+            return cursor
+        shard, record = cursor.hit
+        request = FetchRequest(
+            state.index.number,
+            state.horizon,
+            state.index.revision,
+            np.array([record], np.uint64).tobytes(),
+            sort=parameters.sort,
+        )
+        (response,) = await call_all(
+            self._cluster, FETCH, [(shard, request)], state.deadline.remaining_ms
+        )
+        return replace(
+            cursor,
+            sort_values=tuple(column[0] if column else None for column in response.sort_values),
+        )
+
+
+def next_cursor(
+    index: int, cursor: Cursor | None, parameters: SearchParameters, hits: Sequence[Hit]
+) -> str | None:
+    """Return the cursor after the last hit, or None if the page was not full.
+
+    Args:
+        index: number of the index.
+        cursor: of this page; None if the search uses none.
+        parameters: of the search, as requested.
+        hits: of this page.
+    """
+    if cursor is None or not hits or len(hits) < parameters.per_page:
+        return None
+    cursor = replace(
+        cursor,
+        search=search_hash(index, parameters),
+        num_seen=cursor.num_seen + len(hits),
+    )
+    if others := [hit for hit in hits if hit.pin is None]:
+        last = others[-1]
+        cursor = replace(
+            cursor,
+            hit=(last.shard, last.record),
+            place=(last.score, last.place),
+            sort_values=last.sort_values,
+        )
+    return cursor.encode()
+
+
+def _best_score(answer: SearchResponse) -> float:
+    """Return the score of a shard's best hit, 0 if it has none."""
+    return memoryview(answer.scores).cast("d")[0] if answer.scores else 0.0

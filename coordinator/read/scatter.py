@@ -1,0 +1,236 @@
+"""Sends a search to every shard: its words weighed, the counts of its facets planned.
+
+    parameters ─▶ scored query ─▶ facet plan ─▶ SearchRequest ─▶ every shard ─▶ SearchOutcome
+
+The weights may rest on the assumption that other spacings of known words are absent. The shards
+count these along; only where there are some, the search is sent again with the right weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from common.analysis.analyzer import Analyzer
+from common.deadline import Deadline
+from common.limits import Limits
+from common.process.turns import Turns
+from common.protocol.messages import Distinct, SearchRequest, SearchResponse
+from common.protocol.methods import SEARCH
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather_partial
+from coordinator.parameters.parse import SearchParameters
+from coordinator.read.cursor import Cursor
+from coordinator.read.facet_cube import histogram_requests
+from coordinator.read.facet_values import Answers
+from coordinator.read.facets import FacetPlan, plan_facets
+from coordinator.read.field_checks import check_fields, names_fields
+from coordinator.read.field_facets import field_requests
+from coordinator.read.index_memory import IndexMemories, IndexMemory
+from coordinator.read.merge import VALUES_FAST_MAX, num_distinct, num_inline
+from coordinator.read.query_parser import ParsedQuery, QueryOptions, parse_query
+from coordinator.read.searched_state import SearchedState
+from coordinator.read.text_scoring import UNRESTRICTED, ScoredQuery, score_again, score_query
+
+INLINE_HITS_MAX: Final = 40
+"""Up to this many hits, shards send documents along with the keys: reading a few in vain costs less
+than a second round trip."""
+
+
+class SearchOutcome(Struct, frozen=True):
+    """The shards' responses to one search; every facet dictionary they refer to is known."""
+
+    answers: list[tuple[int, SearchResponse]]
+    state: SearchedState
+    memory: IndexMemory
+    scored: ScoredQuery
+    plan: FacetPlan
+    total: int
+    """Hits over all shards; of a search by distinct values those that are left."""
+    request: SearchRequest
+    """What the shards were asked."""
+
+    @property
+    def has_others(self) -> bool:
+        """Whether any hit is not pinned."""
+        return any(answer.total > answer.num_pinned for _, answer in self.answers)
+
+
+class Scatter:
+    """Sends searches to the shards.
+
+    Args:
+        cluster: the shards.
+        memories: what is known of the indexes.
+        analyzer: splits query texts into words.
+        limits: in force.
+        turns: of the event loop; long steps take theirs.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        memories: IndexMemories,
+        analyzer: Analyzer,
+        limits: Limits,
+        turns: Turns,
+    ) -> None:
+        self._cluster = cluster
+        self._memories = memories
+        self._analyzer = analyzer
+        self._limits = limits
+        self._turns = turns
+
+    async def search(
+        self,
+        parameters: SearchParameters,
+        state: SearchedState,
+        cursor: Cursor | None = None,
+        *,
+        num_hits: int = 0,
+        may_be_inline: bool = True,
+        wants_all_buckets: bool = False,
+    ) -> SearchOutcome:
+        """Search all shards; on return, every facet value number they sent has its text.
+
+        Args:
+            parameters: of the search.
+            state: the state to search.
+            cursor: the hits come after its hit; None: they are the first.
+            num_hits: how many hits each shard sends.
+            may_be_inline: whether shards may send stored items along with the hits.
+            wants_all_buckets: whether all values of the facets are counted.
+
+        Raises:
+            InvalidRequest: a field that the search names has no fitting values.
+            Unavailable: a shard is down or late (unless partial results are allowed).
+        """
+        index, deadline = state.index, state.deadline
+        memory = self._memories.of(index)
+        scored = UNRESTRICTED
+        is_boosted = parameters.is_boosted and (num_hits > 0 or parameters.min_score is not None)
+        boosts = parameters.boosts if is_boosted else ()
+        factors = parameters.factors if is_boosted else ()
+        if parameters.query:
+            scored = await self._scored_query(memory, parameters, state)
+        if names_fields(parameters):
+            await check_fields(memory, parameters, state)
+        has_scores = scored.query is not None or bool(boosts or factors)
+        min_score = parameters.min_score if has_scores else None
+        plan = plan_facets(
+            parameters,
+            memory.facets,
+            state.horizon,
+            is_total=scored.query is None
+            and not parameters.filters
+            and min_score is None
+            and not wants_all_buckets
+            and not (parameters.distinct is not None and parameters.distinct.counts_groups),
+            wants_all_buckets=wants_all_buckets,
+        )
+        request = SearchRequest(
+            index=index.number,
+            horizon=state.horizon,
+            revision=index.revision,
+            query=scored.query,
+            filters=parameters.filters,
+            facets=plan.requests,
+            ranges=(
+                *parameters.ranges,
+                *[request for tree in parameters.trees for request in tree.requests],
+                *field_requests(parameters),
+                *histogram_requests(parameters.cube),
+            ),
+            sort=parameters.sort,
+            is_place_descending=parameters.is_place_descending,
+            num_hits=num_hits,
+            num_documents=self.num_documents(num_hits, parameters) if may_be_inline else 0,
+            after=cursor.after if cursor and cursor.after and not parameters.distinct else None,
+            distinct=parameters.distinct,
+            wants_explanation="score_details" in parameters.show,
+            wants_elements="elements" in parameters.show,
+            ids=parameters.only_ids,
+            boosts=boosts,
+            moment=state.moment,
+            min_score=min_score,
+            factors=factors,
+            pins=parameters.pins,
+            has_pins_apart=not parameters.sort
+            and (num_hits > 0 or parameters.distinct is not None),
+            wants_distinct_values=self._cluster.num_shards > 1,
+            assumed_absent=None if scored.assumption is None else scored.assumption.request,
+        )
+        answers = await self.send(request, parameters, deadline)
+        if scored.assumption is not None:
+            counted = [one.statistics for _, one in answers if one.statistics is not None]
+            statistics = self._memories.statistics(memory, parameters.key_filter)
+            scored = await score_again(
+                index, parameters, statistics, scored.assumption, counted, self._turns
+            )
+            request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
+            if any(part.has_any for part in counted):
+                answers = await self.send(request, parameters, deadline)
+        if plan.requests:
+            await memory.facets.learn(index, answers, deadline, self._turns)
+        total = await _total(parameters.distinct, answers)
+        return SearchOutcome(answers, state, memory, scored, plan, total, request)
+
+    async def send(
+        self, request: SearchRequest, parameters: SearchParameters, deadline: Deadline
+    ) -> list[tuple[int, SearchResponse]]:
+        """Send a request to all shards; return (shard ordinal, response) of those that answered."""
+        responses = await gather_partial(
+            self._cluster, SEARCH, request, deadline, is_partial=parameters.allows_partial
+        )
+        return [(i, response) for i, response in enumerate(responses) if response is not None]
+
+    def num_documents(self, num_hits: int, parameters: SearchParameters) -> int:
+        """Return how many stored items each shard sends along with `num_hits` hits."""
+        if num_hits > INLINE_HITS_MAX or parameters.marks is not None:
+            return 0
+        return num_inline(num_hits, self._cluster.num_shards)
+
+    async def _scored_query(
+        self, memory: IndexMemory, parameters: SearchParameters, state: SearchedState
+    ) -> ScoredQuery:
+        """Parse and score the query text."""
+
+        def parse() -> Generator[None, None, ParsedQuery]:
+            return parse_query(
+                parameters.query,
+                QueryOptions(
+                    parameters.match,
+                    parameters.prefix,
+                    parameters.typo,
+                    memory.configuration.typo_lengths,
+                ),
+                memory.vocabulary,
+                self._analyzer,
+                self._limits.query_words_max,
+            )
+
+        statistics = self._memories.statistics(memory, parameters.key_filter)
+        return await score_query(
+            state.index,
+            parse,
+            parameters,
+            statistics,
+            state.horizon,
+            state.deadline,
+            self._turns,
+        )
+
+
+async def _total(distinct: Distinct | None, answers: Answers) -> int:
+    """Return the number of hits over all shards."""
+    if distinct is None:
+        return sum([answer.total for _, answer in answers])
+    parts = [answer.distinct for _, answer in answers if answer.distinct is not None]
+    num_pinned = sum([answer.num_pinned for _, answer in answers])
+    if sum([len(part.counts) for part in parts]) <= VALUES_FAST_MAX:
+        return num_pinned + num_distinct(parts, distinct.limit)
+    return num_pinned + await asyncio.to_thread(num_distinct, parts, distinct.limit)

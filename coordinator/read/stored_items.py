@@ -1,0 +1,147 @@
+"""Fetches the stored items of hits that the shards did not send along with them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from common.deadline import Deadline
+from common.errors import Unavailable
+from common.protocol.messages import FetchRequest
+from common.protocol.methods import FETCH
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather_each
+from coordinator.parameters.parse import SearchParameters
+from coordinator.read.merge import Hit
+from coordinator.read.rendering import dress_items
+from coordinator.read.scatter import SearchOutcome
+
+READ_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of stored items that `read_items` requests from a shard at a time; the last item may exceed
+them."""
+
+
+async def page_items(
+    cluster: Cluster, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
+) -> list[bytes]:
+    """Return the JSON of a page's hits: stored bytes, projected and marked as the search says.
+
+    Args:
+        cluster: the shards.
+        parameters: of the search.
+        outcome: that the hits are from.
+        hits: of the page.
+
+    Raises:
+        Unavailable: a shard that had a hit is gone.
+    """
+    documents, marks = await _documents(cluster, parameters, outcome, hits)
+    return dress_items(parameters, hits, documents, marks)
+
+
+async def _documents(
+    cluster: Cluster, parameters: SearchParameters, outcome: SearchOutcome, hits: Sequence[Hit]
+) -> tuple[list[bytes], list[dict[str, Any]] | None]:
+    """Return the stored bytes (and marks) of the hits; fetch what the shards did not send."""
+    missing = list(hits)
+    if parameters.marks is None:
+        missing = [hit for hit in hits if hit.rank >= len(hit.answer.documents)]
+        if not missing:
+            return [hit.answer.documents[hit.rank] for hit in hits], None
+    state = outcome.state
+    requests: list[FetchRequest | None] = []
+    for shard in range(cluster.num_shards):
+        records = np.array([hit.record for hit in missing if hit.shard == shard], np.uint64)
+        requests.append(
+            FetchRequest(
+                state.index.number,
+                state.horizon,
+                state.index.revision,
+                records.tobytes(),
+                outcome.scored.query if parameters.marks is not None else None,
+                parameters.marks,
+            )
+            if len(records)
+            else None
+        )
+    fetched = await gather_each(cluster, FETCH, requests, state.deadline, is_partial=True)
+    documents: list[bytes] = []
+    marks: list[dict[str, Any]] = []
+    taken = [0] * cluster.num_shards
+    for hit in hits:
+        if parameters.marks is None and hit.rank < len(hit.answer.documents):
+            documents.append(hit.answer.documents[hit.rank])
+            continue
+        part = fetched[hit.shard]
+        if part is None:
+            raise Unavailable(f"shard {hit.shard} went away between finding and fetching hits")
+        document = part.documents[taken[hit.shard]]
+        assert document is not None, "only a fetch with bytes_max goes on past damaged items"
+        documents.append(document)
+        marks.append(part.marks[taken[hit.shard]] if part.marks else {})
+        taken[hit.shard] += 1
+    return documents, marks if parameters.marks is not None else None
+
+
+async def read_items(
+    cluster: Cluster,
+    index: Index,
+    hits: Sequence[Hit],
+    horizon: int,
+    timeout_ms: int,
+    *,
+    wants_ids: bool = False,
+) -> AsyncGenerator[list[tuple[Hit, bytes | None]], None]:
+    """Yield hits with their stored items, in order, a few megabytes at a time.
+
+    Args:
+        cluster: the shards.
+        index: the index the hits were found in.
+        hits: any number of them.
+        horizon: the state they were found in.
+        timeout_ms: per part.
+        wants_ids: yield ids as JSON instead of items; empty where an item has none.
+
+    Yields:
+        Parts of at least one hit each; None marks a damaged item.
+
+    Raises:
+        Unavailable: a shard is down or late.
+    """
+    num_shards = cluster.num_shards
+    to_read: list[deque[int]] = [deque() for _ in range(num_shards)]
+    for hit in hits:
+        to_read[hit.shard].append(hit.record)
+    read: list[deque[bytes | None]] = [deque() for _ in range(num_shards)]
+    position = 0
+    while position < len(hits):
+        requests = [
+            None
+            if read[shard] or not to_read[shard]
+            else FetchRequest(
+                index.number,
+                horizon,
+                index.revision,
+                np.array(to_read[shard], np.uint64).tobytes(),
+                bytes_max=READ_BYTES_MAX,
+                wants_ids=wants_ids,
+            )
+            for shard in range(num_shards)
+        ]
+        deadline = Deadline.after_ms(timeout_ms)
+        fetched = await gather_each(cluster, FETCH, requests, deadline, is_partial=False)
+        for shard, part_read in enumerate(fetched):
+            if part_read is not None:
+                read[shard].extend(part_read.documents)
+                for _ in part_read.documents:
+                    to_read[shard].popleft()
+        part = []
+        while position < len(hits) and read[hits[position].shard]:
+            hit = hits[position]
+            part.append((hit, read[hit.shard].popleft()))
+            position += 1
+        yield part
