@@ -14,7 +14,7 @@ from math import ceil, fsum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
@@ -33,6 +33,7 @@ from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.parameters.typed import BucketOrder
+from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facet_keys import accepted_keys
 from coordinator.read.facet_values import (
     Answers,
@@ -51,10 +52,11 @@ if TYPE_CHECKING:
 
 ALWAYS: Final = 1 << 31
 """A `num_alive_wanted` above any number of values."""
-PAGES_REMEMBERED_MAX: Final = 64
-"""First pages of buckets cached with the totals of a facet."""
 BUCKETS_REMEMBERED_MAX: Final = 100
 """Buckets of a cached page; longer pages are built again."""
+_PAGE_BYTES: Final = 600
+_BUCKET_BYTES: Final = 100
+"""Estimated size of a cached page, and of each of its buckets; their keys are the facet's."""
 _SUMMABLE_END: Final = 2.0**900
 """Sums of numbers below this cannot overflow, however many there are; larger numbers are scaled
 first."""
@@ -64,6 +66,10 @@ _DOUBLES_EXACT_END: Final = 2.0**53
 NONE_SELECTED: Final[frozenset[str]] = frozenset()
 
 
+_PageKey = tuple[str, BucketOrder, int, int]
+"""Facet, order, offset and length of a page of buckets."""
+
+
 class _Totals(Struct, frozen=True):
     """The counts of one facet over all documents live at one horizon."""
 
@@ -71,16 +77,21 @@ class _Totals(Struct, frozen=True):
     counts: MergedCounts
     num_alive_wanted: int
     """How many buckets, with zeros, these counts suffice to list."""
-    pages: dict[tuple[BucketOrder, int, int], list[Bucket]] = field(default_factory=dict)
 
 
 class FacetMemory:
-    """Caches one index's value numberings and facet totals; all of it can be fetched again."""
+    """Caches one index's value numberings and facet totals; all of it can be fetched again.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Pages of buckets that list these totals are cached too, in a budget of all indexes together.
+    """
+
+    def __init__(self, cluster: Cluster, budget: CacheBudget) -> None:
         self._cluster = cluster
+        self._budget = budget
         self._values: dict[str, FacetValues] = {}
         self._totals: dict[str, _Totals] = {}
+        self._pages: dict[_PageKey, list[Bucket]] = {}
+        self._pages_horizon = -1
 
     def values(self, name: str) -> FacetValues:
         """Return the numbering of a facet."""
@@ -101,6 +112,26 @@ class FacetMemory:
         known = self._totals.get(name)
         if known is None or known.horizon <= totals.horizon:
             self._totals[name] = totals
+
+    def page(self, horizon: int, key: _PageKey) -> list[Bucket] | None:
+        """Return a page of totals, if it is cached for this horizon."""
+        return self._pages.get(key) if horizon == self._pages_horizon else None
+
+    def remember_page(self, horizon: int, key: _PageKey, page: list[Bucket]) -> None:
+        """Cache a page of totals."""
+        if len(page) > BUCKETS_REMEMBERED_MAX or horizon < self._pages_horizon:
+            return
+        if horizon > self._pages_horizon:
+            self.forget()
+            self._pages_horizon = horizon
+        if key not in self._pages:
+            self._pages[key] = page
+            self._budget.take(self, _PAGE_BYTES + _BUCKET_BYTES * len(page))
+
+    def forget(self) -> None:
+        """Drop the pages."""
+        self._pages.clear()
+        self._budget.drop(self)
 
     async def learn(self, index: Index, answers: Answers, deadline: Deadline, turns: Turns) -> None:
         """Fetch the parts of dictionaries that the responses refer to and we lack.
@@ -276,7 +307,7 @@ def facet_results(
                 request = next(requests)
                 at += 1
         if totals is not None:
-            buckets = _page_of_totals(spec, parameters, values, totals, analyzer)
+            buckets = _page_of_totals(spec, parameters, memory, totals, analyzer)
             summed_up = summaries(spec, values, totals.counts)
         yield structs.replace(summed_up, buckets=buckets, missing=missing)
 
@@ -348,20 +379,20 @@ def listed_buckets(
 def _page_of_totals(
     spec: FacetSpec,
     parameters: SearchParameters,
-    values: FacetValues,
+    memory: FacetMemory,
     totals: _Totals,
     analyzer: Analyzer,
 ) -> list[Bucket]:
     """Return the buckets to list, and cache them for the next search."""
     settings = spec.configuration
+    values = memory.values(settings.field)
     if spec.key_query or parameters.selected.get(settings.field):
         return listed_buckets(spec, parameters, values, totals.counts, analyzer)
-    key = (spec.order, spec.offset, settings.size)
-    page = totals.pages.get(key)
+    key = (settings.field, spec.order, spec.offset, settings.size)
+    page = memory.page(totals.horizon, key)
     if page is None:
         page = listed_buckets(spec, parameters, values, totals.counts, analyzer)
-        if len(totals.pages) < PAGES_REMEMBERED_MAX and len(page) <= BUCKETS_REMEMBERED_MAX:
-            totals.pages[key] = page
+        memory.remember_page(totals.horizon, key, page)
     return page
 
 

@@ -20,9 +20,10 @@ from common.query import Filter
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.curation import ACCEPTED, CompiledRule, compile_rules
+from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facets import FacetMemory
 from coordinator.read.query_parser import QueryDictionary
-from coordinator.read.text_scoring import StatisticsBudget, StatisticsMemory
+from coordinator.read.text_scoring import StatisticsMemory
 
 KEY_FILTERS_REMEMBERED_MAX: Final = 32
 """Per index: API key filters whose statistics are kept."""
@@ -41,12 +42,13 @@ class IndexMemory(Struct, frozen=True):
     """Statistics per API key filter, most recently used last."""
 
     def forget(self) -> None:
-        """Release the memory that all statistics take from the shared budget."""
+        """Release what all of it takes from the shared budget."""
         for statistics in (self.statistics, *self.narrowed.values()):
             statistics.forget()
+        self.facets.forget()
 
     def statistics_under(
-        self, cluster: Cluster, budget: StatisticsBudget, key_filter: Filter | None
+        self, cluster: Cluster, budget: CacheBudget, key_filter: Filter | None
     ) -> StatisticsMemory:
         """Return the statistics of the items that pass an API key's filter."""
         if key_filter is None:
@@ -83,7 +85,7 @@ class IndexMemories:
     def __init__(self, cluster: Cluster, catalog: Catalog, analyzer: Analyzer) -> None:
         self._cluster = cluster
         self._analyzer = analyzer
-        self._budget = StatisticsBudget()
+        self._budget = CacheBudget()
         self._memories: dict[int, IndexMemory] = {}
         catalog.on_change(lambda: self._forget_dropped(catalog))
 
@@ -99,7 +101,7 @@ class IndexMemories:
                 QueryDictionary(index.configuration, self._analyzer),
                 compile_rules(index.configuration.rules, self._analyzer, ACCEPTED),
                 StatisticsMemory(self._cluster, self._budget),
-                FacetMemory(self._cluster),
+                FacetMemory(self._cluster, self._budget),
                 {},
             )
             self._memories[index.number] = memory

@@ -12,7 +12,6 @@ on the live documents, not on the number of shards or the layout of their segmen
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -36,11 +35,10 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.fan_out import gather_partial
 from coordinator.parameters.parse import SearchParameters
+from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.query_parser import ParsedQuery, Words, words_of
 from coordinator.read.spacing import Spacing, cut_in_two, is_worthwhile
 
-SCORED_BYTES_MAX: Final = 32 << 20
-"""Estimated bytes of all scored queries and document frequencies cached by the process."""
 _QUERY_BYTES: Final = 1_000
 _WORD_BYTES: Final = 700
 _SPACING_BYTES: Final = 250
@@ -189,7 +187,7 @@ class StatisticsMemory:
     """
 
     def __init__(
-        self, cluster: Cluster, budget: StatisticsBudget, key_filter: Filter | None = None
+        self, cluster: Cluster, budget: CacheBudget, key_filter: Filter | None = None
     ) -> None:
         self._cluster = cluster
         self._budget = budget
@@ -309,34 +307,6 @@ class StatisticsMemory:
             is_partial=is_partial,
         )
         return [answer for answer in answers if answer is not None]
-
-
-class StatisticsBudget:
-    """Bounds the memory that all indexes together use for words and queries.
-
-    When it is full, the index that has gone longest without learning anything drops everything.
-
-    Attributes:
-        num_bytes: estimated size of all statistics.
-    """
-
-    def __init__(self, bytes_max: int = SCORED_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
-        self._sizes: OrderedDict[StatisticsMemory, int] = OrderedDict()
-        self.num_bytes = 0
-
-    def take(self, memory: StatisticsMemory, num_bytes: int) -> None:
-        """Charge an index for new statistics; make room if needed."""
-        self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
-        self.num_bytes += num_bytes
-        while self.num_bytes > self._bytes_max:
-            oldest, size = self._sizes.popitem(last=False)
-            self.num_bytes -= size
-            oldest.forget()
-
-    def drop(self, memory: StatisticsMemory) -> None:
-        """Release everything charged to an index."""
-        self.num_bytes -= self._sizes.pop(memory, 0)
 
 
 def is_long_text(text: str) -> bool:

@@ -114,5 +114,8 @@ class LruCache:
 
 FILTER_CACHE: Final = LruCache(16 * MIB)
 """Documents of filters: 4 bytes each, at most 62 KB per filter and 500,000 documents."""
+BOUNDS_CACHE: Final = LruCache(64 * MIB)
+"""Bounds of scores, by segment and choice of fields: 9 bytes a block of postings, and 1 a group of
+16 documents for each frequent word."""
 COLUMN_CACHE: Final = LruCache(128 * MIB)
 """Columns and orders that are made on first use: 2-30 MB each per 500,000 documents."""

@@ -13,8 +13,8 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 MIB: Final = 1 << 20
-ENTRY_BYTES: Final = 1_500
-"""Overhead per value: key, objects, array headers."""
+ENTRY_BYTES: Final = 300
+"""Overhead per value: slot, key, a small object."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,7 +52,7 @@ class QueryCacheBudget:
             cache: of a segment.
             key: names the value.
             value: must not refer to the segment.
-            num_bytes: of its arrays.
+            num_bytes: of its arrays, and of objects beyond a single small one.
         """
         size = num_bytes + ENTRY_BYTES
         if 2 * size > self.bytes_max or key in cache:

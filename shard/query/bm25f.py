@@ -77,6 +77,8 @@ SCORE_UNIT: Final = float(1 << 32)
 NUM_TIERS: Final = 4
 TIER_OF_KIND: Final = (0, 0, 0, 0, 0, 1, 2, 3)
 """By `MatchKind`."""
+_OBJECT_BYTES: Final = 1_000
+"""The objects of a query's tf norms, with their identity."""
 _TIER_SHIFT: Final = 60
 _TOTAL_MASK: Final = (1 << _TIER_SHIFT) - 1
 _CHOICE_STEPS: Final = 8
@@ -183,6 +185,11 @@ class FieldTfNorms:
         self.choice = choice
         self.are_all_searched = bool((lists.tf_norms[:, 1] > 0).all())
         self._drift: tuple[FieldTfNorms, float] | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Estimated size, without the lists, which are the segment's."""
+        return self.lists.tf_norms.nbytes + self.lists.row_languages.nbytes + _OBJECT_BYTES
 
     def drift_from(self, other: FieldTfNorms) -> float:
         """Return the greatest factor by which a document's t can exceed its t under other gains."""

@@ -37,7 +37,7 @@ from common.kernels.types import (
     uint64,
 )
 from shard.caches.background_tasks import BACKGROUND_TASKS
-from shard.caches.derived import derived
+from shard.caches.lru_cache import BOUNDS_CACHE
 from shard.query.bm25f import NO_BITS, SCRATCH, FieldTfNorms, ScoredLists, length_code
 from shard.query.expansion import ALL_LANGUAGES
 from shard.query.term_lists import QueryTerms, TermLists
@@ -57,8 +57,6 @@ _CODE_SHIFT: Final = 24
 """Shift from the score of a word of weight 1 to its code."""
 _DRIFT_MAX: Final = 1.01
 """Bounds that would have to be raised by more than this factor are computed anew."""
-_CHOICES_MAX: Final = 4
-"""Choices of fields and weights whose bounds are kept per segment (9 bytes a block)."""
 
 
 @arguments
@@ -136,6 +134,13 @@ class Bounds:
     is_known: NDArray[np.bool_]
     of_groups: GroupBounds
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that they may come to take."""
+        groups = self.of_groups
+        arrays = (self.of_blocks, self.is_known, groups.codes, groups.is_known)
+        return sum(one.nbytes for one in arrays) + self.tf_norms.num_bytes
+
     @classmethod
     def make(cls, lists: TermLists) -> Bounds:
         """Return room for the bounds of all lists, none of them known yet."""
@@ -154,21 +159,20 @@ class Bounds:
         )
 
 
-@derived
-def bounds_of(segment: Segment) -> dict[Hashable, Bounds]:
-    """Return the bounds that a segment keeps, by choice of fields."""
-    return {}
+def find_bounds(segment: Segment, choice: Hashable) -> Bounds | None:
+    """Return the bounds that are kept of a segment for a choice of fields."""
+    found: Bounds | None = BOUNDS_CACHE.get((segment.uid, choice))
+    return found
 
 
 def kept_bounds(lists: TermLists) -> tuple[Bounds, float]:
     """Return the bounds kept for this choice of fields, and their drift."""
-    cache = bounds_of(lists.segment)
-    known = cache.get(lists.fields.choice)
+    segment, choice = lists.segment, lists.fields.choice
+    known = find_bounds(segment, choice)
     drift = 1.0 if known is None else lists.fields.drift_from(known.tf_norms)
     if known is None or drift > _DRIFT_MAX or known.k1 != lists.k1:
-        if len(cache) >= _CHOICES_MAX:
-            cache.clear()
-        known = cache[lists.fields.choice] = Bounds.make(lists)
+        known = Bounds.make(lists)
+        BOUNDS_CACHE.put((segment.uid, choice), known, known.num_bytes, segment)
         drift = 1.0
     return known, drift
 
@@ -199,9 +203,9 @@ def spec_for_bounds(lists: TermLists, kept: Bounds, term: int) -> None:
 
 def _make_group_bounds(choice: Hashable, term: int, place: int, segment: Segment) -> None:
     """Compute the group bounds of a dense term, under the tf norms the segment keeps bounds for."""
-    kept = bounds_of(segment).get(choice)
+    kept = find_bounds(segment, choice)
     if kept is None:
-        return  # other choices of fields have evicted these
+        return  # others have evicted these
     SCRATCH.reserve(segment.num_docs)
     lists = TermLists(segment, kept.tf_norms, kept.k1, SCRATCH.members)
     word = QueryTerms(np.array([term]), np.array([ALL_LANGUAGES], np.uint64), np.ones(1))

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 REMEMBERED_TERMS_MAX: Final = 4_096
 """Larger expansions are cached only if typos made them costly: a prefix range is cheap to find
 again."""
+_OBJECT_BYTES: Final = 1_200
+"""The objects and array headers of an expansion."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
 _NO_LANGUAGE_BIT: Final = 63
 
@@ -92,8 +94,9 @@ class Expansion:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the arrays; `parts` shares them."""
-        return self.terms.nbytes + self.kinds.nbytes + self.languages.nbytes
+        """Estimated size; `parts` shares the arrays."""
+        arrays = self.terms.nbytes + self.kinds.nbytes + self.languages.nbytes
+        return arrays + _OBJECT_BYTES
 
 
 _Key: TypeAlias = tuple[Word, tuple[str, ...], bool]

@@ -14,7 +14,7 @@ it is counted once; deleted documents are subtracted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from common.deadline import check_call
 from common.kernels.decorator import kernel
 from common.kernels.types import U32Array, int64
 from shard.caches.derived import derived
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import NO_DOCS
 from shard.query.phrase import find_phrase
 from shard.query.statistics import deleted_docs
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
-
-_COUNTS_MAX: Final = 65_536
-"""Numbers cached per segment (about 200 bytes each)."""
 
 
 @kernel
@@ -85,9 +83,9 @@ def docs_with(lists: PostingLists, term: int, listed: U32Array, has_listed: bool
 
 
 @derived
-def _spacing_counts(segment: Segment) -> dict[tuple[str, ...], int]:
+def _spacing_counts(segment: Segment) -> QueryCache[tuple[str, ...], int]:
     """Return the cached counts of a segment, deleted documents included."""
-    return {}
+    return QueryCache()
 
 
 def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
@@ -96,9 +94,7 @@ def spacing_freq(view: SegmentView, words: tuple[str, ...]) -> int:
     total = counts.get(words)
     if total is None:
         total = _count(view.segment, words, None)
-        if len(counts) >= _COUNTS_MAX:
-            counts.clear()
-        counts[words] = total
+        QUERY_CACHE_BUDGET.keep(counts, words, total, sum(map(len, words)))
     deleted = deleted_docs(view) if total else None
     return total if deleted is None else total - _count(view.segment, words, deleted)
 

@@ -40,6 +40,7 @@ from common.kernels.types import (
 )
 from common.query import NUM_MATCH_KINDS, Clause, MatchKind, Phrase, Word
 from shard.caches.derived import derived
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.best_terms import best_of_term, best_of_terms
 from shard.query.bm25f import (
     FREQ_UNIT,
@@ -77,8 +78,6 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
 
-_TF_NORMS_MAX: Final = 64
-"""Tables of tf norms cached per segment."""
 _CANDIDATES_SHARE: Final = 64
 """With fewer candidates than 1 / `_CANDIDATES_SHARE` of the documents, blocks without one are
 skipped."""
@@ -580,9 +579,9 @@ _TIERS: Final = np.array(TIER_OF_KIND, np.uint8)
 
 
 @derived
-def _kept_tf_norms(segment: Segment) -> dict[Hashable, FieldTfNorms]:
+def _kept_tf_norms(segment: Segment) -> QueryCache[Hashable, FieldTfNorms]:
     """Return the tf norms that a segment keeps."""
-    return {}
+    return QueryCache()
 
 
 def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
@@ -605,9 +604,7 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
             for number in index.length_fields.tolist()
         }
         tf_norms = make_tf_norms(index, numbers, by_number, query.b)
-        if len(cache) >= _TF_NORMS_MAX:
-            cache.clear()
-        cache[key] = tf_norms
+        QUERY_CACHE_BUDGET.keep(cache, key, tf_norms, tf_norms.num_bytes)
     return tf_norms
 
 

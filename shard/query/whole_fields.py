@@ -26,6 +26,7 @@ from common.deadline import check_call
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64, uint64
 from shard.caches.derived import derived
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import ScoredLists, length_code
 from shard.query.phrase import find_phrase
 from shard.query.spacings import docs_with
@@ -48,8 +49,11 @@ if TYPE_CHECKING:
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
 
-_CACHED_MAX: Final = 4_096
-"""Texts whose entries are cached per segment, and entries of one of them."""
+_LISTED_MAX: Final = 4_096
+"""Up to this many entries of a text are cached; of more, just the number of documents."""
+
+_ARRAYS_BYTES: Final = 700
+"""The headers of two arrays, and what they have in reserve."""
 
 
 @kernel
@@ -125,9 +129,9 @@ def _searched(scored: ScoredLists, docs: U32Array, fields: U16Array, allowed: U6
 @derived
 def _cached_entries(
     segment: Segment,
-) -> dict[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]] | int]:
+) -> QueryCache[tuple[str, ...], tuple[NDArray[np.uint32], NDArray[np.uint16]] | int]:
     """Return what `_entries` has found, by words; of what is large the number of documents."""
-    return {}
+    return QueryCache()
 
 
 def _entries(
@@ -139,10 +143,11 @@ def _entries(
     if found is None or isinstance(found, int):
         check_call()
         found = _find(segment, words)
-        if len(cached) >= _CACHED_MAX:
-            cached.clear()
-        is_small = len(found[0]) <= _CACHED_MAX
-        cached[words] = found if is_small else len(np.unique(found[0]))
+        kept: tuple[NDArray[np.uint32], NDArray[np.uint16]] | int = found
+        num_bytes = sum(map(len, words)) + _ARRAYS_BYTES + found[0].nbytes + found[1].nbytes
+        if len(found[0]) > _LISTED_MAX:
+            kept, num_bytes = len(np.unique(found[0])), sum(map(len, words))
+        QUERY_CACHE_BUDGET.keep(cached, words, kept, num_bytes)
     return found
 
 

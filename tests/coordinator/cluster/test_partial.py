@@ -17,10 +17,11 @@ from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.parameters.parse import parse_search
 from coordinator.read import text_scoring
+from coordinator.read.cache_budget import CacheBudget
 from coordinator.read.facet_values import MergedCounts
 from coordinator.read.facets import FacetMemory, _Totals, plan_facets
 from coordinator.read.query_parser import ParsedQuery
-from coordinator.read.text_scoring import StatisticsBudget, StatisticsMemory
+from coordinator.read.text_scoring import StatisticsMemory
 
 CONFIGURATION, _ = parse_configuration({"aggregations": {"tags": {}}}, Limits())
 INDEX = Index(1, "films", 1, {}, CONFIGURATION)
@@ -46,7 +47,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
         return answers.pop(0)
 
     monkeypatch.setattr(text_scoring, "gather_partial", gather)
-    memory = StatisticsMemory(a_cluster(failed=[]), StatisticsBudget())
+    memory = StatisticsMemory(a_cluster(failed=[]), CacheBudget())
     sea = Word("sea")
 
     query = ParsedQuery((sea,), (1,), (), "all")
@@ -61,7 +62,7 @@ async def test_statistics_without_a_shard_that_went_away_are_not_remembered(
 @pytest.mark.parametrize("partial", ["fail", "allow"])
 def test_totals_of_all_shards_are_no_counts_of_a_part(partial: str) -> None:
     """Found by the simulation: total and hits were those of one shard, counts those of both."""
-    memory = FacetMemory(a_cluster(failed=[]))
+    memory = FacetMemory(a_cluster(failed=[]), CacheBudget())
     nothing = np.zeros(0, np.int64)
     memory.remember(
         "tags", _Totals(3, cast(MergedCounts, SimpleNamespace(counts=nothing)), 1 << 40)

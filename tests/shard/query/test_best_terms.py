@@ -11,7 +11,7 @@ from common.query import Word
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.query.best_terms import DEEP_HITS_MIN, best_of_term
 from shard.query.bm25f import NO_BITS
-from shard.query.bounds import bounds_of
+from shard.query.bounds import find_bounds
 from shard.query.prepared import PreparedQuery
 from shard.query.ranking import kth_greatest, pick
 from shard.query.text_search import Evaluation, match_text
@@ -167,7 +167,9 @@ def test_bounds_say_which_documents_are_scored(
     evaluation = Evaluation(common, prepared)
     evaluation.best(NO_BITS, k)
     BACKGROUND_TASKS.run_all()
-    bounds = bounds_of(common)[evaluation.fields.choice].of_groups
+    all_bounds = find_bounds(common, evaluation.fields.choice)
+    assert all_bounds is not None
+    bounds = all_bounds.of_groups
     assert bounds.is_known.any()
     found = evaluation.best(NO_BITS, k)
     assert found is not None

@@ -32,9 +32,9 @@ def has_whole(item: dict[str, str], words: list[str]) -> bool:
     return " ".join(words) in item.values()
 
 
-@pytest.mark.parametrize("cached_max", [0, 4_096])
-def test_counts_are_those_of_all_documents(monkeypatch: Any, cached_max: int) -> None:
-    monkeypatch.setattr(whole_fields, "_CACHED_MAX", cached_max)
+@pytest.mark.parametrize("listed_max", [0, 4_096])
+def test_counts_are_those_of_all_documents(monkeypatch: Any, listed_max: int) -> None:
+    monkeypatch.setattr(whole_fields, "_LISTED_MAX", listed_max)
 
     @given(ITEMS, WORDS, st.sets(st.integers(0, 11)))
     def compare(items: list[dict[str, str]], words: list[str], chosen: set[int]) -> None:

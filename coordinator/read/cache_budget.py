@@ -1,0 +1,47 @@
+"""What the coordinator remembers between searches, of all indexes, shares one budget of bytes.
+
+Statistics of words and scored queries (`text_scoring`) and the first pages of facets (`facets`) are
+kept by index. They can all be fetched or built again, so when the budget is used up, the index that
+has gone longest without learning anything drops what it has.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final, Protocol
+
+CACHE_BYTES_MAX: Final = 32 << 20
+"""Estimated bytes of all of them."""
+
+
+class Forgetful(Protocol):
+    """Something that remembers what can be had again."""
+
+    def forget(self) -> None:
+        """Drop everything, and release its bytes."""
+
+
+class CacheBudget:
+    """Bounds the memory that all indexes together use; not thread-safe.
+
+    Attributes:
+        num_bytes: estimated size of what is remembered.
+    """
+
+    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._sizes: OrderedDict[Forgetful, int] = OrderedDict()
+        self.num_bytes = 0
+
+    def take(self, memory: Forgetful, num_bytes: int) -> None:
+        """Charge a memory for something new; make room if needed."""
+        self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
+        self.num_bytes += num_bytes
+        while self.num_bytes > self._bytes_max:
+            oldest, size = self._sizes.popitem(last=False)
+            self.num_bytes -= size
+            oldest.forget()
+
+    def drop(self, memory: Forgetful) -> None:
+        """Release everything charged to a memory."""
+        self.num_bytes -= self._sizes.pop(memory, 0)

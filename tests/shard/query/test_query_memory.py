@@ -1,0 +1,93 @@
+"""What segments remember of queries shares one budget, however many indexes there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.analysis.languages import Languages
+from common.protocol.messages import FieldWeight, ScoredClause, TextQuery
+from common.query import Word
+from shard.caches.lru_cache import BOUNDS_CACHE
+from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
+from shard.query.prepared import PreparedQuery
+from shard.query.spacings import cut_freqs, spacing_freq
+from shard.query.statistics import doc_freqs
+from shard.query.text_search import match_text
+from shard.query.whole_fields import whole_freq
+from shard.segment.field_registry import FieldRegistry
+from shard.segment.segment import Segment
+from shard.segment.snapshot import SegmentView
+from tests.shard.text_model import make_segment
+
+NUM_INDEXES = 5
+LANGUAGES = Languages("english")
+BYTES_MAX = 200_000
+BOUNDS_BYTES_MAX = 100_000
+TEXTS = [" ".join(f"sea w{i} w{i + k} w{i}x{k}" for k in range(3)) for i in range(3_200)]
+
+
+def _query(weight: float) -> TextQuery:
+    clause = ScoredClause(Word("sea", is_stemmed=False), ((2.0, 0.0, 0.0, 0.0, 0.0),))
+    return TextQuery((clause,), 1, False, (), (FieldWeight("text", weight, 9.0),), 0.9, 0.6, 0.2)
+
+
+def _ask(segment: Segment, registry: FieldRegistry, number: int) -> list[Any]:
+    """Ask everything that is remembered by the words or fields of a query."""
+    view = SegmentView(segment)
+    words = (f"w{number}", f"w{number + 1}")
+    prepared = PreparedQuery(_query(1.0 + number), registry, LANGUAGES)
+    ranked = match_text(view, prepared, None, 3).ranked
+    return [
+        doc_freqs(view, Word(words[0], is_prefix=True, typos=1), LANGUAGES).tolist(),
+        spacing_freq(view, words),
+        cut_freqs(view, "".join(words)),
+        whole_freq(view, words),
+        ranked.docs.tolist(),
+    ]
+
+
+def test_memory_of_queries_is_bounded_over_all_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QUERY_CACHE_BUDGET, "bytes_max", BYTES_MAX)
+    monkeypatch.setattr(BOUNDS_CACHE, "bytes_max", BOUNDS_BYTES_MAX)
+    registries = [FieldRegistry() for _ in range(NUM_INDEXES)]
+    segments = [make_segment([{"text": one} for one in TEXTS], each) for each in registries]
+    expected = [_ask(segments[0], registries[0], number) for number in range(20)]
+    most = 0
+    for number in range(20):
+        for segment, registry in zip(segments, registries, strict=True):
+            assert _ask(segment, registry, number) == expected[number]
+            assert QUERY_CACHE_BUDGET.size <= BYTES_MAX
+            assert BOUNDS_CACHE.size <= BOUNDS_BYTES_MAX
+            most = max(most, QUERY_CACHE_BUDGET.size)
+    assert most > BYTES_MAX / 2, "nothing is remembered"
+    assert BOUNDS_CACHE.size > 0, "no bounds are remembered"
+
+    held = 0
+    for segment in segments:
+        caches = [one for one in segment.caches.values() if isinstance(one, dict)]
+        assert len(caches) >= 4, "expansions, spacings, whole fields, tf norms"
+        for cache in caches:
+            assert isinstance(cache, QueryCache), "what grows with the queries has to be bounded"
+            held += sum(map(_array_bytes, cache.values()))
+    assert held <= QUERY_CACHE_BUDGET.size
+
+
+def _array_bytes(value: Any) -> int:
+    """Return the bytes of the arrays of a remembered value."""
+    if hasattr(value, "num_bytes"):
+        return int(value.num_bytes)
+    return sum(one.nbytes for one in value) if isinstance(value, tuple) else 0
+
+
+def test_bounds_go_with_their_segment() -> None:
+    registry = FieldRegistry()
+    segment = make_segment([{"text": one} for one in TEXTS], registry)
+    BOUNDS_CACHE.sweep()
+    before = BOUNDS_CACHE.size
+    match_text(SegmentView(segment), PreparedQuery(_query(1.0), registry, LANGUAGES), None, 3)
+    assert BOUNDS_CACHE.size > before
+    del segment
+    BOUNDS_CACHE.sweep()
+    assert BOUNDS_CACHE.size <= before
