@@ -43,7 +43,7 @@ NEW_KEY_SCHEMA: Final[dict[str, Any]] = {
             "description": "Seconds until the key expires; 0 for never.",
         },
         "queryParameters": {
-            "type": "string",
+            "type": ["string", "null"],
             "description": "A filter of every search with this key: filters=tenant:7.",
         },
     },

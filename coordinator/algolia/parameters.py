@@ -825,6 +825,14 @@ def query_string_parameters(query_string: str) -> dict[str, Any]:
 
 def parameters_schema(**more: Schema) -> Schema:
     """Return the JSON Schema of the parameters of a search, for the documentation."""
-    properties = {row.name: {**row.schema, "description": row.description} for row in ROWS}
-    params = {"anyOf": [_TEXT, {"type": "object"}], "description": "All of these as one text."}
+    properties = {row.name: {**or_null(row.schema), "description": row.description} for row in ROWS}
+    params = {
+        **or_null({"anyOf": [_TEXT, {"type": "object"}]}),
+        "description": "All of these as one text.",
+    }
     return {"type": "object", "properties": {**more, **properties, "params": params}}
+
+
+def or_null(schema: Schema) -> Schema:
+    """Return the schema of a parameter for which null means: not given."""
+    return {"anyOf": [schema, {"type": "null"}]}

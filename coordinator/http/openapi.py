@@ -21,6 +21,7 @@ from common.placement import ID_BYTES_MAX
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
 from coordinator.algolia.objects import OBJECT_ID_SCHEMA, OBJECT_SCHEMA, batch_schema
 from coordinator.algolia.parameters import BY_NAME as ALGOLIA_PARAMETERS
+from coordinator.algolia.parameters import or_null
 from coordinator.algolia.parameters import parameters_schema as algolia_parameters
 from coordinator.algolia.settings import settings_schema
 from coordinator.cluster.catalog import program_version
@@ -164,7 +165,7 @@ def _algolia_deletion() -> dict[str, Any]:
     """Return the schema of a body that says which objects to delete."""
     names = ("filters", "facetFilters", "numericFilters", "tagFilters")
     known = {name: ALGOLIA_PARAMETERS[name].schema for name in names if name in ALGOLIA_PARAMETERS}
-    properties = {**known, "params": _TEXT}
+    properties = {name: or_null(schema) for name, schema in {**known, "params": _TEXT}.items()}
     return {
         "type": "object",
         "properties": properties,

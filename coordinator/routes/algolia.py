@@ -105,6 +105,10 @@ def find_index(services: Services, request: Request, name: Any) -> tuple[Index, 
     """
     if not isinstance(name, str):
         raise InvalidRequest("indexName must be a text", code="invalid_index_name")
+    if name == "*":
+        raise InvalidRequest(
+            "* stands for all indexes in this protocol; name one", code="invalid_index_name"
+        )
     catalog = services.catalog
     plain = name
     sort: list[str] = []
@@ -141,6 +145,13 @@ def _body(services: Services, request: Request) -> dict[str, Any]:
     return decode_object(request.body, services.settings.limits)
 
 
+def _required_body(services: Services, request: Request) -> dict[str, Any]:
+    """Decode a body that says what to store: none at all is a client's mistake, not an object."""
+    if not request.body:
+        raise InvalidRequest("the body is empty; send a JSON object", code="invalid_body")
+    return _body(services, request)
+
+
 def _search_body(services: Services, request: Request) -> dict[str, Any]:
     return decode_search(request.body, services.settings.limits)
 
@@ -165,8 +176,21 @@ def _read(
     is_browsing: bool = False,
 ) -> tuple[Index, AlgoliaSearch]:
     """Read one search, narrowed by the caller's key."""
+    index, read = _parsed(services, request, asked, choices, is_browsing=is_browsing)
+    return index, msgspec.structs.replace(read, search=narrowed(read.search, request))
+
+
+def _parsed(
+    services: Services,
+    request: Request,
+    asked: Asked,
+    choices: frozenset[str] = frozenset(),
+    *,
+    is_browsing: bool = False,
+) -> tuple[Index, AlgoliaSearch]:
+    """Read one search as it was asked, not narrowed yet."""
     index, sort = find_index(services, request, asked.name)
-    read = read_search(
+    return index, read_search(
         asked.name,
         asked.params,
         index_settings.stored(index.document),
@@ -176,7 +200,6 @@ def _read(
         choices=choices,
         allows_cursor=is_browsing,
     )
-    return index, msgspec.structs.replace(read, search=narrowed(read.search, request))
 
 
 async def _answer(
@@ -492,7 +515,14 @@ async def batches(services: Services, request: Request) -> Response:
     """Answer `POST /1/indexes/*/batch`: changes to several indexes."""
     by_index: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for i, one in _requests(services, request):
-        by_index.setdefault(str(one.get("indexName")), []).append((i, one))
+        name = one.get("indexName")
+        if not isinstance(name, str):
+            raise InvalidRequest(
+                f"requests[{i}] needs an indexName, a text",
+                code="invalid_index_name",
+                param=f"requests[{i}].indexName",
+            )
+        by_index.setdefault(name, []).append((i, one))
     ids: list[str] = []
     tasks: dict[str, int] = {}
     for name, listed in by_index.items():
@@ -609,7 +639,7 @@ async def delete_object(services: Services, request: Request) -> Response:
 def _single(
     services: Services, request: Request, index: Index, action: str, object_id: str | None
 ) -> ObjectChange:
-    body = {} if action == "deleteObject" else _body(services, request)
+    body = {} if action == "deleteObject" else _required_body(services, request)
     facets, limits = index.configuration.facets, services.settings.limits
     return read_change(action, body, facets, limits, "object", object_id)
 
@@ -637,9 +667,14 @@ async def delete_by(services: Services, request: Request) -> Response:
             code="unsupported_parameter",
             param=wrong,
         )
-    asked = Asked(index.name, params)
-    _, read = _read(services, request, asked)
-    conditions = [expression_of(clause.filter) for clause in read.search.filters]
+    _, read = _parsed(services, request, Asked(index.name, params))
+    if not read.search.filters:
+        raise InvalidRequest(
+            f"{', '.join(params)} select nothing; to remove all objects use clear",
+            code="invalid_body",
+        )
+    filters = narrowed(read.search, request).filters
+    conditions = [expression_of(clause.filter) for clause in filters]
     return await _delete_matching(services, request, index, " AND ".join(conditions))
 
 
@@ -746,7 +781,7 @@ async def set_settings(services: Services, request: Request) -> Response:
     index = await index_to_write(services, request, request.arguments[0])
     limits = services.settings.limits
     document = index_settings.changed(
-        index.document, _body(services, request), index.configuration, limits
+        index.document, _required_body(services, request), index.configuration, limits
     )
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
     await services.ingest.configure(index.name, document, deadline)
