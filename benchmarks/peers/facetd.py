@@ -39,8 +39,19 @@ class Facetd(Peer):
         *,
         num_shards: int = 2,
         caches_results: bool = False,
+        checkout: Path | None = None,
     ) -> None:
+        """Prepare a service.
+
+        Args:
+            num_items: of the corpus.
+            home: of everything that measuring needs; as configured if None.
+            num_shards: of the service.
+            caches_results: whether it keeps whole responses.
+            checkout: of another version to run, with its environment in `.venv`; None: this one.
+        """
         super().__init__(num_items, home)
+        self.checkout = checkout
         self.num_shards = num_shards
         self.result_cache_bytes = RESULT_CACHE_BYTES if caches_results else 0
         self.folder = self.folder.with_name(f"{self.folder.name}-{num_shards}")
@@ -48,14 +59,18 @@ class Facetd(Peer):
     def start_service(self) -> None:
         """Start the service on the folder, whatever is in it."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        python: str | Path = processes.python()
+        if self.checkout is not None:
+            python = self.checkout.absolute() / ".venv" / "bin" / "python"
         self.start(
             [
-                *(processes.python(), "-m", "coordinator", "serve"),
+                *(python, "-m", "coordinator", "serve"),
                 *("--port", str(self.port), "--shards", str(self.num_shards)),
                 *("--data-dir", self.folder),
                 *("--result-cache-bytes", str(self.result_cache_bytes)),
             ],
             self.answers("/_ready"),
+            folder=self.checkout or processes.REPOSITORY,
         )
 
     def configure(self, configuration: Mapping[str, Any], index: str = INDEX) -> None:

@@ -11,17 +11,25 @@ Elements that pass are a bitset over the elements of a segment, resolved as over
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from common.kernels.byte_words import count_ones, trailing_zeros
 from common.kernels.decorator import kernel
-from common.kernels.types import U8Array, U16Array, U32Array, U64Array, int64, uint32, uint64
+from common.kernels.types import U8Array, U16Array, U32Array, U64Array, uint32, uint64
 from common.query import And, Filter, Same
 from shard.caches.lru_cache import COLUMN_CACHE, FILTER_CACHE
 from shard.query.filters import element_view, resolve
-from shard.segment.doc_sets import bitset_of, count_docs, list_all_docs
-from shard.segment.facet_columns import facet_column
+from shard.segment.doc_sets import (
+    bitset_of,
+    complement,
+    count_docs,
+    list_all_docs,
+    list_docs,
+    pick_docs,
+)
+from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.number_columns import number_column
 from shard.segment.sort_columns import SortColumn
 
@@ -32,28 +40,27 @@ if TYPE_CHECKING:
     from shard.collect.top_k import Hits
     from shard.query.filters import ElementView
     from shard.query.matches import Matches
+    from shard.segment.elements import ElementSegment
     from shard.segment.snapshot import SegmentView, Snapshot
 
 Codes = TypeVar("Codes", U8Array, U16Array, U32Array)
 
 
 @kernel(allocates=False)
-def _count_owners(
+def _count_listed(
     elements: U32Array,
     owners: U32Array,
-    words: U64Array,
     codes: Codes,
     starts: U32Array,
     last: U32Array,
     counts: U32Array,
 ) -> None:
-    """Add 1 to counts[code] for every document of a bitset that has it in one of the elements.
+    """Add 1 to counts[code] for every document that has it in one of the elements.
 
     `last` holds, by code, the last document it was counted for, plus 1; elements ascend, so a
-    document counts once. An empty bitset means all documents. Cost: 3 ns an element.
+    document counts once. Cost: 3 ns an element.
     """
-    # The common case: single values, all documents.
-    if len(starts) == 0 and len(words) == 0:
+    if len(starts) == 0:
         for element in elements:
             code = codes[element]
             mark = owners[element] + uint32(1)
@@ -61,52 +68,155 @@ def _count_owners(
             last[code] = mark
         return
     for element in elements:
-        doc = owners[element]
-        if len(words) != 0 and not (
-            (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1)
-        ):
-            continue
-        begin = int64(element)
-        end = begin + 1
-        if len(starts) != 0:
-            begin = int64(starts[element])
-            end = int64(starts[element + uint32(1)])
-        for position in range(begin, end):
+        mark = owners[element] + uint32(1)
+        for position in range(starts[element], starts[element + uint32(1)]):
             code = codes[position]
-            if last[code] != doc + uint32(1):
-                last[code] = doc + uint32(1)
-                counts[code] += uint32(1)
+            counts[code] += uint32(last[code] != mark)
+            last[code] = mark
 
 
-def count_within(
-    snapshot: Snapshot,
-    field: str,
-    condition: Same,
-    matches: Sequence[Matches],
-    counts: NDArray[np.uint32],
+@kernel(allocates=False)
+def _count_words(
+    elements: U64Array, lasts: U64Array, codes: Codes, last: U32Array, counts: U32Array
 ) -> None:
-    """Count the values of a facet inside a nested field, in elements that pass a condition.
+    """Count like `_count_listed` in a bitset of elements with one code each; 1.5 ns an element.
+
+    Documents are told apart by how many end before an element: a bitset of `lasts` is a thirtieth
+    of the array of owners.
+    """
+    num_ended = 1
+    for position in range(len(elements)):
+        word = elements[position]
+        ends = lasts[position]
+        base = position << 6
+        while word != 0:
+            lowest = word & (~word + uint64(1))
+            code = codes[base + trailing_zeros(word)]
+            mark = uint32(num_ended + count_ones(ends & (lowest - uint64(1))))
+            counts[code] += uint32(last[code] != mark)
+            last[code] = mark
+            word ^= lowest
+        num_ended += count_ones(ends)
+
+
+class WithinCounter:
+    """Counts facets inside nested fields, in elements that pass a condition; one for a request.
 
     Args:
         snapshot: what is searched.
-        field: the facet.
-        condition: the nested field, and what its elements must pass.
-        matches: the documents that count, by segment of the snapshot.
-        counts: documents by value number + 1, to add to.
     """
-    number = snapshot.registry.number(field)
-    if number is None:
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._passing: dict[tuple[int, Filter], NDArray[Any]] = {}
+        self._of_matches: dict[tuple[int, str], tuple[Matches, NDArray[np.uint64]]] = {}
+
+    def count(
+        self,
+        field: str,
+        condition: Same,
+        matches: Sequence[Matches],
+        counts: NDArray[np.uint32],
+    ) -> None:
+        """Count the values of a facet.
+
+        Args:
+            field: the facet.
+            condition: the nested field, and what its elements must pass.
+            matches: the documents that count, by segment of the snapshot.
+            counts: documents by value number + 1, to add to; counts[0] becomes 0.
+        """
+        number = self._snapshot.registry.number(field)
+        if number is None:
+            return
+        for part in matches:
+            elements = element_view(self._snapshot, part.view.segment, condition.field)
+            column = None if elements is None else facet_column(elements.view.segment, number)
+            if not part.count or elements is None or column is None:
+                continue
+            if part.is_all and part.view.deleted is None:
+                all_counts = self._count_all(elements, condition, number, column, len(counts))
+                counts[: len(all_counts)] += all_counts
+            else:
+                count_elements(
+                    elements.elements, self._among(elements, condition, part), column, counts
+                )
+        counts[0] = 0
+
+    def _count_all(
+        self,
+        elements: ElementView,
+        condition: Same,
+        number: int,
+        column: FacetColumn,
+        num_counts: int,
+    ) -> NDArray[np.uint32]:
+        """Return the counts of a whole segment; cached, unless the elements are fewer."""
+        segment = elements.view.segment
+        key = ("within", segment.uid, number, condition.condition)
+        counts: NDArray[np.uint32] | None = FILTER_CACHE.get(key)
+        if counts is None:
+            passing = self._passing_elements(elements, condition.condition)
+            counts = np.zeros(num_counts, np.uint32)
+            count_elements(elements.elements, passing, column, counts)
+            if counts.nbytes < passing.nbytes:
+                FILTER_CACHE.put(key, counts, counts.nbytes, segment)
+        return counts
+
+    def _passing_elements(self, elements: ElementView, condition: Filter) -> NDArray[Any]:
+        """Return the elements that pass: a bitset, or a list where they are few; do not write."""
+        key = elements.view.segment.uid, condition
+        passing = self._passing.get(key)
+        if passing is None:
+            passing = _listed_if_few(resolve(self._snapshot, elements.view, condition))
+            self._passing[key] = passing
+        return passing
+
+    def _among(self, elements: ElementView, condition: Same, part: Matches) -> NDArray[Any]:
+        """Return the elements of matches that pass: a bitset, or a list where they are few."""
+        passing = self._passing_elements(elements, condition.condition)
+        key = id(part), condition.field
+        if key not in self._of_matches:
+            # The matches are kept with the result: an id stands for them while they exist.
+            self._of_matches[key] = part, _elements_of(part, elements)
+        _, of_matches = self._of_matches[key]
+        if passing.dtype == np.uint32:
+            picked = np.empty_like(passing)
+            return picked[: pick_docs(passing, of_matches, picked)]
+        return _listed_if_few(passing & of_matches)
+
+
+def _elements_of(part: Matches, elements: ElementView) -> NDArray[np.uint64]:
+    """Return all elements of matches as a bitset; 2 ns a match, or a document that is none."""
+    num_docs = part.view.segment.num_docs
+    if 2 * part.count <= num_docs:
+        return elements.elements.of_docs(part.docs)
+    others = complement(part.words, num_docs)
+    of_others = elements.elements.of_docs(list_all_docs(others, num_docs - part.count))
+    return complement(of_others, len(elements.docs))
+
+
+def count_elements(
+    elements: ElementSegment,
+    passing: NDArray[Any],
+    column: FacetColumn,
+    counts: NDArray[np.uint32],
+) -> None:
+    """Add 1 to counts[code] for every document that has it in one of the passing elements.
+
+    Args:
+        elements: of one segment.
+        passing: those that pass: a bitset (uint64), or ascending (uint32).
+        column: values of the elements.
+        counts: by code; counts[0] becomes meaningless.
+    """
+    last = np.zeros(len(counts), np.uint32)
+    if passing.dtype == np.uint64 and column.is_single:
+        _count_words(passing, elements.lasts, column.codes, last, counts)
         return
-    for part in matches:
-        elements = element_view(snapshot, part.view.segment, condition.field)
-        column = None if elements is None else facet_column(elements.view.segment, number)
-        if part.count and elements is not None and column is not None:
-            passing = passing_elements(snapshot, elements, condition.condition)
-            is_whole = part.is_all and part.view.deleted is None
-            words = np.zeros(0, np.uint64) if is_whole else part.words
-            last = np.zeros(len(counts), np.uint32)
-            _count_owners(passing, elements.docs, words, column.codes, column.starts, last, counts)
-    counts[0] = 0
+    if passing.dtype == np.uint64:
+        passing = list_all_docs(passing, int(count_docs(passing)))
+    _count_listed(passing, elements.docs, column.codes, column.starts, last, counts)
 
 
 def count_without(
@@ -131,7 +241,7 @@ def docs_without(
     elements = element_view(snapshot, part.view.segment, condition.field)
     if not part.count or elements is None:
         return np.zeros(0, np.uint32)
-    passing = passing_elements(snapshot, elements, condition.condition)
+    passing = list_passing(snapshot, elements, condition.condition)
     column = None if number is None else facet_column(elements.view.segment, number)
     if column is None:
         valued = passing[:0]
@@ -145,7 +255,7 @@ def docs_without(
     return list_all_docs(owners, int(count_docs(owners)))
 
 
-def passing_elements(
+def list_passing(
     snapshot: Snapshot, elements: ElementView, condition: Filter
 ) -> NDArray[np.uint32]:
     """Return the elements that pass a condition, ascending; cached for the next facet."""
@@ -157,6 +267,12 @@ def passing_elements(
         passing = list_all_docs(words, int(count_docs(words)))
         FILTER_CACHE.put(key, passing, passing.nbytes, segment)
     return passing
+
+
+def _listed_if_few(words: NDArray[np.uint64]) -> NDArray[Any]:
+    """Return a bitset, or its elements as a list where there is not even one in each word."""
+    count = int(count_docs(words))
+    return words if count > len(words) else list_docs(words, count)
 
 
 def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -> SortColumn:
@@ -177,7 +293,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         column = None if elements is None else number_column(elements.view.segment, field)
         if elements is not None and column is not None:
             is_passing = np.zeros(len(elements.docs), np.bool_)
-            is_passing[passing_elements(snapshot, elements, key.within.condition)] = True
+            is_passing[list_passing(snapshot, elements, key.within.condition)] = True
             owners, doubles, _ = column.pairs()
             doubles = doubles[is_passing[owners]] + 0.0
             docs = elements.docs[owners[is_passing[owners]]]

@@ -30,7 +30,7 @@ from common.deadline import check_call
 from common.protocol.messages import FacetCounts, FacetRequest, elements_of
 from common.protocol.packed_counts import pack_counts, pack_touched, room_for
 from shard.caches.derived import derived_by_key
-from shard.collect.elements import count_within, count_without
+from shard.collect.elements import WithinCounter, count_without
 from shard.segment.facet_columns import FacetColumn, count_codes, count_codes_noting, facet_column
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def count_facets(
         max([counter.num_values for counter in counters]),
         sum([counter.room for counter in counters]),
     )
+    within = WithinCounter(snapshot)
     answers = []
     at = 0
     try:
@@ -112,7 +113,7 @@ def count_facets(
             if request.within is not None:
                 matches = matches_for(elements_of(request.within.field), True)
                 counts = scratch.counts[: counter.num_values + 1]
-                count_within(snapshot, request.field, request.within, matches, counts)
+                within.count(request.field, request.within, matches, counts)
                 at, num_present = pack_counts(counts, counter.num_values, scratch.packed, at)
             else:
                 matches = matches_for(request.field, request.leaves_out_own)

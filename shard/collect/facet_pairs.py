@@ -13,7 +13,7 @@ import numpy as np
 from common.protocol.messages import FacetRequest
 from common.values import number_text
 from shard.caches.lru_cache import COLUMN_CACHE
-from shard.collect.elements import passing_elements
+from shard.collect.elements import list_passing
 from shard.query.filters import element_view
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.number_columns import number_column
@@ -59,7 +59,7 @@ def facet_pairs(snapshot: Snapshot, request: FacetRequest, part: Matches) -> Fac
     column = None if elements is None else facet_column(elements.view.segment, field)
     if elements is None or column is None:
         return NO_PAIRS
-    passing = passing_elements(snapshot, elements, request.within.condition)
+    passing = list_passing(snapshot, elements, request.within.condition)
     found = _pairs_of(column, passing[are_among(part, elements.docs[passing])])
     return distinct_pairs(elements.docs[found.docs], found.codes)
 

@@ -32,6 +32,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 import numpy as np
 
+from common.kernels.byte_words import trailing_zeros
+from common.kernels.decorator import kernel
+from common.kernels.types import U32Array, U64Array, uint32, uint64
 from common.placement import hash_id
 from common.query import (
     AllOf,
@@ -65,10 +68,9 @@ from shard.segment.doc_sets import (
     count_docs,
     empty_bitset,
     full_bitset,
-    list_all_docs,
     list_docs,
 )
-from shard.segment.elements import element_segment
+from shard.segment.elements import ElementSegment, element_segment
 from shard.segment.external_ids import find_live, is_item_of
 from shard.segment.facet_columns import FacetColumn, facet_column
 from shard.segment.geo_columns import geo_column
@@ -205,11 +207,13 @@ def _combine(
     combine: Callable[..., Any],
     neutral: Callable[[int], NDArray[np.uint64]],
 ) -> NDArray[np.uint64]:
-    if len(children) == 1:
-        return resolve(snapshot, view, children[0])
-    words = neutral(view.segment.num_docs)
-    for child in children:
-        combine(words, resolve(snapshot, view, child), out=words)
+    if not children:
+        return neutral(view.segment.num_docs)
+    words = resolve(snapshot, view, children[0])
+    # The first combination makes an array of its own: what `resolve` returns is shared.
+    own: NDArray[np.uint64] | None = None
+    for child in children[1:]:
+        words = own = combine(words, resolve(snapshot, view, child), out=own)
     return words
 
 
@@ -220,8 +224,12 @@ class ElementView(NamedTuple):
     """The elements of a nested field of one segment, as a view that conditions are resolved on."""
 
     view: SegmentView
-    docs: NDArray[np.uint32]
-    """Document of each element, ascending."""
+    elements: ElementSegment
+
+    @property
+    def docs(self) -> NDArray[np.uint32]:
+        """Document of each element, ascending."""
+        return self.elements.docs
 
 
 def element_view(snapshot: Snapshot, segment: Segment, path: str) -> ElementView | None:
@@ -230,7 +238,19 @@ def element_view(snapshot: Snapshot, segment: Segment, path: str) -> ElementView
     elements = None if field is None else element_segment(segment, field)
     if elements is None:
         return None
-    return ElementView(SegmentView(elements.segment), elements.docs)
+    return ElementView(SegmentView(elements.segment), elements)
+
+
+@kernel(allocates=False)
+def _add_owners(elements: U64Array, owners: U32Array, words: U64Array) -> None:
+    """Set the bits of the documents that have an element in a bitset; 1 ns an element."""
+    for position in range(len(elements)):
+        word = elements[position]
+        base = position << 6
+        while word != 0:
+            doc = owners[base + trailing_zeros(word)]
+            words[doc >> uint32(6)] |= uint64(1) << uint64(doc & uint32(63))
+            word &= word - uint64(1)
 
 
 def _resolve_objects(
@@ -294,8 +314,7 @@ def _with_element(snapshot: Snapshot, segment: Segment, condition: Same) -> NDAr
     words = empty_bitset(segment.num_docs)
     elements = element_view(snapshot, segment, condition.field)
     if elements is not None:
-        passing = resolve(snapshot, elements.view, condition.condition)
-        add_docs(words, elements.docs[list_all_docs(passing, int(count_docs(passing)))])
+        _add_owners(resolve(snapshot, elements.view, condition.condition), elements.docs, words)
     return words
 
 

@@ -16,7 +16,8 @@ fields, so that positions are those in the array. Only the fields that the confi
 (`nested`) have elements; others cost nothing.
 
 Costs: build 20 ns a value of an element besides the columns; memory 4 bytes an element and the
-columns; merging is that of the columns.
+columns, and once they are counted a bit an element and 4 bytes a document; merging is that of the
+columns.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from common.kernels.decorator import kernel
+from common.kernels.types import U32Array, U64Array, uint32, uint64
 from common.values import Shape, ValueKind
 from shard.caches.derived import derived_by_key
+from shard.segment.doc_sets import add_docs, empty_bitset
 from shard.segment.extraction import NO_FIELD
 from shard.segment.facet_columns import build_facets, merge_facets
 from shard.segment.number_columns import build_numbers, merge_numbers
@@ -188,13 +192,62 @@ def _is_docs(name: str) -> bool:
     return name.startswith("nested.") and name.endswith(".docs") and name.count(".") == 2
 
 
-class ElementSegment(NamedTuple):
-    """The elements of one field of one segment."""
+@kernel(allocates=False)
+def _add_ranges(docs: U32Array, starts: U32Array, words: U64Array) -> None:
+    """Set the bits of all elements of some documents; 2 ns a document."""
+    for doc in docs:
+        begin = starts[doc]
+        end = starts[doc + uint32(1)]
+        while begin < end:
+            low = begin & uint32(63)
+            length = min(end - begin, uint32(64) - low)
+            bits = ~uint64(0) >> uint64(uint32(64) - length)
+            words[begin >> uint32(6)] |= bits << uint64(low)
+            begin += length
 
-    segment: Segment
-    """Their columns: a segment whose documents are the elements."""
-    docs: NDArray[np.uint32]
-    """Document of each element."""
+
+class ElementSegment:
+    """The elements of one field of one segment; one instance per segment and field.
+
+    Attributes:
+        segment: their columns: a segment whose documents are the elements.
+        docs: document of each element, ascending.
+        num_docs: documents of the segment that they are in.
+    """
+
+    __slots__ = ("_lasts", "_starts", "docs", "num_docs", "segment")
+
+    def __init__(self, segment: Segment, docs: NDArray[np.uint32], num_docs: int) -> None:
+        self.segment = segment
+        self.docs = docs
+        self.num_docs = num_docs
+        self._lasts: NDArray[np.uint64] | None = None
+        self._starts: NDArray[np.uint32] | None = None
+
+    @property
+    def lasts(self) -> NDArray[np.uint64]:
+        """The last element of each document that has any, as a bitset; computed on first use."""
+        if self._lasts is None:
+            words = empty_bitset(len(self.docs))
+            ends = np.flatnonzero(np.diff(self.docs, append=self.num_docs))
+            add_docs(words, ends.astype(np.uint32))
+            self._lasts = words
+        return self._lasts
+
+    @property
+    def starts(self) -> NDArray[np.uint32]:
+        """Where the elements of each document begin, with a sentinel; computed on first use."""
+        if self._starts is None:
+            starts = np.zeros(self.num_docs + 1, np.uint32)
+            np.cumsum(np.bincount(self.docs, minlength=self.num_docs), out=starts[1:])
+            self._starts = starts
+        return self._starts
+
+    def of_docs(self, docs: NDArray[np.uint32]) -> NDArray[np.uint64]:
+        """Return all elements of some documents as a bitset."""
+        words = empty_bitset(len(self.docs))
+        _add_ranges(docs, self.starts, words)
+        return words
 
 
 @derived_by_key
@@ -207,7 +260,8 @@ def element_segment(segment: Segment, field: int) -> ElementSegment | None:
     columns = {
         name.removeprefix(prefix): segment[name] for name in segment if name.startswith(prefix)
     }
-    return ElementSegment(Segment(columns, num_docs=len(docs)), docs)
+    inner = Segment(columns, num_docs=len(docs))
+    return ElementSegment(inner, docs, segment.num_docs)
 
 
 def inner_fields(paths: Sequence[str], path: str) -> NDArray[np.bool_]:
