@@ -13,7 +13,7 @@ A snapshot is made under `<name>.partial`, which cannot be a snapshot's name, an
 of it is on disk. Over HTTP a client gives a name, never a path. A snapshot is a data directory
 without what can be rebuilt: `facetd restore` checks every byte and puts it in place, and
 `POST /_snapshots/{name}/restore` creates new indexes from it while the service runs
-(`Ingest.restore`).
+(`IndexAdministration.restore`).
 """
 
 from __future__ import annotations

@@ -391,7 +391,7 @@ class HttpApp:
         if server is not None:
             loop = asyncio.get_running_loop()
             end_loads = loop.call_later(
-                max(grace_seconds - LOAD_ANSWER_SECONDS, 0.0), self.services.ingest.end_loads
+                max(grace_seconds - LOAD_ANSWER_SECONDS, 0.0), self.services.loads.end
             )
             server.is_stopping = True
             announced_at = loop.time() + min(ANNOUNCE_SECONDS, grace_seconds / 2)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from coordinator.read.suggestions import Suggestions
     from coordinator.replication.shared_log import SharedLog
     from coordinator.settings import Settings
+    from coordinator.write.bulk_loads import BulkLoads
+    from coordinator.write.index_administration import IndexAdministration
     from coordinator.write.ingest import Ingest
 
 BODY_FAST_BYTES: Final = 4_096
@@ -40,6 +42,8 @@ class Services:
     catalog: Catalog
     cluster: Cluster
     ingest: Ingest
+    loads: BulkLoads
+    administration: IndexAdministration
     search: Search
     suggestions: Suggestions
     explanations: ItemExplanations

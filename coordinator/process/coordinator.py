@@ -41,7 +41,11 @@ from coordinator.read.search import Search
 from coordinator.read.suggestions import Suggestions
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from coordinator.write.bulk_loads import BulkLoads
+from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
+from coordinator.write.known_fields import KnownFields
+from coordinator.write.log import EmbeddedLog
 
 if TYPE_CHECKING:
     from coordinator.replication.replica import Replica
@@ -115,7 +119,7 @@ async def _run(
 
     cluster.start()
     if shared is not None:
-        shared.start(services.ingest)
+        shared.start(services.administration)
     try:
         if bell is not None:
             ring(bell)
@@ -168,6 +172,8 @@ def make_services(
     """Create everything that a request may need."""
     turns = Turns()
     search = Search(cluster, catalog, settings.limits, turns)
+    write_log = EmbeddedLog(cluster, catalog, settings) if log is None else log
+    fields = KnownFields(cluster, settings.limits)
     analytics = Analytics(
         data_directory.analytics_folder(settings.data_dir),
         settings.analytics_days,
@@ -179,7 +185,9 @@ def make_services(
         interface=InterfaceDocument(ROUTES, settings.limits),
         catalog=catalog,
         cluster=cluster,
-        ingest=Ingest(cluster, catalog, settings, log),
+        ingest=Ingest(cluster, catalog, settings.limits, write_log, fields),
+        loads=BulkLoads(cluster, catalog, settings, write_log, fields),
+        administration=IndexAdministration(cluster, catalog, settings.limits, write_log),
         shared_log=log,
         search=search,
         suggestions=Suggestions(cluster, search, analytics),

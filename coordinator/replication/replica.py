@@ -17,7 +17,7 @@ from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import LogStream
 from coordinator.replication.transfer import Donor, maker
 from coordinator.settings import Settings
-from coordinator.write.ingest import Ingest
+from coordinator.write.index_administration import IndexAdministration
 
 
 class Replica:
@@ -40,13 +40,15 @@ class Replica:
         self.log = SharedLog(cluster, catalog, settings, self._stream)
         self._giving: asyncio.Task[None] | None = None
 
-    def start(self, ingest: Ingest) -> None:
+    def start(self, administration: IndexAdministration) -> None:
         """Begin to follow the log, and to answer other hosts."""
         self.log.start()
         make = partial(
             make_snapshot, cluster=self._cluster, catalog=self._catalog, settings=self._settings
         )
-        donor = Donor(self.log, self._stream, self._settings, maker(ingest.while_unchanged, make))
+        donor = Donor(
+            self.log, self._stream, self._settings, maker(administration.while_unchanged, make)
+        )
         self._giving = asyncio.create_task(donor.run(), name="give data to other hosts")
 
     async def stop(self) -> None:

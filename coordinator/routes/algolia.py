@@ -131,7 +131,7 @@ async def index_to_write(services: Services, request: Request, name: str) -> Ind
         if not request.caller.may(Action.CONFIGURE):
             raise
         deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-        await services.ingest.configure(name, {}, deadline)
+        await services.administration.configure(name, {}, deadline)
         index, sort = find_index(services, request, name)
     if sort:
         raise InvalidRequest(
@@ -746,7 +746,7 @@ async def _drop(services: Services, request: Request, index: Index) -> int:
         raise Forbidden("the API key does not allow configure, which deleting an index needs")
     seq = services.cluster.horizon(index.number)
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
-    await services.ingest.delete_index(index.name, deadline)
+    await services.administration.delete_index(index.name, deadline)
     return max(1, seq)
 
 
@@ -784,7 +784,7 @@ async def set_settings(services: Services, request: Request) -> Response:
         index.document, _required_body(services, request), index.configuration, limits
     )
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    await services.ingest.configure(index.name, document, deadline)
+    await services.administration.configure(index.name, document, deadline)
     seq = max(1, services.cluster.horizon(index.number))
     return json_response({"taskID": seq, "updatedAt": _now()})
 

@@ -35,8 +35,9 @@ from coordinator.routes.items import (
     refuse_unknown,
     write_response,
 )
-from coordinator.write.ingest import WriteResult, with_id
+from coordinator.write.ingest import with_id
 from coordinator.write.partitioning import Selected
+from coordinator.write.write_result import WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -305,7 +306,7 @@ class _Changes:
         self, changes: Sequence[Selected], ids: Sequence[int | str | None]
     ) -> list[bytes]:
         """Write one group; return the ids of the items that have changed since their selection."""
-        self._services.ingest.check_not_ending()
+        self._services.loads.check_not_ending()
         self._has_written = True
         deadline = Deadline.after_ms(self._limits.request_timeout_ms)
         applied = await self._services.ingest.change_selected(

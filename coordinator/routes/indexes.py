@@ -116,13 +116,15 @@ async def _change_configuration(
     """Configure an index, or preview the changes."""
     name = request.arguments[0]
     if flag_parameter(request, "preview", code="invalid_preview"):
-        plan = services.ingest.preview(name, document, is_patch=is_patch)
+        plan = services.administration.preview(name, document, is_patch=is_patch)
         status = "preview"
     else:
         # Rebuilding a large index takes long: the deadline is the setting configure_timeout_ms, not
         # that of a search.
         deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-        _, plan = await services.ingest.configure(name, document, deadline, is_patch=is_patch)
+        _, plan = await services.administration.configure(
+            name, document, deadline, is_patch=is_patch
+        )
         status = "configuration accepted"
     return json_response({"status": status, "warnings": plan.warnings, "changes": plan.changes})
 
@@ -196,7 +198,7 @@ async def delete_index(services: Services, request: Request) -> Response:
             param="index",
         )
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
-    await services.ingest.delete_index(index.name, deadline)
+    await services.administration.delete_index(index.name, deadline)
     return json_response({"status": "deleted", "index": index.name})
 
 
@@ -221,7 +223,7 @@ async def rename_index(services: Services, request: Request) -> Response:
             param="alias",
         )
     deadline = Deadline.after_ms(services.settings.limits.request_timeout_ms_max)
-    await services.ingest.rename(name, new_name, keeps_alias=keeps_alias, deadline=deadline)
+    await services.administration.rename(name, new_name, keeps_alias=keeps_alias, deadline=deadline)
     return json_response({"status": "renamed", "index": new_name, "from": name})
 
 
@@ -244,7 +246,7 @@ async def copy_index(services: Services, request: Request) -> Response:
     )
     # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    await services.ingest.copy(name, new_name, make_source, deadline)
+    await services.administration.copy(name, new_name, make_source, deadline)
     return json_response({"status": "copied", "index": new_name, "from": name})
 
 

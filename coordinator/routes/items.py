@@ -24,7 +24,7 @@ from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_PARAMETE
 from coordinator.read.cursor import START, Cursor
 from coordinator.read.rendering import dress_items
 from coordinator.routes.search import narrowed
-from coordinator.write.ingest import WriteResult
+from coordinator.write.write_result import WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -287,7 +287,7 @@ async def load(services: Services, request: Request) -> Response:
         )
     refuse_unknown(raw, ("on_error",))
     limits = services.settings.limits
-    result = await services.ingest.bulk(
+    result = await services.loads.load(
         request.index,
         request.body_chunks(limits, "bulk_body_bytes_max"),
         skips_bad=on_error == "skip",
@@ -309,7 +309,7 @@ async def load(services: Services, request: Request) -> Response:
 )
 async def list_loads(services: Services, request: Request) -> Response:
     """Answer `GET /_loads`: the progress of the running bulk loads."""
-    loads = [load for load in services.ingest.loads if request.caller.may_use(load.index)]
+    loads = [load for load in services.loads.running if request.caller.may_use(load.index)]
     return json_response({"loads": [load.shown() for load in loads]})
 
 

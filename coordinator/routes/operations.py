@@ -237,7 +237,7 @@ async def create_snapshot(services: Services, request: Request) -> Response:
     )
     # Large data takes long to copy, so the deadline is that of configuring.
     deadline = Deadline.after_ms(settings.configure_timeout_ms)
-    snapshot = await services.ingest.while_unchanged(make, deadline)
+    snapshot = await services.administration.while_unchanged(make, deadline)
     folder = settings.snapshot_folder / name
     return json_response({**_shown_snapshot(snapshot), "directory": str(folder)})
 
@@ -317,7 +317,9 @@ async def restore_snapshot(services: Services, request: Request) -> Response:
             "two indexes would get the same name", code="invalid_body", param="rename"
         )
     # Large data takes long to restore, so the deadline is that of configuring.
-    await services.ingest.restore(plan, Deadline.after_ms(services.settings.configure_timeout_ms))
+    await services.administration.restore(
+        plan, Deadline.after_ms(services.settings.configure_timeout_ms)
+    )
     indexes = [{"name": one.name, "from": one.former_name} for one in plan]
     return json_response({"status": "restored", "snapshot": name, "indexes": indexes})
 
@@ -359,7 +361,7 @@ async def delete_snapshot(services: Services, request: Request) -> Response:
 
     # Not while a snapshot is being made: that removes unfinished ones.
     deadline = Deadline.after_ms(services.settings.configure_timeout_ms)
-    await services.ingest.while_unchanged(remove, deadline)
+    await services.administration.while_unchanged(remove, deadline)
     return json_response({"status": "deleted", "name": name})
 
 

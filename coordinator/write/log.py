@@ -202,7 +202,7 @@ class EmbeddedLog(WriteLog):
             raise
 
     def unchanging(self) -> AbstractAsyncContextManager[None]:
-        """Return at once: only `Ingest` changes indexes, one after the other."""
+        """Return at once: only `IndexAdministration` changes indexes, one after the other."""
         return nullcontext()
 
 
@@ -223,6 +223,17 @@ async def prepare_on_shards(cluster: Cluster, entry: IndexEntry, timeout_ms: int
     except ServiceError:
         await asyncio.gather(*calls, return_exceptions=True)
         raise
+
+
+def present_queue(log: WriteLog, catalog: Catalog, index: Index) -> BatchQueue:
+    """Return the queue of an index, which must still exist.
+
+    Raises:
+        NotFound: `index_not_found`.
+    """
+    if catalog.present(index) is None:
+        raise no_index(index.name)
+    return log.queue(index.number)
 
 
 def no_index(name: str) -> NotFound:

@@ -149,6 +149,14 @@ class WriteBatch:
         self.future: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
         self.request_ids = REQUEST_IDS.get()
 
+    @classmethod
+    def of_items(cls, items: Items, parts: Parts | None) -> WriteBatch:
+        """Return the batch of items that may be divided over the shards already."""
+        num_bytes = int((items.ends - items.starts).sum())
+        if parts is None:
+            return cls(len(items.starts), num_bytes, items=items)
+        return cls(len(items.starts), num_bytes, parts=parts)
+
 
 class _WriteGroup:
     """Batches that are written together."""

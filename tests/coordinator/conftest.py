@@ -15,7 +15,11 @@ from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import ShardState, locate_in
 from coordinator.settings import Settings
+from coordinator.write.bulk_loads import BulkLoads
+from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
+from coordinator.write.known_fields import KnownFields
+from coordinator.write.log import EmbeddedLog
 from tests.coordinator.model_shard import SECRET, ModelShard
 
 
@@ -28,9 +32,11 @@ class Service:
     catalog: Catalog
     cluster: Cluster
     ingest: Ingest
+    loads: BulkLoads
+    administration: IndexAdministration
 
     async def configure(self, name: str = "films") -> Index:
-        index, _ = await self.ingest.configure(name, {})
+        index, _ = await self.administration.configure(name, {})
         return index
 
     async def wait_state(self, shard: int, state: ShardState) -> None:
@@ -75,7 +81,16 @@ async def make_service(
             tuple(locate_in(tmp_path, shard) for shard in range(num_shards)),
             SECRET,
         )
-        service = Service(tmp_path, shards, catalog, cluster, Ingest(cluster, catalog, settings))
+        log, fields = EmbeddedLog(cluster, catalog, settings), KnownFields(cluster, settings.limits)
+        service = Service(
+            tmp_path,
+            shards,
+            catalog,
+            cluster,
+            Ingest(cluster, catalog, settings.limits, log, fields),
+            BulkLoads(cluster, catalog, settings, log, fields),
+            IndexAdministration(cluster, catalog, settings.limits, log),
+        )
         services.append(service)
         cluster.start()
         await cluster.wait_ready()

@@ -24,7 +24,11 @@ from coordinator.read.item_explanation import ItemExplanations
 from coordinator.read.result_cache import ResultCache
 from coordinator.routes import ROUTES
 from coordinator.settings import Settings
+from coordinator.write.bulk_loads import BulkLoads
+from coordinator.write.index_administration import IndexAdministration
 from coordinator.write.ingest import Ingest
+from coordinator.write.known_fields import KnownFields
+from coordinator.write.log import EmbeddedLog
 from tests.coordinator.model_shard import SECRET, ModelShard
 from tests.http.catalogue import get, post
 from tests.http.fakes import CONFIGURATION, FakeSearch, FakeSuggestions
@@ -75,13 +79,16 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
             stack.push_async_callback(shard.die)
         cluster = Cluster(catalog, tuple(locate_in(tmp_path, i) for i in range(2)), SECRET)
         search = FakeSearch()
+        log, fields = EmbeddedLog(cluster, catalog, settings), KnownFields(cluster, settings.limits)
         services: Any = Services(
             settings=settings,
             routes=ROUTES,
             interface=InterfaceDocument(ROUTES, settings.limits),
             catalog=catalog,
             cluster=cluster,
-            ingest=Ingest(cluster, catalog, settings),
+            ingest=Ingest(cluster, catalog, settings.limits, log, fields),
+            loads=BulkLoads(cluster, catalog, settings, log, fields),
+            administration=IndexAdministration(cluster, catalog, settings.limits, log),
             explanations=ItemExplanations(cluster, search, settings.limits),  # type: ignore[arg-type]
             suggestions=FakeSuggestions(),  # type: ignore[arg-type]
             search=search,  # type: ignore[arg-type]
@@ -98,7 +105,7 @@ async def make_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         stack.push_async_callback(cluster.stop)
         cluster.start()
         await cluster.wait_ready()
-        await services.ingest.configure("films", CONFIGURATION)
+        await services.administration.configure("films", CONFIGURATION)
         app = create_app(services)
         stack.push_async_callback(app.stop, 1.0)
         web = Web(await app.start(settings.host, 0), app, services, shards, search)

@@ -174,7 +174,7 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
     catalog.activate()
     settings = settings or Settings(data_dir=folder)
     fakes: Any = SimpleNamespace(
-        suggestions=FakeSuggestions(), search=FakeSearch(), cluster=FakeCluster(), ingest=None
+        suggestions=FakeSuggestions(), search=FakeSearch(), cluster=FakeCluster(), no_writes=None
     )
     return Services(
         settings=settings,
@@ -182,7 +182,9 @@ def fake_services(folder: Path, settings: Settings | None = None, **indexes: Any
         interface=InterfaceDocument(ROUTES, settings.limits),
         catalog=catalog,
         cluster=fakes.cluster,
-        ingest=fakes.ingest,
+        ingest=fakes.no_writes,
+        loads=fakes.no_writes,
+        administration=fakes.no_writes,
         search=fakes.search,
         suggestions=fakes.suggestions,
         explanations=ItemExplanations(fakes.cluster, fakes.search, settings.limits),

@@ -310,7 +310,7 @@ async def test_search_that_meets_a_switch_is_begun_anew(web: Web) -> None:
     asking = asyncio.ensure_future(web.post("/films/search", {"facet_fields": ["country"]}))
     await fake.is_asked.wait()
     await asyncio.sleep(0.01)  # of the deadline, which counts in milliseconds
-    await web.services.ingest.configure("films", {"aggregations": {"country": {"size": 3}}})
+    await web.services.administration.configure("films", {"aggregations": {"country": {"size": 3}}})
 
     reply = await asking
 
@@ -328,7 +328,7 @@ async def test_index_that_went_away_in_its_switch_is_no_503(web: Web) -> None:
     fake = _SwitchedFor(web, 1)
     asking = asyncio.ensure_future(web.post("/films/search", {}))
     await fake.is_asked.wait()
-    await web.services.ingest.delete_index("films")
+    await web.services.administration.delete_index("films")
 
     assert (await asking).code == "index_not_found"
 

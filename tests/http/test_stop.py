@@ -54,7 +54,7 @@ async def test_load_that_is_being_written_at_a_stop_counts_its_groups(make_web: 
     load = request("POST", "/films/index", body, content_type="text/plain")
     loading = asyncio.ensure_future(web.send(load))
     await until(lambda: any(len(shard.applied) > 1 for shard in web.shards))
-    web.services.ingest.end_loads()
+    web.services.loads.end()
     for shard in web.shards:
         shard.gate.set()
     reply = await loading

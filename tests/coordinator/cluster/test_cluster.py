@@ -132,7 +132,7 @@ class TestLife:
         shard.catalog_gate.clear()
         await shard.announce(service.data)
         await service.wait_state(0, ShardState.OPENING)
-        await service.ingest.delete_index("films")
+        await service.administration.delete_index("films")
         shard.catalog_gate.set()
         await service.cluster.wait_ready()
         assert shard.catalogs[-1].indexes == ()

@@ -27,8 +27,9 @@ from common.limits import Limits
 from common.placement import shard_of_id
 from coordinator.cluster.catalog import Catalog, Index
 from coordinator.cluster.shard_client import ShardState
-from coordinator.write.ingest import WriteResult, with_id
+from coordinator.write.ingest import with_id
 from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, ranges
+from coordinator.write.write_result import WriteResult
 from tests.coordinator.conftest import MakeService, Service, soon, until
 from tests.coordinator.model_shard import ModelShard, all_documents, only
 
@@ -438,7 +439,7 @@ class TestBulk:
         index = await service.configure()
         items = [{"id": f"x{i}", "n": i} for i in range(300)]
         body = orjson.dumps(items) if is_array else _lines(items)
-        result = await service.ingest.bulk(index, _chunks(body, step))
+        result = await service.loads.load(index, _chunks(body, step))
         assert (result.created, result.rejected) == (300, 0)
         assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
 
@@ -446,7 +447,7 @@ class TestBulk:
         service = await make_service(2, group_bytes=65_536)
         index = await service.configure()
         items = [{"id": i, "text": "x" * 1000} for i in range(1000)]
-        result = await service.ingest.bulk(index, _chunks(_lines(items), 100_000))
+        result = await service.loads.load(index, _chunks(_lines(items), 100_000))
         assert result.created == 1000
         assert result.seq == service.cluster.horizon(index.number) >= 7
         assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
@@ -456,14 +457,14 @@ class TestBulk:
         index = await service.configure()
         body = _lines([{"id": i, "text": "x" * 1000} for i in range(1000)])
         loading = asyncio.create_task(
-            service.ingest.bulk(index, _chunks(body, 100_000), request_id="mine")
+            service.loads.load(index, _chunks(body, 100_000), request_id="mine")
         )
         seen = []
         while not loading.done():
             await asyncio.sleep(0)
-            seen += [load.shown() for load in service.ingest.loads]
+            seen += [load.shown() for load in service.loads.running]
         await loading
-        assert service.ingest.loads == []
+        assert service.loads.running == []
         assert {(one["id"], one["index"]) for one in seen} == {("mine", "films")}
         for name in ("bytes_received", "items_read", "items_stored"):
             numbers = [one[name] for one in seen]
@@ -473,14 +474,14 @@ class TestBulk:
         stored = {one["items_stored"] for one in seen if one["state"] == "storing"}
         assert len(stored) > 2, "the groups that are durable, one after the other"
         with pytest.raises(InvalidRequest):
-            await service.ingest.bulk(index, _chunks(b"{"))
-        assert service.ingest.loads == []
+            await service.loads.load(index, _chunks(b"{"))
+        assert service.loads.running == []
 
     async def test_items_without_ids_keep_their_order_too(self, make_service: MakeService) -> None:
         service = await make_service(3, group_bytes=65_536)
         index = await service.configure()
         items = [{"n": i, "text": "x" * 500} for i in range(1000)]
-        result = await service.ingest.bulk(index, _chunks(_lines(items), 50_000))
+        result = await service.loads.load(index, _chunks(_lines(items), 50_000))
         assert result.created == 1000
         assert all_documents(service.shards, index.number) == [orjson.dumps(i) for i in items]
         assert all(len(shard.documents[index.number]) > 200 for shard in service.shards)
@@ -490,7 +491,7 @@ class TestBulk:
         index = await service.configure()
         body = b'{"id":1}\n{"id":}\n{"id":3}\n[]\n'
         with pytest.raises(InvalidRequest) as caught:
-            await service.ingest.bulk(index, _chunks(body))
+            await service.loads.load(index, _chunks(body))
         assert [error["line"] for error in caught.value.details["errors"]] == [2, 4]
         assert all_documents(service.shards, index.number) == []
 
@@ -508,7 +509,7 @@ class TestBulk:
         service = await make_service()
         index = await service.configure()
         with pytest.raises(InvalidRequest) as raised:
-            await service.ingest.bulk(index, _chunks(body))
+            await service.loads.load(index, _chunks(body))
         text = raised.value.message
         assert text.startswith(message)
         assert text.count("byte") == 1
@@ -518,35 +519,35 @@ class TestBulk:
         service = await make_service()
         index = await service.configure()
         body = b'{"id":1}\n{"id":}\n{"id":3}\n[]\n'
-        result = await service.ingest.bulk(index, _chunks(body), skips_bad=True)
+        result = await service.loads.load(index, _chunks(body), skips_bad=True)
         assert (result.created, result.rejected) == (2, 2)
         assert [error["line"] for error in result.errors] == [2, 4]
 
     async def test_errors_are_counted_beyond_those_listed(self, make_service: MakeService) -> None:
         service = await make_service(limits=Limits(errors_reported_max=3))
         index = await service.configure()
-        result = await service.ingest.bulk(index, _chunks(b"7\n" * 50), skips_bad=True)
+        result = await service.loads.load(index, _chunks(b"7\n" * 50), skips_bad=True)
         assert (result.rejected, len(result.errors)) == (50, 3)
 
     async def test_a_body_that_is_cut_off_changes_nothing(self, make_service: MakeService) -> None:
         service = await make_service()
         index = await service.configure()
         with pytest.raises(ConnectionResetError):
-            await service.ingest.bulk(index, _broken_chunks(b'{"id":1}\n' * 500_000))
+            await service.loads.load(index, _broken_chunks(b'{"id":1}\n' * 500_000))
         assert all_documents(service.shards, index.number) == []
         assert list((service.data / "spool").iterdir()) == []
 
     async def test_an_empty_body_loads_nothing(self, make_service: MakeService) -> None:
         service = await make_service()
         index = await service.configure()
-        result = await service.ingest.bulk(index, _chunks(b""))
+        result = await service.loads.load(index, _chunks(b""))
         assert (result.created, result.rejected) == (0, 0)
 
     async def test_it_goes_on_when_its_client_has_gone(self, make_service: MakeService) -> None:
         service = await make_service(1)
         index = await service.configure()
         service.shards[0].gate.clear()
-        load = asyncio.ensure_future(service.ingest.bulk(index, _chunks(b'{"id":1}')))
+        load = asyncio.ensure_future(service.loads.load(index, _chunks(b'{"id":1}')))
         await until(lambda: service.shards[0].applied)
         load.cancel()
         await asyncio.gather(load, return_exceptions=True)
@@ -562,7 +563,7 @@ class TestBulk:
         shard = service.shards[0]
         items = [{"id": i, "text": "x" * 1000} for i in range(500)]
         shard.gate.clear()
-        load = asyncio.ensure_future(service.ingest.bulk(index, _chunks(_lines(items), 10**6)))
+        load = asyncio.ensure_future(service.loads.load(index, _chunks(_lines(items), 10**6)))
         await until(lambda: shard.applied)
         await shard.die()
         shard.gate.set()
@@ -576,7 +577,7 @@ class TestConfiguration:
         self, make_service: MakeService
     ) -> None:
         service = await make_service(2)
-        index, plan = await service.ingest.configure("films", {"colour": 1})
+        index, plan = await service.administration.configure("films", {"colour": 1})
         assert plan.warnings == ["colour is unknown and has no effect"]
         for shard in service.shards:
             assert (only(shard.prepared).entry,) == service.catalog.message().indexes
@@ -589,7 +590,7 @@ class TestConfiguration:
         service = await make_service(1)
         first = await service.configure("films")
         again = await service.configure("films")
-        await service.ingest.delete_index("films")
+        await service.administration.delete_index("films")
         reborn = await service.configure("films")
         assert first.number == again.number < reborn.number
         assert first.revision < again.revision < reborn.revision
@@ -597,7 +598,7 @@ class TestConfiguration:
     async def test_a_wrong_document_changes_nothing(self, make_service: MakeService) -> None:
         service = await make_service(1)
         with pytest.raises(InvalidRequest):
-            await service.ingest.configure("films", {"aggregations": 7})
+            await service.administration.configure("films", {"aggregations": 7})
         assert service.shards[0].prepared == []
         with pytest.raises(NotFound, match="POST a configuration"):
             service.catalog.index("films")
@@ -609,14 +610,14 @@ class TestConfiguration:
         index = await service.configure()
         service.shards[1].prepare_refusal = StorageFull("no room")
         with pytest.raises(StorageFull):
-            await service.ingest.configure("films", {"language": "english"})
+            await service.administration.configure("films", {"language": "english"})
         assert service.catalog.index("films") == index
         given_up = service.shards[0].prepared[-1].entry.revision
         last = service.shards[0].catalogs[-1]  # what it does not name is discarded
         assert last.revision == service.catalog.state.revision
         assert given_up not in [entry.revision for entry in last.indexes]
         service.shards[1].prepare_refusal = None
-        changed, _ = await service.ingest.configure("films", {"language": "english"})
+        changed, _ = await service.administration.configure("films", {"language": "english"})
         assert changed.revision > index.revision
 
     async def test_writes_wait_while_an_index_is_rebuilt(self, make_service: MakeService) -> None:
@@ -654,7 +655,7 @@ class TestConfiguration:
         await service.wait_state(1, ShardState.AWAY)
         with pytest.raises(Unavailable):
             await service.configure("books")
-        await service.ingest.delete_index("films")
+        await service.administration.delete_index("films")
         await service.shards[1].announce(service.data)
         await service.wait_state(1, ShardState.SERVING)
         assert service.shards[1].catalogs[-1].indexes == ()
@@ -666,7 +667,7 @@ class TestConfiguration:
         index = await service.configure()
         await service.ingest.put_items(index, b'[{"id":1}]', soon())
         service.shards[0].catalog_gate.clear()
-        deleting = asyncio.ensure_future(service.ingest.delete_index("films"))
+        deleting = asyncio.ensure_future(service.administration.delete_index("films"))
         await until(lambda: service.catalog.state.revision > index.revision)
         service.shards[0].catalog_gate.set()
         await deleting
@@ -674,13 +675,13 @@ class TestConfiguration:
         with pytest.raises(NotFound):
             await service.ingest.put_items(index, b'[{"id":2}]', soon())
         with pytest.raises(NotFound):
-            await service.ingest.delete_index("films")
+            await service.administration.delete_index("films")
 
     async def test_it_goes_on_behind_its_request(self, make_service: MakeService) -> None:
         service = await make_service(1)
         service.shards[0].catalog_gate.clear()
         with pytest.raises(DeadlineExceeded, match="goes on"):
-            await service.ingest.configure("films", {}, Deadline.after_ms(20))
+            await service.administration.configure("films", {}, Deadline.after_ms(20))
         service.shards[0].catalog_gate.set()
         await service.configure("books")  # waits for its turn
         assert service.catalog.index("films").name == "films"
@@ -768,7 +769,7 @@ class TestItemsWithoutIds:
         shard.refuses_from_seq = 3
         items = [{"n": i} for i in range(100)]
         with pytest.raises(PartlyStored) as caught:
-            await service.ingest.bulk(index, _chunks(_lines(items), 10**6))
+            await service.loads.load(index, _chunks(_lines(items), 10**6))
 
         details = caught.value.details
         stored = {json.loads(one)["n"] for one in all_documents(service.shards, index.number)}

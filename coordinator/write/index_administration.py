@@ -1,0 +1,326 @@
+"""Creates, configures, renames, copies, restores and deletes indexes, one change after the other.
+
+A new configuration is prepared on all shards while the old one keeps serving, then made durable in
+the catalog, then activated on all shards. Writes to the index wait meanwhile. A crash before the
+catalog is renamed leaves the old configuration everywhere; a crash after it, the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from common.analysis.analyzer import Analyzer
+from common.configuration import parse_configuration
+from common.deadline import Deadline
+from common.errors import Conflict, InvalidRequest, ServiceError
+from common.limits import Limits
+from common.process.faults import fault
+from common.process.logs import Log
+from coordinator.cluster.catalog import Catalog, CatalogState, Index, Restored, StoredIndex
+from coordinator.cluster.cluster import Cluster
+from coordinator.parameters.curation import compile_rules
+from coordinator.write.configuration_change import changes, merged, removals
+from coordinator.write.lasting_tasks import LastingTasks
+from coordinator.write.log import WriteLog, no_index
+
+T = TypeVar("T")
+
+_log = Log("ingest")
+
+
+class ConfigurationPlan(NamedTuple):
+    """What changing a configuration does, or would do."""
+
+    document: dict[str, Any]
+    """The complete configuration, as stored."""
+    warnings: list[str]
+    changes: list[dict[str, Any]]
+    """Differences by path; see `coordinator.write.configuration_change`."""
+
+
+class IndexAdministration:
+    """All changes of indexes.
+
+    Args:
+        cluster: the shards.
+        catalog: the indexes.
+        limits: in force.
+        log: decides the order of all changes.
+    """
+
+    def __init__(self, cluster: Cluster, catalog: Catalog, limits: Limits, log: WriteLog) -> None:
+        self._cluster = cluster
+        self._catalog = catalog
+        self._limits = limits
+        self._log = log
+        self._configuring = asyncio.Lock()
+        self._tasks = LastingTasks()
+        cluster.on_state(lambda shard: self._look_for_sources())
+
+    async def configure(
+        self,
+        name: str,
+        document: dict[str, Any],
+        deadline: Deadline | None = None,
+        *,
+        is_patch: bool = False,
+    ) -> tuple[Index, ConfigurationPlan]:
+        """Create an index, or change the configuration of an existing one: on all shards or none.
+
+        Args:
+            name: of the index (checked by the caller).
+            document: as posted.
+            deadline: how long to wait; past it, the change continues in the background.
+            is_patch: whether to merge the document into the current configuration (null removes);
+                it is merged once no other change is in progress.
+
+        Returns:
+            The index as it is now, and what changed.
+
+        Raises:
+            InvalidRequest: `invalid_configuration`; names each wrong path.
+            Unavailable: a shard is down; nothing was changed.
+        """
+        self.preview(name, document, is_patch=is_patch)  # invalid documents fail without queueing
+        configured: tuple[Index, ConfigurationPlan] = await self._tasks.wait_for(
+            self._configure(name, document, is_patch), deadline
+        )
+        return configured
+
+    def preview(
+        self, name: str, document: dict[str, Any], *, is_patch: bool = False
+    ) -> ConfigurationPlan:
+        """Return what `configure` would do now; raises the errors that it would."""
+        if name in self._catalog.aliases:
+            raise InvalidRequest(
+                f"{name!r} is an alias of {self._catalog.aliases[name]!r}; configure that index",
+                code="invalid_index_name",
+            )
+        current = self._catalog.indexes.get(name)
+        before = {} if current is None else current.document
+        after, warnings = self._checked_document(before, document, is_patch)
+        if not is_patch:
+            warnings = [*warnings, *removals(before, after)]
+        return ConfigurationPlan(after, warnings, changes(before, after))
+
+    def _checked_document(
+        self, before: dict[str, Any], document: dict[str, Any], is_patch: bool
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the complete new configuration, and warnings; raise if it is invalid."""
+        after = merged(before, document) if is_patch and isinstance(document, dict) else document
+        configuration, warnings = parse_configuration(after, self._limits)
+        compile_rules(configuration.rules, Analyzer(), self._limits, "invalid_configuration")
+        return after, warnings
+
+    async def delete_index(self, name: str, deadline: Deadline | None = None) -> None:
+        """Delete an index and its data.
+
+        Raises:
+            NotFound: it does not exist.
+        """
+        await self._tasks.wait_for(self._delete_index(name), deadline)
+
+    async def _configure(
+        self, name: str, document: dict[str, Any], is_patch: bool
+    ) -> tuple[Index, ConfigurationPlan]:
+        """Check the document once no other change is in progress, then put it in force."""
+        async with self._configuring:
+            plan = self.preview(name, document, is_patch=is_patch)
+            current = self._catalog.indexes.get(name)
+            if current is None:
+                self._check_number(1)
+            await self._log.put_index(
+                name, lambda before: self._checked_document(before, document, is_patch)[0]
+            )
+            index = self._catalog.index(name)
+            _log.info("configured", index=name, number=index.number, revision=index.revision)
+            return index, plan
+
+    async def _delete_index(self, name: str) -> None:
+        """Delete it once no other change is in progress."""
+        async with self._configuring:
+            index = self._catalog.index(name)
+            await self._log.drop_index(index)
+            _log.info("deleted", index=index.name, number=index.number)
+
+    async def rename(
+        self, name: str, new_name: str, *, keeps_alias: bool, deadline: Deadline
+    ) -> None:
+        """Give an index another name; requests in progress go on, also writes.
+
+        Args:
+            name: of the index.
+            new_name: a valid name.
+            keeps_alias: whether the former name becomes an alias.
+            deadline: how long to wait.
+
+        Raises:
+            NotFound: there is no such index.
+            Conflict: `index_exists`.
+        """
+        await self._tasks.wait_for(self._rename(name, new_name, keeps_alias), deadline)
+
+    async def _rename(self, name: str, new_name: str, keeps_alias: bool) -> None:
+        async with self._configuring:
+            index = self._catalog.indexes.get(name)
+            if index is None:
+                raise no_index(name)
+
+            def change(state: CatalogState) -> CatalogState:
+                self._check_free(new_name)
+                return state.renamed(name, new_name, keeps_alias=keeps_alias)
+
+            await self._catalog.change(change, is_active=False)
+            self._catalog.activate()
+            await self._cluster.push_catalog()
+            _log.info("renamed", index=new_name, former=name, number=index.number)
+
+    async def copy(
+        self,
+        name: str,
+        new_name: str,
+        make_source: Callable[[Index], AbstractAsyncContextManager[Restored]],
+        deadline: Deadline,
+    ) -> None:
+        """Create an index with the configuration and the items of another one.
+
+        Args:
+            name: of the index to copy.
+            new_name: a valid name.
+            make_source: makes the snapshot that the copy is made of.
+            deadline: how long to wait; past it, the work continues in the background.
+
+        Raises:
+            As `restore`.
+            NotFound: there is no such index.
+        """
+        self._log.check_can_restore()
+
+        async def run() -> None:
+            async with self._configuring:
+                index = self._catalog.indexes.get(name)
+                if index is None:
+                    raise no_index(name)
+                self._check_free(new_name)
+                self._check_number(1)
+                async with make_source(index) as source:
+                    await self._restore_now([source])
+
+        await self._tasks.wait_for(run(), deadline)
+
+    def _check_free(self, name: str) -> None:
+        """Check that no index or alias has a name.
+
+        Raises:
+            Conflict: `index_exists`.
+        """
+        if name in self._catalog.indexes or name in self._catalog.state.aliases:
+            raise Conflict(
+                f"there is an index or alias {name!r} already; choose another name, or remove it "
+                "first",
+                code="index_exists",
+            )
+
+    async def restore(self, wanted: Sequence[Restored], deadline: Deadline) -> None:
+        """Create indexes from a snapshot: all of them on all shards, or none.
+
+        The catalog adds them together, once every shard has built them, and keeps their source
+        until every shard is known to still have them. A shard that is killed in between discards
+        indexes that the catalog did not name yet; it then rebuilds them from the source instead of
+        starting them empty.
+
+        Args:
+            wanted: with valid names.
+            deadline: how long to wait; past it, the work continues in the background.
+
+        Raises:
+            Conflict: `index_exists`.
+            InvalidRequest: `too_many_indexes`.
+            Unavailable: a shard is down.
+            StorageFull: no room.
+            InternalError: `snapshot_damaged`. In any case, nothing was changed.
+        """
+        self._log.check_can_restore()
+        await self._tasks.wait_for(self._restore(wanted), deadline)
+
+    async def _restore(self, wanted: Sequence[Restored]) -> None:
+        """Prepare, commit, activate, release the source."""
+        async with self._configuring:
+            await self._restore_now(wanted)
+
+    async def _restore_now(self, wanted: Sequence[Restored]) -> None:
+        """Restore while nothing else changes indexes."""
+        catalog = self._catalog
+        for one in wanted:
+            self._check_free(one.name)
+        self._check_number(len(wanted))
+        stored: list[StoredIndex] = []
+        state = catalog.state
+        for one in wanted:
+            index = state.new_entry(one.name, one.configuration)
+            stored.append(msgspec.structs.replace(index, source=one.source))
+            state = state.with_index(stored[-1])
+        for index in stored:
+            await self._log.prepare(index.entry)
+        fault("restore.prepared")
+
+        def with_all(state: CatalogState) -> CatalogState:
+            for index in stored:
+                state = state.with_index(index)
+            return state
+
+        try:
+            await catalog.change(with_all, is_active=False)
+        except ServiceError:
+            await self._cluster.push_catalog()  # does not name them, so shards discard them
+            raise
+        fault("restore.named")
+        for index, one in zip(stored, wanted, strict=True):
+            self._cluster.take_up(index.number, one.source.seq)
+        await self._cluster.push_catalog()
+        catalog.activate()
+        for index in stored:
+            _log.info("restored", index=index.name, number=index.number)
+        await self._let_sources_go()
+
+    async def _let_sources_go(self) -> None:
+        """Drop the sources of restored indexes, once all shards have the indexes.
+
+        All shards serve and no index is being changed, so each has applied the current catalog.
+        """
+        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
+            await self._catalog.change(CatalogState.without_sources, is_active=False)
+
+    def _look_for_sources(self) -> None:
+        """Drop remaining sources once the last shard is back."""
+        if self._cluster.is_ready and any(one.source for one in self._catalog.state.indexes):
+            self._tasks.start(self._let_sources_go_later())
+
+    async def _let_sources_go_later(self) -> None:
+        async with self._configuring:
+            await self._let_sources_go()
+
+    def _check_number(self, num_new: int) -> None:
+        """Reject new indexes past the limit."""
+        if len(self._catalog.indexes) + num_new > self._limits.indexes_max:
+            raise InvalidRequest(
+                f"there may be {self._limits.shown('indexes_max')} indexes; delete one first",
+                code="too_many_indexes",
+            )
+
+    async def while_unchanged(
+        self, work: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline
+    ) -> T:
+        """Run `work` while no index is created, configured or deleted; writes continue."""
+
+        async def run() -> T:
+            async with self._configuring, self._log.unchanging():
+                return await work()
+
+        result: T = await self._tasks.wait_for(run(), deadline)
+        return result

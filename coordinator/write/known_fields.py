@@ -1,0 +1,87 @@
+"""Which fields each index has, as far as the coordinator knows: would a write bring too many?"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from common.deadline import Deadline
+from common.errors import InvalidRequest
+from common.limits import Limits
+from common.protocol.messages import FieldNamesRequest
+from common.protocol.methods import FIELD_NAMES
+from coordinator.cluster.catalog import Index
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.fan_out import gather_partial
+from coordinator.write.field_names import FieldNames
+
+FIELD_NAMES_KEPT: Final = 64
+"""Indexes whose field names are remembered between writes; 16 to 64 KB each."""
+
+
+class KnownFields:
+    """Remembers the fields of indexes (LRU).
+
+    Args:
+        cluster: the shards, which know the fields of what they store.
+        limits: in force.
+    """
+
+    def __init__(self, cluster: Cluster, limits: Limits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._names: OrderedDict[tuple[int, int], FieldNames] = OrderedDict()
+
+    async def of(self, index: Index, deadline: Deadline, *, is_new: bool = False) -> FieldNames:
+        """Return the fields of an index; asks the shards unless they are remembered.
+
+        More may be remembered than there are: those of writes that failed. While a shard is down,
+        its fields are not known, and nothing is remembered.
+
+        Args:
+            index: whose fields.
+            deadline: of the shards' answers.
+            is_new: believe nothing that is remembered.
+        """
+        key = index.number, index.revision
+        names = None if is_new else self._names.get(key)
+        if names is None:
+            answers = await gather_partial(
+                self._cluster,
+                FIELD_NAMES,
+                FieldNamesRequest(index.number),
+                deadline,
+                is_partial=True,
+            )
+            found = [answer.paths for answer in answers if answer is not None]
+            names = FieldNames({path for paths in found for path in paths}, self._limits)
+            if len(found) < len(answers):
+                return names
+            self._names[key] = names
+            while len(self._names) > FIELD_NAMES_KEPT:
+                self._names.popitem(last=False)
+        self._names.move_to_end(key)
+        return names
+
+    async def check(self, index: Index, items: Sequence[bytes], deadline: Deadline) -> None:
+        """Refuse items whose new fields would be too many.
+
+        Raises:
+            InvalidRequest: `too_many_index_fields`; nothing was written.
+        """
+        if not items:
+            return
+        sizes = np.array([len(item) for item in items], np.int64)
+        ends = np.cumsum(sizes)
+        payload = np.frombuffer(bytearray(b"".join(items)), np.uint8)
+        names = await self.of(index, deadline)
+        refused = names.add_from(payload, ends - sizes, ends)
+        if refused.any():
+            names = await self.of(index, deadline, is_new=True)
+            refused = names.add_from(payload, ends - sizes, ends)
+        if refused.any():
+            error = names.error(0, "")
+            raise InvalidRequest(error.message, code=error.code)

@@ -1,0 +1,45 @@
+"""Tasks that outlive the request that started them: half a change is worse than a late one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from common.deadline import Deadline
+from common.errors import DeadlineExceeded, ServiceError
+from common.process.logs import Log
+
+_log = Log("ingest")
+
+
+class LastingTasks:
+    """Starts tasks and keeps them, whether or not anything waits for them."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, coroutine: Any) -> asyncio.Task[Any]:
+        """Start a task that continues after its request has ended."""
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._finish)
+        return task
+
+    def _finish(self, task: asyncio.Task[Any]) -> None:
+        """Release a finished task; retrieve its exception in case nothing else does."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ServiceError):
+            _log.error("write failed", cause=error)
+
+    async def wait_for(self, coroutine: Any, deadline: Deadline | None) -> Any:
+        """Wait for a task that continues in the background past the deadline."""
+        task = self.start(coroutine)
+        try:
+            seconds = None if deadline is None else deadline.remaining_seconds
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                "it takes longer than this request's deadline, and goes on; look again later"
+            ) from None

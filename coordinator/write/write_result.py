@@ -1,0 +1,84 @@
+"""What the response to a write says: counts of what was stored, and the items that were not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from common.errors import InvalidRequest
+from common.json.scan import ScannedItems
+from common.protocol.operations import Outcome
+from coordinator.write.write_queue import Applied
+
+_ITEMS_FORM: Final = (
+    '; the body must be items as JSON objects, one a line or in one array, such as {"id": 1, '
+    '"name": "sea"}; facetd load also reads CSV, TSV and Parquet'
+)
+
+
+@dataclass(slots=True)
+class WriteResult:
+    """The outcome of a write.
+
+    Attributes:
+        created: number of new items.
+        updated: number of items that replaced an older one.
+        deleted: number of items deleted.
+        rejected: number of items rejected.
+        errors: the reasons, one object per rejected item, up to the limit `errors_reported_max`.
+        seq: sequence number of the write; a search whose `meta.seq` is at least this sees it.
+        has_text_id: whether the single deleted item had a text of digits as its id.
+    """
+
+    created: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rejected: int = 0
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    seq: int = 0
+    has_text_id: bool = False
+
+    def add(self, applied: Applied) -> None:
+        """Count the outcomes of a batch."""
+        counts = np.bincount(applied.outcomes, minlength=len(Outcome))
+        self.created += int(counts[Outcome.CREATED])
+        self.updated += int(counts[Outcome.UPDATED])
+        self.deleted += int(counts[Outcome.DELETED])
+        self.seq = max(self.seq, applied.seq)
+
+
+class RejectedItems:
+    """The invalid items of a body: all are counted, the first ones listed."""
+
+    def __init__(self, num_max: int, unit: str, is_array: Any = None) -> None:
+        self.num = 0
+        self.listed: list[dict[str, Any]] = []
+        self._num_max = num_max
+        self._unit = unit
+        self._is_array = is_array
+
+    def add(self, scanned: ScannedItems) -> None:
+        """Add the errors of a chunk."""
+        self.num += len(scanned.errors)
+        unit = "index" if self._is_array is not None and self._is_array() else self._unit
+        for error in scanned.errors[: self._num_max - len(self.listed)]:
+            listed = {unit: error.position, "code": error.code, "message": error.message}
+            if error.id is not None:
+                listed["id"] = error.id
+            self.listed.append(listed)
+
+    def raise_if_any(self) -> None:
+        """Reject the body if it has invalid items."""
+        if not self.listed:
+            return
+        first = self.listed[0]
+        more = f" (and {self.num - 1} more)" if self.num > 1 else ""
+        if first.get("line") == 1 and first["code"] in ("invalid_json", "invalid_item"):
+            more += _ITEMS_FORM
+        raise InvalidRequest(
+            f"{first['message']}{more}; nothing was stored",
+            code=first["code"],
+            details={"rejected": self.num, "errors": self.listed},
+        )
