@@ -24,8 +24,6 @@ import numpy as np
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U8, I64Array, U16Array, U32Array, int64
 from shard.query.bm25f import NO_DOCS, NO_FIELDS
-from shard.query.expansion import ALL_LANGUAGES
-from shard.query.term_lists import QueryTerms, TermLists
 from shard.segment.positions import Positions, decode_varint, skip_varints
 from shard.segment.postings import (
     Entries,
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from shard.query.term_lists import TermLists
     from shard.segment.text_index import TextIndex
 
 Numbers = TypeVar("Numbers", U16Array, U32Array, I64Array)
@@ -285,11 +284,8 @@ def docs_with_all(
     """
     if any(len(one) == 0 for one in terms):
         return NO_DOCS
-    entry_counts = lists.index.lists.entry_counts
-    single = sorted({int(one[0]) for one in terms if len(one) == 1}, key=entry_counts.item)
-    languages = np.full(len(single), ALL_LANGUAGES, np.uint64)
-    words = QueryTerms(np.array(single, np.int64), languages, np.ones(len(single)))
-    return lists.match(words, allowed, candidates, is_scored=False)[0]
+    single = [int(one[0]) for one in terms if len(one) == 1]
+    return lists.docs_with_all(single, allowed, candidates)
 
 
 def find_phrase(

@@ -1,7 +1,8 @@
 """How many documents have a word, or several words side by side: "spider man" for spiderman?
 
-    spider man   spider: 40 documents    rarest word: its documents
-                 man:    9,000           those of them that have the next rarest, by skip list
+    spider man   spider: 40 documents
+                 man:    9,000
+                 both:   38              bitsets and posting lists (shard/query/term_lists.py)
                  ──▶     31 of 38        their positions (shard/query/phrase.py)
 
 A word may be cut in two anywhere, so the segment finds the parts it has: one search in the
@@ -19,22 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.deadline import check_call
-from common.kernels.decorator import kernel
-from common.kernels.types import U32Array, int64
 from shard.caches.derived import derived
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
-from shard.query.bm25f import NO_DOCS
+from shard.query.bm25f import NO_BITS, NO_DOCS
 from shard.query.phrase import find_phrase
 from shard.query.statistics import deleted_docs
-from shard.segment.postings import (
-    BLOCK_ENTRIES,
-    PostingLists,
-    count_blocks,
-    decode_docs,
-    gallop,
-    locate_block,
-    next_block,
-)
+from shard.query.term_lists import docs_with_all_terms
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
@@ -44,42 +35,6 @@ if TYPE_CHECKING:
 
     from shard.segment.segment import Segment
     from shard.segment.snapshot import SegmentView
-
-
-@kernel
-def docs_with(lists: PostingLists, term: int, listed: U32Array, has_listed: bool) -> U32Array:
-    """Return the documents that have a term, ascending; with `has_listed`, those of the listed."""
-    docs = np.empty(BLOCK_ENTRIES, np.uint32)
-    size = len(listed) if has_listed else int64(lists.entry_counts[term])
-    found = np.empty(size, np.uint32)
-    num_found = 0
-    num_blocks = count_blocks(lists, term)
-    place = int64(0)
-    block = int64(0)
-    previous = int64(-1)
-    while True:
-        if has_listed:
-            block, place = next_block(lists, term, block, listed, place)
-        if block == num_blocks:
-            break
-        at, count = locate_block(lists, term, block)
-        block += 1
-        decode_docs(lists.postings, at, count, docs)
-        # A document has an entry per field, but counts once.
-        for i in range(count):
-            doc = int64(docs[i])
-            if doc == previous:
-                continue
-            previous = doc
-            if has_listed:
-                place = gallop(listed, place, doc)
-                if place == len(listed):
-                    break
-                if int64(listed[place]) != doc:
-                    continue
-            found[num_found] = doc
-            num_found += 1
-    return found[:num_found]
 
 
 @derived
@@ -124,19 +79,16 @@ def docs_with_all_of(
     segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | None = None
 ) -> NDArray[np.uint32]:
     """Return the documents, among some (ascending) if given, that have all words in any field."""
-    index = text_index(segment)
+    vocabulary = text_index(segment).vocabulary
     terms = []
     # The shorter half of a word is mostly the common one: look for the longest words first.
     for word in sorted(set(words), key=len, reverse=True):
-        term = index.vocabulary.find(word)
+        term = vocabulary.find(word)
         if term is None:
             return NO_DOCS
         terms.append(term)
     check_call()
-    for term in sorted(terms, key=index.lists.entry_counts.item):
-        docs = docs_with(index.lists, term, NO_DOCS if docs is None else docs, docs is not None)
-    assert docs is not None, "there are words"
-    return docs
+    return docs_with_all_terms(segment, terms, NO_BITS, docs)
 
 
 def _count(segment: Segment, words: Sequence[str], docs: NDArray[np.uint32] | None) -> int:

@@ -32,7 +32,9 @@ import numpy as np
 
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import U64, I64Array, U32Array, U64Array, int64, uint64
+from shard.caches.derived import derived
 from shard.query.bm25f import (
+    SCRATCH,
     FieldTfNorms,
     ScoredLists,
     Wanted,
@@ -66,6 +68,8 @@ from shard.segment.postings import (
 from shard.segment.text_index import text_index
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from shard.segment.segment import Segment
@@ -648,6 +652,23 @@ class TermLists:
         )
         return matched
 
+    def docs_with_all(
+        self,
+        terms: Iterable[int],
+        allowed: NDArray[np.uint64],
+        candidates: NDArray[np.uint32] | None,
+    ) -> NDArray[np.uint32]:
+        """Return the documents that have all of some terms; as `match`, without scores.
+
+        The terms count in all languages, and need not be in order.
+        """
+        rarest_first = sorted(set(terms), key=self.index.lists.entry_counts.item)
+        num = len(rarest_first)
+        words = QueryTerms(
+            np.array(rarest_first, np.int64), np.full(num, ALL_LANGUAGES, np.uint64), np.ones(num)
+        )
+        return self.match(words, allowed, candidates, is_scored=False)[0]
+
     def mark(
         self,
         terms: NDArray[np.uint32],
@@ -679,3 +700,31 @@ class TermLists:
         if not self.fields.are_all_searched or languages != ALL_LANGUAGES:
             return None
         return int(self.index.doc_freqs[term])
+
+
+@derived
+def _unscored_fields(segment: Segment) -> FieldTfNorms:
+    """Return the tf norms of no field: for lists that are read for their documents."""
+    index = text_index(segment)
+    nothing = np.zeros((0, 256)), np.zeros(0, np.uint64)
+    return FieldTfNorms(ScoredLists(index.lists, index.field_lengths, *nothing), ())
+
+
+def docs_with_all_terms(
+    segment: Segment,
+    terms: Iterable[int],
+    allowed: NDArray[np.uint64],
+    candidates: NDArray[np.uint32] | None = None,
+) -> NDArray[np.uint32]:
+    """Return the documents, ascending, that have all of some terms in any field.
+
+    Args:
+        segment: where to look.
+        terms: ordinals, at least one.
+        allowed: bitset of documents; empty: all.
+        candidates: the only documents to look at, ascending (`allowed` is then ignored); or None.
+    """
+    index = text_index(segment)
+    SCRATCH.reserve(index.num_docs)
+    lists = TermLists(segment, _unscored_fields(segment), 0.0, SCRATCH.members)
+    return lists.docs_with_all(terms, allowed, candidates)

@@ -27,7 +27,7 @@ _WORD_US: Final = 25.0
 """Cost of a word in a segment."""
 _OTHER_US: Final = 15.0
 """Cost of a spacing, or of a whole field, in a segment."""
-_TERM_US: Final = 0.006
+_TERM_US: Final = 0.002
 """Cost per typo and term of the vocabulary."""
 _DOC_US: Final = 0.0004
 """Cost per word and document of the segment: one document in ten has the word, 4 ns each."""

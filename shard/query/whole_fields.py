@@ -9,11 +9,11 @@ Such a document gets a bonus (`shard/query/text_search.py`): whoever types the n
 wants it, and saturated frequencies of a word in long texts would otherwise hide it. The coordinator
 asks how many documents there are, and sets the bonus only where they are few.
 
-Candidates are the entries of the rarest word in fields of as many words. The documents found are
-listed once per segment and cached; of many, just the number.
+Candidates are the documents that have all words, and some field of as many words: a bitset. The
+documents found are listed once per segment and cached; of many, just the number.
 
-Cost: the entries of the rarest word and a byte for each; the other words and the positions of the
-few documents that have such a field.
+Cost: that of finding the documents with all words; the positions of the few documents that have
+such a field.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ import numpy as np
 
 from common.deadline import check_call
 from common.kernels.decorator import kernel
-from common.kernels.types import I64Array, U16Array, U32Array, U64Array, int64, uint64
-from shard.caches.derived import derived
+from common.kernels.types import U8, U16Array, U32Array, U64Array, int64, uint64
+from shard.caches.derived import derived, derived_by_key
 from shard.caches.query_cache import QUERY_CACHE_BUDGET, QueryCache
 from shard.query.bm25f import ScoredLists, length_code
 from shard.query.phrase import find_phrase
-from shard.query.spacings import docs_with
 from shard.query.statistics import deleted_docs
-from shard.segment.field_lengths import DECODED_LENGTHS, FieldLengths
+from shard.query.term_lists import docs_with_all_terms
+from shard.segment.field_lengths import NUM_EXACT_LENGTHS, FieldLengths
 from shard.segment.postings import (
     Entries,
     PostingLists,
     count_blocks,
-    decode_block,
+    decode_entry,
     locate_block,
-    new_block,
+    next_block,
+    open_block,
+    skip_to,
 )
 from shard.segment.text_index import text_index
 
@@ -57,47 +59,92 @@ _ARRAYS_BYTES: Final = 700
 
 
 @kernel
+def _mark_length(lengths: FieldLengths, code: U8, num_docs: int) -> U64Array:
+    """Return the bitset of the documents with a field whose length has a code."""
+    _, length_starts, codes, length_doc_starts, length_docs = lengths
+    bits = np.zeros((num_docs + 63) >> 6, np.uint64)
+    for row in range(len(length_doc_starts)):
+        start = length_starts[row]
+        sparse = length_doc_starts[row]
+        for i in range(length_starts[row + 1] - start):
+            doc = i if sparse < 0 else int64(length_docs[sparse + i])
+            bits[doc >> 6] |= uint64(codes[start + i] == code) << uint64(doc & 63)
+    return bits
+
+
+@derived_by_key
+def _docs_of_length(segment: Segment, num_words: int) -> NDArray[np.uint64] | None:
+    """Return the bitset of the documents with a field of so many words; None if there is none.
+
+    A bit a document for each number of words that queries have: `WHOLE_WORDS_MAX` at most.
+    """
+    assert num_words < NUM_EXACT_LENGTHS, "a field of more words has no exact length"
+    index = text_index(segment)
+    bits: NDArray[np.uint64] = _mark_length(index.field_lengths, num_words, segment.num_docs)
+    return bits if bits.any() else None
+
+
+@kernel
 def _entries_of(
-    lists: PostingLists, lengths: FieldLengths, term: int, decoded: I64Array, num_words: int
+    lists: PostingLists, lengths: FieldLengths, term: int, code: U8, listed: U32Array
 ) -> tuple[U32Array, U16Array]:
-    """Return documents and fields of the entries of a term in fields of so many words."""
-    entries = new_block()
-    docs, fields, _ = entries
-    found_docs = np.empty(64, np.uint32)
-    found_fields = np.empty(64, np.uint16)
+    """Return those entries of a term, in listed documents, whose field's length has a code.
+
+    Args:
+        lists: of the segment.
+        lengths: of its fields.
+        term: ordinal.
+        code: of a length.
+        listed: ascending documents, each of which has the term.
+    """
+    found_docs = np.empty(len(listed) + 1, np.uint32)
+    found_fields = np.empty(len(listed) + 1, np.uint16)
     num_found = 0
-    for block in range(count_blocks(lists, term)):
+    num_blocks = count_blocks(lists, term)
+    place = int64(0)
+    block = int64(0)
+    while True:
+        block, place = next_block(lists, term, block, listed, place)
+        if block == num_blocks or place == len(listed):
+            break
         at, count = locate_block(lists, term, block)
-        decode_block(lists.postings, at, count, entries)
-        for i in range(count):
-            row = uint64(lengths.field_rows[fields[i]])
-            if decoded[length_code(lengths, row, int64(docs[i]))] != num_words:
-                continue
-            if num_found == len(found_docs):
-                more_docs = np.empty(2 * num_found, np.uint32)
-                more_docs[:num_found] = found_docs
-                found_docs = more_docs
-                more_fields = np.empty(2 * num_found, np.uint16)
-                more_fields[:num_found] = found_fields
-                found_fields = more_fields
-            found_docs[num_found] = docs[i]
-            found_fields[num_found] = fields[i]
-            num_found += 1
+        block += 1
+        doc, packing = open_block(lists.postings, at)
+        i, doc = skip_to(lists.postings, packing, count, 0, doc, listed[place])
+        while i < count:
+            if doc > listed[place]:
+                place += 1
+                if place == len(listed):
+                    break
+            elif doc < listed[place]:
+                i, doc = skip_to(lists.postings, packing, count, i + 1, doc, listed[place])
+            else:
+                field, _ = decode_entry(lists.postings, packing, i)
+                if length_code(lengths, uint64(lengths.field_rows[field]), int64(doc)) == code:
+                    if num_found == len(found_docs):  # a document has an entry for each field
+                        more_docs = np.empty(2 * num_found, np.uint32)
+                        more_docs[:num_found] = found_docs
+                        found_docs = more_docs
+                        more_fields = np.empty(2 * num_found, np.uint16)
+                        more_fields[:num_found] = found_fields
+                        found_fields = more_fields
+                    found_docs[num_found] = doc
+                    found_fields[num_found] = field
+                    num_found += 1
+                i, doc = skip_to(lists.postings, packing, count, i + 1, doc, listed[place])
     return found_docs[:num_found], found_fields[:num_found]
 
 
 @kernel
-def _of_length(
-    entries: Entries, lengths: FieldLengths, decoded: I64Array, num_words: int
-) -> tuple[U32Array, U16Array]:
-    """Return documents and fields of those entries that are in fields of so many words."""
+def _of_length(entries: Entries, lengths: FieldLengths, code: U8) -> tuple[U32Array, U16Array]:
+    """Return documents and fields of those entries whose field's length has a code."""
     docs, fields, _ = entries
     found_docs = np.empty(len(docs), np.uint32)
     found_fields = np.empty(len(docs), np.uint16)
     num_found = 0
     for i in range(len(docs)):
         row = uint64(lengths.field_rows[fields[i]])
-        if decoded[length_code(lengths, row, int64(docs[i]))] == num_words:
+        if length_code(lengths, row, int64(docs[i])) == code:
             found_docs[num_found] = docs[i]
             found_fields[num_found] = fields[i]
             num_found += 1
@@ -156,26 +203,25 @@ def _find(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     index = text_index(segment)
     nothing = np.zeros(0, np.uint32), np.zeros(0, np.uint16)
+    num_words = len(words)
+    of_length = _docs_of_length(segment, num_words)
+    if of_length is None:
+        return nothing
     terms: list[int] = []
     for word in words:
         term = index.vocabulary.find(word)
         if term is None:
             return nothing
         terms.append(term)
-    rarest, *others = sorted(set(terms), key=index.lists.entry_counts.item)
-    found: tuple[NDArray[np.uint32], NDArray[np.uint16]]
-    found = _entries_of(index.lists, index.field_lengths, rarest, DECODED_LENGTHS, len(words))
-    if len(words) == 1:
-        return found
-    docs = np.unique(found[0])
-    for term in others:
-        if len(docs) == 0:
-            return nothing
-        docs = docs_with(index.lists, term, docs, True)
+    docs = docs_with_all_terms(segment, terms, of_length)
     if len(docs) == 0:
         return nothing
-    entries = find_phrase(index, [np.array([term], np.uint32) for term in terms], docs)
-    found = _of_length(entries, index.field_lengths, DECODED_LENGTHS, len(words))
+    found: tuple[NDArray[np.uint32], NDArray[np.uint16]]
+    if num_words == 1:
+        found = _entries_of(index.lists, index.field_lengths, terms[0], num_words, docs)
+    else:
+        entries = find_phrase(index, [np.array([term], np.uint32) for term in terms], docs)
+        found = _of_length(entries, index.field_lengths, num_words)
     return found
 
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from shard.segment.segment import Segment
 
-_NUM_EXACT: Final = 64
+NUM_EXACT_LENGTHS: Final = 64
+"""Lengths below are their own codes."""
 _LENGTH_MAX: Final = 10_000_000
 _DENSE_SHARE: Final = 5
 
@@ -57,9 +58,9 @@ class FieldLengths(NamedTuple):
 
 
 def _make_decoded() -> NDArray[np.int64]:
-    steps = np.arange(1, 256 - _NUM_EXACT + 1) / (256 - _NUM_EXACT)
-    coarse = np.round(_NUM_EXACT * (_LENGTH_MAX / _NUM_EXACT) ** steps)
-    return np.concatenate([np.arange(_NUM_EXACT), coarse]).astype(np.int64)
+    steps = np.arange(1, 256 - NUM_EXACT_LENGTHS + 1) / (256 - NUM_EXACT_LENGTHS)
+    coarse = np.round(NUM_EXACT_LENGTHS * (_LENGTH_MAX / NUM_EXACT_LENGTHS) ** steps)
+    return np.concatenate([np.arange(NUM_EXACT_LENGTHS), coarse]).astype(np.int64)
 
 
 DECODED_LENGTHS: Final = _make_decoded()
@@ -69,9 +70,9 @@ DECODED_LENGTHS: Final = _make_decoded()
 @kernel(allocates=False)
 def encode_length(length: int, decoded: I64Array) -> U8:
     """Return the code of the nearest length in `DECODED_LENGTHS`, the lower one if two tie."""
-    if length < _NUM_EXACT:
+    if length < NUM_EXACT_LENGTHS:
         return uint8(length)
-    low = _NUM_EXACT - 1
+    low = NUM_EXACT_LENGTHS - 1
     high = 255
     while low < high:  # the last code whose length is at most `length`
         middle = (low + high + 1) >> 1
