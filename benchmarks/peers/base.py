@@ -16,6 +16,9 @@ from benchmarks.processes import Running
 from benchmarks.queries import CLASSES, Query
 from benchmarks.truth import Answer
 
+ANSWER_SECONDS = 5.0
+"""How long a server that is starting may take to answer; then it is asked again."""
+
 
 class NotInstalled(Exception):
     """What a peer needs is not there; the message says how to install it."""
@@ -93,8 +96,16 @@ class Peer:
         return self.running
 
     def answers(self, target: str, status: int = 200) -> Callable[[], bool]:
-        """Return a question whether a page is there."""
-        return lambda: self.client.request("GET", target)[0] == status
+        """Return a question whether a page is there; it waits a few seconds for the answer."""
+
+        def is_there() -> bool:
+            client = HttpClient(self.port, ANSWER_SECONDS)
+            try:
+                return client.request("GET", target)[0] == status
+            finally:
+                client.close()
+
+        return is_there
 
     def close(self) -> None:
         """Stop what runs."""

@@ -63,7 +63,7 @@ def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         raise _refused("acl", f"must list some of {', '.join(_ACTIONS)}")
     document: dict[str, Any] = {"actions": sorted({_ACTIONS[right] for right in acl})}
     for name, value in body.items():
-        if value in (None, 0, "", []):
+        if not isinstance(value, bool) and value in (None, 0, "", []):
             continue
         match name:
             case "acl":

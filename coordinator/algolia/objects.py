@@ -41,7 +41,7 @@ OBJECT_ID_SCHEMA: Final[dict[str, Any]] = {
 }
 OBJECT_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
-    "properties": {"objectID": OBJECT_ID_SCHEMA},
+    "properties": {"objectID": {"anyOf": [OBJECT_ID_SCHEMA, {"type": "null"}]}},
     "description": "An object with any fields; without an objectID it gets a new one.",
 }
 

@@ -67,7 +67,7 @@ def _any_of(value: Any, read: Callable[[list[float]], Filter], limits: Limits) -
     """Return what one area, or any of several, covers."""
     if isinstance(value, str) and value.startswith("["):
         value = json_of_text(value)
-    if not value:
+    if value in ("", []):
         return None
     areas = value if isinstance(value, list) and isinstance(value[0], list) else [value]
     if len(areas) > limits.filter_conditions_max:

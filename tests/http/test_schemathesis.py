@@ -76,9 +76,6 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
 [[operations]]
 include-path-regex = "^/1/"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "4xx"]
-
-[[operations]]
-include-path-regex = "^/1/indexes/.*/"
 checks.unsupported_method.enabled = false
 """
 
