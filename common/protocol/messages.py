@@ -297,6 +297,10 @@ class RangeRequest(Message, frozen=True, array_like=True):
     """
     separator: str = ""
     """Between the names of a node's path; empty: only the values themselves are counted."""
+    parents: tuple[str, ...] | None = None
+    """Only children of these nodes are reported; "" has those at the top. None: all nodes are."""
+    parent_separator: str = ""
+    """Between the path of a node's parent and its name; of `parents`."""
     is_of_values: bool = False
     """The values of a field that is no facet are counted, by facet key; `wants_missing` then counts
     the documents without one."""

@@ -81,6 +81,7 @@ from coordinator.parameters.typed import (
     SearchParameters,
     TreeSpec,
     facet_spec,
+    ways_to,
 )
 
 SNIPPET_WORDS_DEFAULT: Final = 30
@@ -680,21 +681,22 @@ class ParameterReader:
             tree = trees[name]
             separator = tree.separator if tree.is_of_paths else ""
             leaves_out_own = not self.values.get("is_strict", False)
-            specs.append(
-                TreeSpec(
-                    name,
-                    tree.separator,
-                    tuple(
-                        RangeRequest(
-                            level, leaves_out_own=leaves_out_own, tree=name, separator=separator
-                        )
-                        for level in tree.levels
-                    ),
-                    optional_integer(options, "size", "facet_size_max", self.limits, 10, path),
-                    self.chosen_nodes.get(name, frozenset()),
-                    frozenset(self.filters.nodes(list(opened), f"{path}.open")),
+            chosen = self.chosen_nodes.get(name, frozenset())
+            size = optional_integer(options, "size", "facet_size_max", self.limits, 10, path)
+            is_opened = frozenset(self.filters.nodes(list(opened), f"{path}.open"))
+            parents = ("", *sorted({*ways_to((*chosen, *is_opened), tree.separator)}))
+            requests = tuple(
+                RangeRequest(
+                    level,
+                    leaves_out_own=leaves_out_own,
+                    tree=name,
+                    separator=separator,
+                    parents=parents,
+                    parent_separator=tree.separator,
                 )
+                for level in tree.levels
             )
+            specs.append(TreeSpec(name, tree.separator, requests, size, chosen, is_opened))
         self.values["trees"] = tuple(specs)
 
     def read_same(self, nested: str, wanted: Any, path: str) -> None:

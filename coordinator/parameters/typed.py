@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -111,6 +111,14 @@ def without_zeros(spec: FacetSpec) -> FacetSpec:
         spec.summary,
         spec.prefers_typed,
     )
+
+
+def ways_to(nodes: Iterable[str], separator: str) -> Iterator[str]:
+    """Yield nodes of a tree and all their ancestors."""
+    for node in nodes:
+        names = node.split(separator)
+        for depth in range(len(names)):
+            yield separator.join(names[: depth + 1])
 
 
 class TreeSpec(Struct, frozen=True):

@@ -133,7 +133,8 @@ def _ranges(spec: CubeSpec, parameters: SearchParameters) -> Iterator[RangeReque
         if one.field != spec.field:
             yield one
     for tree in parameters.trees:
-        yield from tree.requests
+        for one in tree.requests:
+            yield structs.replace(one, parents=None)
 
 
 def cube_result(

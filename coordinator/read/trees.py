@@ -8,11 +8,11 @@ shown.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from common.protocol.messages import SearchResponse
-from coordinator.parameters.typed import TreeSpec
+from coordinator.parameters.typed import TreeSpec, ways_to
 
 
 def merge_trees(
@@ -39,9 +39,9 @@ def merge_trees(
 
 def _shown(spec: TreeSpec, counts: Counter[str]) -> list[dict[str, Any]]:
     """Return the top of a tree, with the nodes shown below it."""
-    on_way = set(_ways((*spec.chosen, *spec.opened), spec.separator))
+    on_way = set(ways_to((*spec.chosen, *spec.opened), spec.separator))
     children: dict[str, list[str]] = {}
-    for node in {*counts, *_ways(spec.chosen, spec.separator)}:
+    for node in {*counts, *ways_to(spec.chosen, spec.separator)}:
         children.setdefault(node.rpartition(spec.separator)[0], []).append(node)
 
     def below(parent: str) -> list[dict[str, Any]]:
@@ -61,11 +61,3 @@ def _shown(spec: TreeSpec, counts: Counter[str]) -> list[dict[str, Any]]:
         ]
 
     return below("")
-
-
-def _ways(nodes: Iterable[str], separator: str) -> Iterable[str]:
-    """Yield nodes and all their ancestors."""
-    for node in nodes:
-        names = node.split(separator)
-        for depth in range(len(names)):
-            yield separator.join(names[: depth + 1])

@@ -134,7 +134,7 @@ class WithinCounter:
             column = None if elements is None else facet_column(elements.view.segment, number)
             if not part.count or elements is None or column is None:
                 continue
-            if part.is_all and part.view.deleted is None:
+            if part.is_everything:
                 all_counts = self._count_all(elements, condition, number, column, len(counts))
                 counts[: len(all_counts)] += all_counts
             else:

@@ -39,9 +39,11 @@ from common.kernels.types import (
     U8Array,
     U16Array,
     U32Array,
+    U64Array,
     int64,
     uint16,
     uint32,
+    uint64,
 )
 from common.protocol.messages import (
     CubeCounts,
@@ -86,7 +88,11 @@ Names: TypeAlias = Callable[["NDArray[Any]"], list[Any]]
 
 _SEVERAL: Final = 0xFFFF
 """In place of a bin: the document has numbers in several."""
-_NO_STARTS: Final = np.zeros(0, np.uint32)
+_NO_WORDS: Final = np.zeros(0, np.uint64)
+_CELLS_FAST_MAX: Final = 1 << 16
+"""Up to this many counts, those that turn out to be 0 cost less than finding them first."""
+_LISTED_PER_CODE: Final = 1.5
+"""Listing a document of a stored set and counting it takes so many times as long as a code."""
 _EXACT_END: Final = 2.0**53
 
 
@@ -132,6 +138,12 @@ class _Grid:
             self.counts = np.concatenate([self.counts, more])
         return rows
 
+    def counts_of(self, keys: Sequence[Any], counts: NDArray[np.uint32]) -> None:
+        """Add counts by key and bin."""
+        rows = self.rows_of(keys)
+        if len(rows):
+            self.counts[rows - np.uint32(1)] += counts
+
     def add(self, part: _Part, dimension: _Dimension) -> None:
         """Count a dimension of one segment."""
         width = self._num_bins + 1
@@ -139,6 +151,21 @@ class _Grid:
         last = np.zeros(len(self.rows) + 1, np.uint32)
         _count_jointly(part.matches.docs, part.bins, *dimension, last, width, counts)
         self.counts += counts.reshape(-1, width)[1:, 1:]
+
+    def add_sets(self, part: _Part, column: FacetColumn, rows: dict[int, int]) -> None:
+        """Count values of one segment by their stored sets.
+
+        Args:
+            part: the matches.
+            column: has sets.
+            rows: by number of the value.
+        """
+        words = _NO_WORDS if part.matches.is_everything else part.matches.words
+        for number, row in rows.items():
+            for one in column.stored_sets((number,)):
+                counts = np.zeros(self._num_bins + 1, np.uint32)
+                _count_bins(column.docs_in((one,)), words, part.bins, counts)
+                self.counts[row] += counts[1:]
 
     def add_present(
         self,
@@ -157,6 +184,19 @@ class _Grid:
         """
         if name_of_code is None:
             name_of_code = np.arange(len(names) + 1)
+        width = self._num_bins + 1
+        if (len(names) + 1) * width <= _CELLS_FAST_MAX:
+            # Count all names, then keep those that are there: one pass instead of two.
+            rows = name_of_code.astype(np.uint32)
+            counts = np.zeros((len(names) + 1) * width, np.uint32)
+            last = np.zeros(len(names) + 1, np.uint32)
+            _count_jointly(
+                part.matches.docs, part.bins, column.codes, column.starts, rows, last, width, counts
+            )
+            by_name = counts.reshape(-1, width)
+            present = np.flatnonzero(by_name[1:].any(axis=1))
+            self.counts_of([names[name] for name in present.tolist()], by_name[present + 1, 1:])
+            return
         counts = np.zeros(len(name_of_code), np.uint32)
         count_codes(part.matches.docs, column.codes, column.starts, counts)
         present = np.unique(name_of_code[counts > 0])
@@ -233,6 +273,18 @@ def _count_jointly(
 
 
 @kernel(allocates=False)
+def _count_bins(docs: U32Array, words: U64Array, bins: U16Array, counts: U32Array) -> None:
+    """Add 1 to counts[bin] for every document that is in a bitset; an empty one has all."""
+    if len(words) == 0:
+        for doc in docs:
+            counts[bins[doc]] += uint32(1)
+        return
+    for doc in docs:
+        is_in = (words[doc >> uint32(6)] >> uint64(doc & uint32(63))) & uint64(1)
+        counts[bins[doc]] += uint32(is_in)
+
+
+@kernel(allocates=False)
 def _find_bins(numbers: F64Array, edges: F64Array, bins: U16Array) -> None:
     """Write the bin + 1 of each number, 0 where it is in none; bin i is [edge i, edge i + 1).
 
@@ -281,7 +333,9 @@ def count_cube(
 
     total = np.zeros(num_bins + 1, np.int64)
     for part in parts_for("", False):
-        total += np.bincount(part.bins[part.matches.docs], minlength=num_bins + 1)
+        of_part = np.zeros(num_bins + 1, np.uint32)
+        _count_bins(part.matches.docs, _NO_WORDS, part.bins, of_part)
+        total += of_part
     facets = []
     for facet in request.facets:
         check_call()
@@ -402,8 +456,15 @@ def _add_facet(snapshot: Snapshot, facet: CubeFacet, part: _Part, grid: _Grid) -
         grid.add_pairs(part, FacetPairs(pairs.docs[wanted > 0], wanted[wanted > 0]))
         return
     column = facet_column(segment, field)
-    if column is not None:
-        grid.add(part, _Dimension(column.codes, column.starts, rows))
+    if column is None:
+        return
+    row_of = {int(code) - 1: int(rows[code]) - 1 for code in np.flatnonzero(rows)}
+    if column.has_sets:
+        num_listed = sum([count for _, count in column.stored_sets(row_of)])
+        if num_listed * _LISTED_PER_CODE < part.matches.count * column.codes_per_doc:
+            grid.add_sets(part, column, row_of)
+            return
+    grid.add(part, _Dimension(column.codes, column.starts, rows))
 
 
 def _counted(part: _Part, docs: NDArray[np.uint32], rows: NDArray[np.uint32]) -> FacetPairs:

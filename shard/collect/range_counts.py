@@ -182,9 +182,17 @@ def _count_intervals(part: Matches, field: int, request: RangeRequest) -> _Count
                 for code in np.flatnonzero(by_code[1:]).tolist()
             }
     docs, buckets, is_single = intervals_of(part, field, request)
-    keys, counts = np.unique(
-        buckets if is_single else _distinct_pairs(docs, buckets), return_counts=True
-    )
+    if not is_single:
+        buckets = _distinct_pairs(docs, buckets)
+    if not len(buckets):
+        return {}
+    lowest = buckets.min()
+    if buckets.max() - lowest < _COUNTED_PER_POINT * len(buckets):
+        counts = np.bincount((buckets - lowest).astype(np.int64))
+        present = np.flatnonzero(counts)
+        keys, counts = present + lowest, counts[present]
+    else:
+        keys, counts = np.unique(buckets, return_counts=True)
     return dict(zip(numbers_of(keys), counts.tolist(), strict=True))
 
 

@@ -9,7 +9,7 @@ once, however many of its values lie under it.) A search counts its codes like a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,15 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.facet_columns import FacetColumn, build_column, count_codes, facet_column
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from common.protocol.messages import RangeRequest
     from shard.query.matches import Matches
     from shard.segment.segment import Segment
     from shard.segment.snapshot import Snapshot
+
+
+_NO_NODES: Final = np.zeros(0, np.intp)
 
 
 class _Nodes(NamedTuple):
@@ -29,6 +34,8 @@ class _Nodes(NamedTuple):
     column: FacetColumn
     names: list[str]
     """Full path of each node, by number."""
+    children: dict[str, NDArray[np.intp]]
+    """Numbers of the nodes below each node, ascending; "" has those at the top."""
 
 
 def count_nodes(
@@ -40,10 +47,14 @@ def count_nodes(
         return {}
     counts = np.zeros(len(nodes.names) + 1, np.uint32)
     count_codes(part.docs, nodes.column.codes, nodes.column.starts, counts)
-    return {
-        nodes.names[number]: int(counts[number + 1])
-        for number in np.flatnonzero(counts[1:]).tolist()
-    }
+    if request.parents is None:
+        numbers = np.arange(len(nodes.names))
+    else:
+        numbers = np.concatenate(
+            [nodes.children.get(parent, _NO_NODES) for parent in request.parents]
+        )
+    numbers = numbers[counts[numbers + 1] > 0]
+    return {nodes.names[number]: int(counts[number + 1]) for number in numbers.tolist()}
 
 
 def nodes_of(
@@ -56,7 +67,7 @@ def nodes_of(
     column = facet_column(segment, field)
     if column is None or request.field not in snapshot.dictionaries:
         return None
-    key = ("nodes", segment.uid, field, request.separator)
+    key = ("nodes", segment.uid, field, request.separator, request.parent_separator)
     nodes: _Nodes | None = COLUMN_CACHE.get(key)
     if nodes is not None:
         return nodes
@@ -85,7 +96,12 @@ def nodes_of(
     firsts = np.repeat(starts[codes] - (np.cumsum(counts) - counts), counts)
     found = rows[np.arange(int(counts.sum())) + firsts]
     arrays = build_column(np.repeat(docs, counts), found, segment.num_docs)
-    nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(positions))
-    size = sum(array.nbytes for array in arrays.values()) + 100 * len(positions)
+    children: dict[str, list[int]] = {}
+    for node, number in positions.items():
+        parent = node.rpartition(request.parent_separator)[0] if request.parent_separator else ""
+        children.setdefault(parent, []).append(number)
+    below = {parent: np.array(numbers, np.intp) for parent, numbers in children.items()}
+    nodes = _Nodes(FacetColumn(arrays, segment.num_docs), list(positions), below)
+    size = sum(array.nbytes for array in arrays.values()) + 300 * len(positions)
     COLUMN_CACHE.put(key, nodes, size, segment)
     return nodes

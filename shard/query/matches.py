@@ -104,6 +104,11 @@ class Matches:
         """Whether `docs` is cached, or `list_docs` will supply it."""
         return self._docs is not None or self._list_docs is not None
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether these are all documents of the segment: none is deleted."""
+        return self.is_all and self.view.deleted is None
+
     def first_docs(self, count: int) -> NDArray[np.uint32]:
         """Return the first documents without listing all."""
         if self.has_docs:
