@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from coordinator.replication.replica import Replica
     from coordinator.replication.shared_log import SharedLog
 
+SWITCH_SECONDS: Final = 0.0002
+"""For which a thread may hold the interpreter while the event loop waits for it."""
 PORT_WAIT_SECONDS: Final = 5.0
 """How long a start waits for a port that a previous process is about to release."""
 
@@ -80,6 +82,7 @@ def run(
     is_supervised = parent_pipe is not None
     if is_supervised:
         ask_for_parent_death_signal()
+    sys.setswitchinterval(SWITCH_SECONDS)
     logs.configure("coordinator", level=settings.log_level, style=settings.log_style)
     configure_allocator()
     try:

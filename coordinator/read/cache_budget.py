@@ -8,6 +8,7 @@ has gone longest without learning anything drops what it has.
 from __future__ import annotations
 
 from collections import OrderedDict
+from threading import RLock
 from typing import Final, Protocol
 
 CACHE_BYTES_MAX: Final = 32 << 20
@@ -22,7 +23,7 @@ class Forgetful(Protocol):
 
 
 class CacheBudget:
-    """Bounds the memory that all indexes together use; not thread-safe.
+    """Bounds the memory that all indexes together use; safe to use from several threads.
 
     Attributes:
         num_bytes: estimated size of what is remembered.
@@ -32,16 +33,19 @@ class CacheBudget:
         self._bytes_max = bytes_max
         self._sizes: OrderedDict[Forgetful, int] = OrderedDict()
         self.num_bytes = 0
+        self._lock = RLock()
 
     def take(self, memory: Forgetful, num_bytes: int) -> None:
         """Charge a memory for something new; make room if needed."""
-        self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
-        self.num_bytes += num_bytes
-        while self.num_bytes > self._bytes_max:
-            oldest, size = self._sizes.popitem(last=False)
-            self.num_bytes -= size
-            oldest.forget()
+        with self._lock:
+            self._sizes[memory] = self._sizes.pop(memory, 0) + num_bytes
+            self.num_bytes += num_bytes
+            while self.num_bytes > self._bytes_max:
+                oldest, size = self._sizes.popitem(last=False)
+                self.num_bytes -= size
+                oldest.forget()
 
     def drop(self, memory: Forgetful) -> None:
         """Release everything charged to a memory."""
-        self.num_bytes -= self._sizes.pop(memory, 0)
+        with self._lock:
+            self.num_bytes -= self._sizes.pop(memory, 0)

@@ -20,6 +20,9 @@ that have a count. The sums share one array per process, which is all zeros betw
 the values of the page are touched as texts: equal counts are ordered by *rank*, which is known for
 the values that existed when the numbering was last sorted. It is sorted again when unranked values
 get in the way too often (up to the length `_RANKED_MAX`).
+
+Long numberings are merged and listed on a thread (`facet_listing`): with sums of their own, beside
+an event loop that may add values to the numbering meanwhile, but never changes one.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -41,14 +44,17 @@ from common.kernels.types import I64Array, U32Array, int64
 from common.protocol.messages import SearchResponse
 from common.protocol.packed_counts import EVERY, add_packed, clear_sums
 from coordinator.parameters.typed import BucketOrder
+from coordinator.read.text_order import sorted_numbers
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z")
 _TIES_MAX = 4_096
 """Up to this many values of equal count are sorted as texts; more are sorted by rank."""
 _RANKED_MAX = 1 << 16
-"""Longer numberings are sorted only to break very many ties: a million texts take a second."""
+"""Longer numberings are sorted only to break very many ties: a million texts take half a second."""
 _UNRANKED_MIN = 64
 """Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
+_NUM_TABLES = 64
+"""Among which the numbers of a facet's values are spread."""
 _NO_NUMBERS = np.zeros(0, np.uint32)
 _NONE_CHOSEN: frozenset[int] = frozenset()
 
@@ -140,28 +146,40 @@ def _list_at_least(
     return num
 
 
+class _Order(NamedTuple):
+    """The order of the values of a numbering as texts; of the first of them, if it has grown."""
+
+    ranks: NDArray[np.uint32]
+    """By number."""
+    by_rank: NDArray[np.uint32]
+    """The number at each rank."""
+
+
 class FacetValues:
     """The values of one facet of one index, numbered by the coordinator."""
 
     def __init__(self, num_shards: int) -> None:
         self.values: list[str] = []
-        self._number_of: dict[str, int] = {}
+        # Several tables: one of a million texts takes 50 ms to grow.
+        self._number_of: tuple[dict[str, int], ...] = tuple({} for _ in range(_NUM_TABLES))
         self._epochs = [-1] * num_shards
         self._lengths = [0] * num_shards
         self.to_number: NDArray[np.uint32] = np.zeros((num_shards, 64), np.uint32)
         """Our number, by shard and the shard's number."""
         self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
         """Whether a shard's numbers equal ours, as the first shard's mostly do."""
-        self._ranks = self._by_rank = _NO_NUMBERS
+        self._order = _Order(_NO_NUMBERS, _NO_NUMBERS)
         self.derived: dict[str, object] = {}
         """Results that callers derived from all values; dropped when the numbering grows."""
+        self.kept: dict[Hashable, object] = {}
+        """Results that callers derived from some values; they stay."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def number(self, key: str) -> int | None:
         """Return the number of a value, or None if no shard has reported it."""
-        return self._number_of.get(key)
+        return self._number_of[hash(key) % _NUM_TABLES].get(key)
 
     def missing_from(self, shard: int, epoch: int, num_values: int) -> int | None:
         """Return the offset to fetch the shard's dictionary from, or None if enough is known."""
@@ -186,11 +204,11 @@ class FacetValues:
             longer = np.zeros((num_shards, max(end, 2 * room)), np.uint32)
             longer[:, :room] = self.to_number
             self.to_number = longer
-        numbers = self._number_of
+        tables = self._number_of
         before = len(self.values)
         ours = []
         for key in fresh:
-            number = numbers.setdefault(key, len(self.values))
+            number = tables[hash(key) % _NUM_TABLES].setdefault(key, len(self.values))
             if number == len(self.values):
                 self.values.append(key)
             ours.append(number)
@@ -202,15 +220,13 @@ class FacetValues:
 
     def ranks(self) -> NDArray[np.uint32]:
         """Return the rank of every value in code point order; shape (len,), cached."""
-        if len(self._ranks) < len(self.values):
-            order: list[int] = self._by_rank.tolist()
-            fresh = range(len(order), len(self.values))
-            order += sorted(fresh, key=self.values.__getitem__)
-            order.sort(key=self.values.__getitem__)  # timsort merges the two sorted runs
-            self._by_rank = np.array(order, np.uint32)
-            self._ranks = np.empty(len(order), np.uint32)
-            self._ranks[self._by_rank] = np.arange(len(order), dtype=np.uint32)
-        return self._ranks
+        num_values = len(self.values)
+        if len(self._order.ranks) < num_values:
+            by_rank = sorted_numbers(self.values, num_values, self._order.by_rank)
+            ranks = np.empty(num_values, np.uint32)
+            ranks[by_rank] = np.arange(num_values, dtype=np.uint32)
+            self._order = _Order(ranks, by_rank)
+        return self._order.ranks
 
     def numeric_values(self) -> NDArray[np.float64]:
         """Return every value as a number, NaN if it is not numeric; shape (len,), cached."""
@@ -263,10 +279,10 @@ class FacetValues:
         """
         best = np.empty(2 * k, np.int64)
         touched, num_touched = merged.touched, merged.num_touched
-        num: int = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
+        num: int = _select_top(counts, touched, num_touched, *self._order, best)
         if num < 0 and self._is_worth_ranking():
             self.ranks()
-            num = _select_top(counts, touched, num_touched, self._ranks, self._by_rank, best)
+            num = _select_top(counts, touched, num_touched, *self._order, best)
         if num >= 0:
             both: list[int] = best.tolist()
             return list(zip(both[:num], both[k : k + num], strict=True))
@@ -287,7 +303,7 @@ class FacetValues:
         return list(zip(numbers.tolist(), counts[numbers].tolist(), strict=True))
 
     def _is_worth_ranking(self) -> bool:
-        num_ranked = len(self._ranks)
+        num_ranked = len(self._order.ranks)
         num_unranked = len(self.values) - num_ranked
         return len(self.values) <= _RANKED_MAX and num_unranked > max(
             _UNRANKED_MIN, num_ranked >> 4
@@ -311,6 +327,15 @@ class Alive:
         self.mask = mask
         self._by_key: NDArray[np.int64] | None = None
 
+    def has(self, number: int) -> bool:
+        """Return whether a value is alive."""
+        return number < len(self.mask) and bool(self.mask[number])
+
+    def of_first(self, num_values: int) -> NDArray[np.bool_]:
+        """Return the mask of the first so many values; the numbering may have grown."""
+        mask = self.mask[:num_values]
+        return mask if len(mask) == num_values else np.pad(mask, (0, num_values - len(mask)))
+
     def first_by_key(self, values: FacetValues, num: int) -> list[int]:
         """Return the first `num` numbers in the order of their texts; the full order is cached."""
         if self._by_key is None:
@@ -320,10 +345,11 @@ class Alive:
         return first
 
 
-class _Sums:
+class Sums:
     """The array in which counts are added up.
 
-    One per process suffices: a search does not yield between adding up and choosing its buckets.
+    One suffices for the event loop: a search does not yield between adding up and choosing its
+    buckets. A search that does so on a thread has its own.
 
     Attributes:
         sums: by value number; zeros between facets.
@@ -345,13 +371,13 @@ class _Sums:
         self.sums = np.zeros(0, np.int64)
 
 
-_SUMS = _Sums()
+_SUMS = Sums()
 
 
 class MergedCounts:
     """Counts of one facet over all shards, by the coordinator's value number.
 
-    They live in the process's shared array until the `with` block ends (see `CountsReader`), unless
+    They live in a shared array until the `with` block ends (see `CountsReader`), unless
     they are `kept`.
 
     Attributes:
@@ -360,7 +386,7 @@ class MergedCounts:
         num_touched: how many, or `EVERY`.
     """
 
-    __slots__ = ("_alive", "_find_alive", "counts", "num_touched", "touched")
+    __slots__ = ("_alive", "_find_alive", "_sums", "counts", "num_touched", "touched")
 
     def __init__(
         self,
@@ -368,7 +394,9 @@ class MergedCounts:
         touched: NDArray[np.uint32],
         num_touched: int,
         find_alive: Callable[[], Alive | None],
+        sums: Sums | None = None,
     ) -> None:
+        self._sums = sums
         self.counts = counts
         self.touched = touched
         self.num_touched = num_touched
@@ -390,7 +418,7 @@ class MergedCounts:
         """Return whether any live document has the value."""
         if number >= len(self.counts):
             return False  # added after these counts were made
-        return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.mask[number]))
+        return bool(self.counts[number] > 0 or (self.alive is not None and self.alive.has(number)))
 
     def has_hits(self, number: int) -> bool:
         """Return whether any counted document has the value."""
@@ -416,7 +444,8 @@ class MergedCounts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        clear_sums(_SUMS.sums, len(self.counts), _SUMS.touched, self.num_touched)
+        if self._sums is not None:
+            clear_sums(self._sums.sums, len(self.counts), self._sums.touched, self.num_touched)
 
 
 class CountsReader:
@@ -424,12 +453,14 @@ class CountsReader:
 
     Args:
         answers: pairs (shard ordinal, response) whose dictionaries are known.
+        sums: where to add up; by default what the event loop has for that.
     """
 
-    __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards")
+    __slots__ = ("_answers", "_ends", "_packed", "_position", "_shards", "_sums")
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, sums: Sums = _SUMS) -> None:
         self._answers = answers
+        self._sums = sums
         parts = [answer.facet_counts for _, answer in answers]
         self._packed = np.frombuffer(b"".join(parts), np.uint16)
         ends = [0, *itertools.accumulate([len(part) >> 1 for part in parts])]
@@ -445,8 +476,9 @@ class CountsReader:
         """
         answers, position = self._answers, self._position
         self._position += 1
-        _SUMS.ensure(len(values))
-        sums, touched = _SUMS.sums, _SUMS.touched
+        num_values = len(values)
+        self._sums.ensure(num_values)
+        sums, touched = self._sums.sums, self._sums.touched
         try:
             num_touched = add_packed(
                 self._packed,
@@ -458,10 +490,14 @@ class CountsReader:
                 touched,
             )
             return MergedCounts(
-                sums[: len(values)], touched, num_touched, lambda: values.alive(answers, position)
+                sums[:num_values],
+                touched,
+                num_touched,
+                lambda: values.alive(answers, position),
+                self._sums,
             )
         except BaseException:
-            _SUMS.forget()
+            self._sums.forget()
             raise
 
 
@@ -521,6 +557,7 @@ def page_of_buckets(
 
     Cost: O(values) in a kernel, plus O(page) texts; orders by key sort all values once.
     """
+    accepts = _as_long_as(accepts, merged)
     counts = _accepted(merged.counts, accepts)
     chosen = _chosen(values, merged, selected, order, accepts) if selected else _NONE_CHOSEN
     numbering = _numbered_by_count if order.is_by_count else _numbered_by_keys
@@ -542,9 +579,19 @@ def num_buckets(
 
     Exact if `alive` was sent or zeros are hidden; otherwise it counts the buckets with hits.
     """
+    accepts = _as_long_as(accepts, merged)
     chosen = _chosen(values, merged, selected, order, accepts)
     counts = _accepted(merged.counts, accepts)
     return int(np.count_nonzero(_listed(merged, counts, accepts, chosen, order)))
+
+
+def _as_long_as(
+    accepts: NDArray[np.bool_] | None, merged: MergedCounts
+) -> NDArray[np.bool_] | None:
+    """Return which values may be listed; later ones than were looked at have no counts here."""
+    if accepts is None or len(accepts) >= len(merged.counts):
+        return accepts
+    return np.pad(accepts, (0, len(merged.counts) - len(accepts)))
 
 
 def _accepted(counts: NDArray[np.int64], accepts: NDArray[np.bool_] | None) -> NDArray[np.int64]:
@@ -579,7 +626,7 @@ def _listed(
     """Return which values have a bucket."""
     listed = counts > 0
     if merged.alive is not None and not order.hides_zero:
-        listed |= merged.alive.mask
+        listed |= merged.alive.of_first(len(counts))
         if accepts is not None:
             listed &= accepts[: len(counts)]
     listed[list(chosen)] = True
@@ -617,7 +664,7 @@ def _numbered_by_count(
         listed = {n for n, _ in best}
         zeros = [n for n in alive.first_by_key(values, num_wanted) if n not in listed]
     else:
-        silent = alive.mask & (counts == 0)
+        silent = alive.of_first(len(counts)) & (counts == 0)
         if accepts is not None:
             silent &= accepts[: len(counts)]
         silent[list(on_top)] = False

@@ -8,7 +8,7 @@ long as the horizon stays, here and on the shards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, fsum
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct, structs
 
-from common.analysis.analyzer import Analyzer
 from common.deadline import Deadline
 from common.errors import Switched
 from common.process.turns import Turns
@@ -34,7 +33,6 @@ from coordinator.cluster.fan_out import call_all
 from coordinator.parameters.parse import FacetSpec, SearchParameters
 from coordinator.parameters.typed import BucketOrder
 from coordinator.read.cache_budget import CacheBudget
-from coordinator.read.facet_keys import accepted_keys
 from coordinator.read.facet_values import (
     Answers,
     Bucket,
@@ -42,6 +40,7 @@ from coordinator.read.facet_values import (
     FacetValues,
     GroupCounts,
     MergedCounts,
+    Sums,
     page_of_buckets,
 )
 from coordinator.read.ranges import finite
@@ -258,10 +257,11 @@ def facet_results(
     memory: FacetMemory,
     answers: Answers,
     horizon: int,
-    analyzer: Analyzer,
+    accepted: Mapping[str, NDArray[np.bool_]],
     *,
     is_complete: bool,
     groups: Sequence[GroupCounts] = (),
+    sums: Sums | None = None,
 ) -> Iterator[FacetResult]:
     """Merge the counts of all shards and choose the buckets of each facet; yield them in order.
 
@@ -271,11 +271,12 @@ def facet_results(
         memory: knows the dictionaries that the responses refer to.
         answers: pairs (shard ordinal, response).
         horizon: of the search.
-        analyzer: folds keys.
+        accepted: by facet, which values may be listed, where a search within the keys decides.
         is_complete: whether all shards responded; partial counts never become totals.
         groups: if groups are counted, those with values, by position of the plan's requests.
+        sums: where to add up, on another thread than the event loop's.
     """
-    reader = CountsReader(answers)
+    reader = CountsReader(answers) if sums is None else CountsReader(answers, sums)
     requests = iter((*plan.requests, None))
     request = next(requests)
     at = 0
@@ -296,7 +297,7 @@ def facet_results(
                     memory.remember(name, totals)
                 else:
                     added = counts.plus(groups[at].counts) if groups else counts
-                    buckets = listed_buckets(spec, parameters, values, added, analyzer)
+                    buckets = listed_buckets(spec, parameters, values, added, accepted.get(name))
                     summed_up = summaries(spec, values, added)
             request = next(requests)
             at += 1
@@ -307,7 +308,7 @@ def facet_results(
                 request = next(requests)
                 at += 1
         if totals is not None:
-            buckets = _page_of_totals(spec, parameters, memory, totals, analyzer)
+            buckets = _page_of_totals(spec, parameters, memory, totals, accepted.get(name))
             summed_up = summaries(spec, values, totals.counts)
         yield structs.replace(summed_up, buckets=buckets, missing=missing)
 
@@ -359,9 +360,9 @@ def listed_buckets(
     parameters: SearchParameters,
     values: FacetValues,
     counts: MergedCounts,
-    analyzer: Analyzer,
+    accepts: NDArray[np.bool_] | None,
 ) -> list[Bucket]:
-    """Return the buckets to list."""
+    """Return the buckets to list, of those that may be."""
     settings = spec.configuration
     return page_of_buckets(
         values,
@@ -370,9 +371,7 @@ def listed_buckets(
         spec.order,
         spec.offset,
         settings.size,
-        accepted_keys(values, analyzer, None, spec.key_query, prefers_typed=spec.prefers_typed)
-        if spec.key_query
-        else None,
+        accepts,
     )
 
 
@@ -381,17 +380,17 @@ def _page_of_totals(
     parameters: SearchParameters,
     memory: FacetMemory,
     totals: _Totals,
-    analyzer: Analyzer,
+    accepts: NDArray[np.bool_] | None,
 ) -> list[Bucket]:
     """Return the buckets to list, and cache them for the next search."""
     settings = spec.configuration
     values = memory.values(settings.field)
     if spec.key_query or parameters.selected.get(settings.field):
-        return listed_buckets(spec, parameters, values, totals.counts, analyzer)
+        return listed_buckets(spec, parameters, values, totals.counts, accepts)
     key = (settings.field, spec.order, spec.offset, settings.size)
     page = memory.page(totals.horizon, key)
     if page is None:
-        page = listed_buckets(spec, parameters, values, totals.counts, analyzer)
+        page = listed_buckets(spec, parameters, values, totals.counts, None)
         memory.remember_page(totals.horizon, key, page)
     return page
 

@@ -7,8 +7,8 @@ known.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator
+from typing import Final
 
 import numpy as np
 from msgspec import structs
@@ -18,9 +18,13 @@ from common.protocol.messages import RangeRequest
 from common.protocol.packed_counts import EVERY
 from coordinator.parameters.parse import SearchParameters
 from coordinator.parameters.typed import FacetSpec
+from coordinator.read.facet_keys import accept_keys
 from coordinator.read.facet_values import Answers, FacetValues, MergedCounts
 from coordinator.read.facets import is_summed_up, listed_buckets, summaries
 from coordinator.read.results import FacetResult
+
+_STEP_KEYS: Final = 1_000
+"""Keys that are numbered in a step, 0.4 µs each."""
 
 
 def field_requests(parameters: SearchParameters) -> list[RangeRequest]:
@@ -54,47 +58,58 @@ def _leaves_out_own(parameters: SearchParameters, spec: FacetSpec) -> bool:
 
 def field_results(
     parameters: SearchParameters, first: int, answers: Answers, analyzer: Analyzer
-) -> list[FacetResult]:
-    """Return the facets of fields that are not configured as facets.
+) -> Generator[None, None, list[FacetResult]]:
+    """Merge the counts of fields that are not configured as facets; yield every now and then.
 
     Args:
         parameters: of the search.
         first: index of the first of `field_requests` among the ranges of each response.
         answers: pairs (shard ordinal, response).
         analyzer: folds keys.
+
+    Returns:
+        The facets, by field.
     """
     results = []
     for spec in parameters.field_facets:
-        values, counts, missing = _merged(answers, first)
+        values, counts, missing = yield from _merged(answers, first)
         first += 1
         within_hits = (values, counts)
         if _leaves_out_own(parameters, spec) and is_summed_up(spec):
-            within_hits = _merged(answers, first)[:2]
+            within_hits = (yield from _merged(answers, first))[:2]
             first += 1
+        accepts = yield from accept_keys(
+            values, analyzer, None, spec.key_query, prefers_typed=spec.prefers_typed
+        )
         results.append(
             structs.replace(
                 summaries(spec, *within_hits),
-                buckets=listed_buckets(spec, parameters, values, counts, analyzer),
+                buckets=listed_buckets(spec, parameters, values, counts, accepts),
                 missing=missing if spec.summary.missing else None,
             )
         )
     return sorted(results, key=lambda one: one.field)
 
 
-def _merged(answers: Answers, position: int) -> tuple[FacetValues, MergedCounts, int]:
+def _merged(
+    answers: Answers, position: int
+) -> Generator[None, None, tuple[FacetValues, MergedCounts, int]]:
     """Add up one range by key over the shards.
 
     Returns:
         (the numbering, the counts, the documents without a value).
     """
-    sums: Counter[str] = Counter()
+    values = FacetValues(len(answers))
+    counts = np.zeros(0, np.int64)
     missing = 0
-    for _, answer in answers:
+    for shard, (_, answer) in enumerate(answers):
         part = answer.ranges[position]
-        sums.update(dict(zip(map(str, part.keys), part.counts, strict=True)))
+        for start in range(0, len(part.keys), _STEP_KEYS):
+            values.extend(shard, 0, start, list(map(str, part.keys[start : start + _STEP_KEYS])))
+            yield
+        summed = np.zeros(len(values), np.int64)
+        summed[: len(counts)] = counts
+        np.add.at(summed, values.to_number[shard, : len(part.keys)], part.counts)
+        counts = summed
         missing += part.num_missing
-    values = FacetValues(1)
-    keys: Sequence[str] = sorted(sums)
-    values.extend(0, 0, 0, keys)
-    counts = np.array([sums[key] for key in keys], np.int64)
     return values, MergedCounts(counts, np.zeros(0, np.uint32), EVERY, lambda: None), missing

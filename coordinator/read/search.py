@@ -38,9 +38,14 @@ from coordinator.cluster.leases import Leases
 from coordinator.parameters.curation import CompiledRule, compile_rules, curated
 from coordinator.parameters.parse import FacetParameters, SearchParameters
 from coordinator.read.cursor import Cursor, search_hash
-from coordinator.read.facet_keys import accepted_keys
-from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing
-from coordinator.read.facet_values import Answers, CountsReader, num_buckets, page_of_buckets
+from coordinator.read.facet_listing import BUCKETS_FAST_MAX, FacetListing, is_long
+from coordinator.read.facet_values import (
+    Answers,
+    Bucket,
+    CountsReader,
+    num_buckets,
+    page_of_buckets,
+)
 from coordinator.read.facets import NONE_SELECTED
 from coordinator.read.follow_ups import joint_counts, with_group_hits, with_value_statistics
 from coordinator.read.index_memory import IndexMemories
@@ -247,14 +252,27 @@ class Search:
         order = spec.order
         if not order.hides_chosen_zero:  # the request decides, unless the key's filter has
             order = msgspec.structs.replace(order, hides_zero=facet.hide_zero)
-        accepts = accepted_keys(
-            values, self._analyzer, parameters.key_pattern, parameters.key_query
+        accepts = await self._facet_listing.accepted(
+            outcome, values, parameters.key_pattern, parameters.key_query
         )
-        with CountsReader(outcome.answers).next(values) as counts:
-            total = num_buckets(values, counts, selected, order, accepts)
-            buckets = page_of_buckets(
-                values, counts, selected, order, parameters.offset, parameters.per_page, accepts
+
+        def listed(reader: CountsReader) -> tuple[int, list[Bucket]]:
+            with reader.next(values) as counts:
+                return (
+                    num_buckets(values, counts, selected, order, accepts),
+                    page_of_buckets(
+                        *(values, counts, selected, order),
+                        *(parameters.offset, parameters.per_page, accepts),
+                    ),
+                )
+
+        answers = outcome.answers
+        if is_long(outcome):
+            total, buckets = await self._facet_listing.on_a_thread(
+                lambda sums: listed(CountsReader(answers, sums))
             )
+        else:
+            total, buckets = listed(CountsReader(answers))
         return FacetPage(
             page=parameters.page,
             per_page=parameters.per_page,

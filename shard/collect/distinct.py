@@ -32,7 +32,7 @@ from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
 from shard.collect.top_k import Hits, select_hits
 from shard.query.matches import Matches
-from shard.segment.distinct_values import DistinctValues, distinct_values
+from shard.segment.distinct_values import DistinctValues, distinct_values, needs_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,6 +112,12 @@ def select_distinct(
     hits, numbers = select_best(snapshot, request, list(matches), by_match, values, num_shown)
     hit_tokens = np.append(np.uint64(NO_TOKEN), values.tokens)[numbers].tobytes()
     return hits, DistinctCounts(total, num_missing, hit_tokens, tokens, num_by_token)
+
+
+def needs_numbering(snapshot: Snapshot, path: str) -> bool:
+    """Return whether the values of a field have to be numbered first, which takes milliseconds."""
+    field = snapshot.registry.number(path)
+    return field is not None and any(needs_values(snapshot, view, field) for view in snapshot.views)
 
 
 def values_of(snapshot: Snapshot, path: str, matches: Sequence[Matches]) -> MatchValues:

@@ -54,7 +54,7 @@ from common.protocol.messages import (
 from common.query import NUM_MATCH_KINDS, Filter
 from common.values import ValueKind
 from shard.caches.derived import derived
-from shard.collect.distinct import select_distinct
+from shard.collect.distinct import needs_numbering, select_distinct
 from shard.collect.elements import matching_elements
 from shard.collect.facet_counts import count_facets
 from shard.collect.facet_cube import count_cube
@@ -87,6 +87,8 @@ if TYPE_CHECKING:
 
     from shard.segment.snapshot import SegmentView, Snapshot
 
+VALUES_FAST_MAX: Final = 200_000
+"""Counting facets of more values than this takes milliseconds, whatever the hits are."""
 HITS_FAST_MAX: Final = 20_000
 """Ordering and encoding more hits than this takes milliseconds."""
 MARKED_FAST_BYTES: Final = 8_000
@@ -213,7 +215,12 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     """Return whether a search is likely to take more than a few milliseconds."""
     if request.num_hits > HITS_FAST_MAX:
         return True
-    if request.distinct is not None and snapshot.num_docs > COLUMN_FAST_MAX:
+    if request.distinct is not None and (
+        snapshot.num_docs > COLUMN_FAST_MAX or needs_numbering(snapshot, request.distinct.field)
+    ):
+        return True
+    lengths = snapshot.dictionary_lengths
+    if sum([lengths.get(one.field, 0) for one in request.facets]) > VALUES_FAST_MAX:
         return True
     query = request.query
     if query is not None:

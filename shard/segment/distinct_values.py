@@ -40,6 +40,7 @@ from shard.segment.sort_columns import (
     FALSE_KEY,
     SortColumn,
     TextColumn,
+    needs_column,
     ordered_keys,
     sort_column,
     text_column,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from shard.segment.snapshot import SegmentView, Snapshot
 
 _MULTIPLIERS: Final = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_HASHED_FAST_MAX: Final = 2_000
+"""Documents and texts of a segment that are numbered at once."""
 _SHIFTS: Final = (np.uint64(30), np.uint64(27), np.uint64(31))
 """Of splitmix64's last step."""
 
@@ -76,12 +79,30 @@ def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> Distin
     column = sort_column(snapshot, view, field)
     has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
     texts = text_column(snapshot, view, field) if has_texts else None
-    key = ("distinct", segment.uid, field, None if texts is None else texts.identity)
+    key = _key(segment, field, texts)
     values: DistinctValues | None = COLUMN_CACHE.get(key)
     if values is None:
         values = _make(segment, field, column, texts)
         COLUMN_CACHE.put(key, values, values.numbers.nbytes + values.tokens.nbytes, segment)
     return values
+
+
+def needs_values(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
+    """Return whether numbering the values takes milliseconds or more: a text is hashed in 1 µs."""
+    if needs_column(snapshot, view, field):
+        return True
+    segment = view.segment
+    texts = None
+    if presence_of(segment).kinds(field) & TEXT_KINDS:
+        texts = text_column(snapshot, view, field)
+    if COLUMN_CACHE.get(_key(segment, field, texts)) is not None:
+        return False
+    num_texts = 0 if texts is None else len(texts.column.codes)
+    return segment.num_docs + num_texts > _HASHED_FAST_MAX
+
+
+def _key(segment: Segment, field: int, texts: TextColumn | None) -> tuple[object, ...]:
+    return "distinct", segment.uid, field, None if texts is None else texts.identity
 
 
 def _make(

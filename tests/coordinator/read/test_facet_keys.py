@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.analysis.analyzer import Analyzer
-from coordinator.read.facet_keys import _prefix_distance, accepted_keys
+from coordinator.read import facet_keys
+from coordinator.read.facet_keys import _prefix_distance, accept_keys, accepted_keys
 from coordinator.read.facet_values import FacetValues
 
 KEYS = ["Drama", "Melodrama", "Science Fiction", "Café noir", "Film-Noir", "Mystery", "1994"]
@@ -82,3 +85,51 @@ def test_prefix_distance_is_the_least_over_all_prefixes(word: str, candidate: st
         assert (distance if distance <= limit else None) == (
             expected if expected <= limit else None
         )
+
+
+TEXTS = st.lists(
+    st.text("aäB0 +#.-\n\u200c日本ا\ud800'c", max_size=8) | st.text(max_size=6), max_size=30
+)
+
+
+@given(TEXTS)
+def test_many_keys_are_folded_like_each_of_them(texts: list[str]) -> None:
+    assert ANALYZER.fold_all(texts) == [ANALYZER.fold(text) for text in texts]
+
+
+def test_keys_that_come_later_are_found_in_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facet_keys, "_BLOCK_KEYS", 8)
+    folded: list[str] = []
+    fold_all = Analyzer.fold_all
+
+    def noting(analyzer: Analyzer, texts: Sequence[str]) -> list[str]:
+        folded.extend(texts)
+        return fold_all(analyzer, texts)
+
+    monkeypatch.setattr(Analyzer, "fold_all", noting)
+    values = FacetValues(1)
+    keys: list[str] = []
+    for _ in range(3):
+        keys += [f"{word} {len(keys) + i}" for i, word in enumerate(["sea", "green mile", "tide"])]
+        values.extend(0, 1, len(values), keys[len(values) :])
+        for pattern, query, wanted in (
+            ("*mile*", None, "mile"),
+            (None, "se", "sea"),
+            (None, "greem", "green"),
+        ):
+            accepted = accepted_keys(values, ANALYZER, pattern, query)
+            assert accepted is not None
+            assert accepted.tolist() == [wanted in key for key in keys]
+        typed = accepted_keys(values, ANALYZER, None, "green", prefers_typed=True)
+        assert typed is not None
+        assert typed.tolist() == ["green" in key for key in keys]
+    assert len(folded) == 3 + 6 + 9 - 8 + 8, "a full block is folded once"
+
+
+def test_steps_are_short() -> None:
+    """Folding the keys of a long facet must not keep the event loop."""
+    values = FacetValues(1)
+    values.extend(0, 1, 0, [f"Number {i}" for i in range(20_000)])
+    steps = accept_keys(values, ANALYZER, "*7", "num")
+    num_steps = sum(1 for _ in steps)
+    assert num_steps > 20_000 / 64
