@@ -77,7 +77,7 @@ from shard.segment.geo_columns import geo_column
 from shard.segment.number_columns import NumberColumn, number_column
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.snapshot import SegmentView
-from shard.segment.sort_columns import TextColumn, needs_documents, plain_number, text_column
+from shard.segment.sort_columns import TextColumn, needs_texts, plain_number, text_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -191,11 +191,12 @@ def is_slow(snapshot: Snapshot, view: SegmentView, condition: Filter) -> bool:
             if field is None:
                 return False
             looks_at_all_keys = isinstance(condition, StartsWith | Contains)
-            if looks_at_all_keys and view.segment.num_docs > KEYS_FAST_MAX:
+            num_keys = snapshot.dictionary_lengths.get(condition.field, 0)
+            if looks_at_all_keys and max(view.segment.num_docs, num_keys) > KEYS_FAST_MAX:
                 return True
             if not _wants_texts(snapshot, condition) or not _has_documents(view):
                 return False
-            return needs_documents(snapshot, view, field)
+            return needs_texts(snapshot, view, field)
         case _:
             assert_never(condition)
 

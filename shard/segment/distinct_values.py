@@ -32,6 +32,7 @@ import numpy as np
 
 from common.values import NO_TOKEN
 from shard.caches.lru_cache import COLUMN_CACHE
+from shard.segment.facet_columns import facet_column
 from shard.segment.number_columns import number_column
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.selection import TEXT_KINDS
@@ -44,6 +45,7 @@ from shard.segment.sort_columns import (
     ordered_keys,
     sort_column,
     text_column,
+    texts_identity,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def distinct_values(snapshot: Snapshot, view: SegmentView, field: int) -> Distin
     column = sort_column(snapshot, view, field)
     has_texts = bool(presence_of(segment).kinds(field) & TEXT_KINDS)
     texts = text_column(snapshot, view, field) if has_texts else None
-    key = _key(segment, field, texts)
+    key = _key(segment, field, None if texts is None else texts.identity)
     values: DistinctValues | None = COLUMN_CACHE.get(key)
     if values is None:
         values = _make(segment, field, column, texts)
@@ -92,17 +94,19 @@ def needs_values(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     if needs_column(snapshot, view, field):
         return True
     segment = view.segment
-    texts = None
+    identity = None
+    num_texts = 0
     if presence_of(segment).kinds(field) & TEXT_KINDS:
-        texts = text_column(snapshot, view, field)
-    if COLUMN_CACHE.get(_key(segment, field, texts)) is not None:
+        identity = texts_identity(snapshot, view, field)
+        column = facet_column(segment, field)
+        num_texts = 0 if column is None else len(column.codes)
+    if COLUMN_CACHE.get(_key(segment, field, identity)) is not None:
         return False
-    num_texts = 0 if texts is None else len(texts.column.codes)
     return segment.num_docs + num_texts > _HASHED_FAST_MAX
 
 
-def _key(segment: Segment, field: int, texts: TextColumn | None) -> tuple[object, ...]:
-    return "distinct", segment.uid, field, None if texts is None else texts.identity
+def _key(segment: Segment, field: int, identity: tuple[int, int] | None) -> tuple[object, ...]:
+    return "distinct", segment.uid, field, identity
 
 
 def _make(

@@ -79,6 +79,8 @@ FALSE_KEY: Final = 0xFFF8_0000_0000_0000
 MISSING_KEY: Final = 0xFFFF_FFFF_FFFF_FFFF
 COLUMN_FAST_MAX: Final = 100_000
 """Up to this many documents, a column that is not just a number column is built within 2 ms."""
+_SORTED_FAST_MAX: Final = 10_000
+"""Up to this many values of a facet are sorted within 2 ms."""
 PERMUTATION_USES_MIN: Final = 3
 """Sorts by a field in a segment after which its permutation is worth building."""
 
@@ -242,6 +244,23 @@ def needs_documents(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
         and not _is_facet_of_texts(snapshot, view, field)
         and _remembered_texts(view, field) is None
     )
+
+
+def needs_texts(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
+    """Return whether `text_column` takes milliseconds or more: to read documents, or to sort."""
+    if not _is_facet_of_texts(snapshot, view, field):
+        return needs_documents(snapshot, view, field)
+    dictionary = snapshot.dictionaries[snapshot.registry.paths[field]]
+    _, length = _facet_identity(snapshot, field)
+    return length > _SORTED_FAST_MAX and not dictionary.is_sorted(length)
+
+
+def texts_identity(snapshot: Snapshot, view: SegmentView, field: int) -> tuple[int, int] | None:
+    """Return what identifies the texts of a field; None if they have to be extracted first."""
+    if _is_facet_of_texts(snapshot, view, field):
+        return _facet_identity(snapshot, field)
+    texts = _remembered_texts(view, field)
+    return None if texts is None else texts.identity
 
 
 def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn | None:
@@ -537,15 +556,11 @@ def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     segment = view.segment
     if _plain_column(segment, field) is not None:
         return False
-    if needs_documents(snapshot, view, field):
+    if needs_texts(snapshot, view, field):
         return True
     if segment.num_docs <= COLUMN_FAST_MAX:
         return False
-    identity = None
-    if _is_facet_of_texts(snapshot, view, field):
-        identity = _facet_identity(snapshot, field)
-    elif (texts := _remembered_texts(view, field)) is not None:
-        identity = texts.identity
+    identity = texts_identity(snapshot, view, field)
     return COLUMN_CACHE.get(("order", segment.uid, field, identity)) is None
 
 

@@ -72,3 +72,13 @@ def test_a_reader_keeps_its_prefix_while_the_writer_goes_on() -> None:
 
 def test_epochs_differ() -> None:
     assert FacetDictionary().epoch != FacetDictionary().epoch
+
+
+def test_it_is_known_whether_values_are_sorted() -> None:
+    dictionary = FacetDictionary(1)
+    dictionary.encode(*join_keys([b"b", b"a"]))
+    assert not dictionary.is_sorted(2)
+    dictionary.order(2)
+    assert dictionary.is_sorted(2)
+    dictionary.encode(*join_keys([b"c"]))
+    assert not dictionary.is_sorted(3)
