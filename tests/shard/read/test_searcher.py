@@ -27,12 +27,12 @@ from common.protocol.messages import (
     SearchResponse,
     SortKey,
 )
-from common.query import AllOf, And, AnyOf, Filter, Not
+from common.query import AllOf, And, AnyOf, Contains, Filter, Not
 from common.values import NO_TOKEN
 from shard.collect import facet_counts
-from shard.query import filter_matches, matches
+from shard.query import filter_matches, filters, matches
 from shard.read import searcher
-from shard.segment import sort_columns
+from shard.segment import distinct_values, sort_columns
 from shard.segment.facet_columns import SETS_DOCS_MIN
 from shard.segment.snapshot import SegmentView
 from tests.common.protocol.packed_model import unpack
@@ -506,3 +506,26 @@ def test_the_first_search_in_an_order_of_many_keys_is_slow(monkeypatch: pytest.M
         assert not searcher.is_slow(world.snapshot, asked)
     assert not searcher.is_slow(world.snapshot, request((SortKey("year"),)))
     assert not searcher.is_slow(World(rows[:2]).snapshot, request((SortKey("flag"),)))
+
+
+def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are counted, sorted, hashed and folded on a reader thread where there are many."""
+    monkeypatch.setattr(searcher, "VALUES_FAST_MAX", 5)
+    monkeypatch.setattr(sort_columns, "_SORTED_FAST_MAX", 5)
+    monkeypatch.setattr(distinct_values, "_HASHED_FAST_MAX", 5)
+    monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
+
+    def world(num_values: int) -> World:
+        return World([{"tags": [f"v{i}" for i in range(num_values)]}, {"tags": ["v0"]}])
+
+    count = request(facets=(FacetRequest("tags", False, 0),))
+    order = request((SortKey("tags"),))
+    tell_apart = request(distinct=Distinct("tags"))
+    contain = request(filters=(FilterClause(Contains("tags", "v")),))
+    few, many = world(2), world(6)
+    for asked in (count, order, tell_apart, contain):
+        assert not searcher.is_slow(few.snapshot, asked)
+        assert searcher.is_slow(many.snapshot, asked)
+        searcher.search(many.snapshot, asked)
+    for asked in (order, tell_apart):
+        assert not searcher.is_slow(many.snapshot, asked), "what was made is kept"
