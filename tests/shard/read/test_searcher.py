@@ -516,7 +516,7 @@ def test_what_looks_at_all_values_of_a_long_facet_is_slow(monkeypatch: pytest.Mo
     monkeypatch.setattr(filters, "KEYS_FAST_MAX", 5)
 
     def world(num_values: int) -> World:
-        return World([{"tags": [f"v{i}" for i in range(num_values)]}, {"tags": ["v0"]}])
+        return World([{"tags": f"v{i}"} for i in range(num_values)])
 
     count = request(facets=(FacetRequest("tags", False, 0),))
     order = request((SortKey("tags"),))
