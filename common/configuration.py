@@ -11,6 +11,7 @@ function. So one function defines what a key means, and an older document keeps 
      "nested": ["variants"],                                  objects that are filtered as wholes
      "sorting_fields": ["year"],                              a hint: any scalar field can be sorted
      "language": "english", "field_languages": {"titel": "german"},
+     "collation": "de", "field_collations": {"sku": "root+numeric"},    collations.py
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],
@@ -35,6 +36,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from common import rules as curation
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
+from common.analysis.collations import CODE_POINTS, COLLATION_FORMS, parse_collation
 from common.boosts import Boost, parse_boosts, written
 from common.errors import InvalidRequest
 from common.limits import Limits
@@ -118,6 +120,8 @@ class FacetConfiguration:
     """Already part of `sort`; kept to be shown."""
     show_facet_stats: bool = False
     """Add min, max, avg, sum and count of the numeric values within the hits."""
+    collation: str = CODE_POINTS
+    """In which order its values are, as texts; a collation in its canonical form."""
 
 
 class SearchableField(NamedTuple):
@@ -182,6 +186,9 @@ class IndexConfiguration:
     language: str | None = None
     """Snowball name of the stemmer of fields without one of their own; None: no stemming."""
     field_languages: Mapping[str, str | None] = field(default_factory=_empty_mapping)
+    collation: str = CODE_POINTS
+    """In which order the texts of fields are without a collation of their own; canonical form."""
+    field_collations: Mapping[str, str] = field(default_factory=_empty_mapping)
     stop_words: frozenset[str] = frozenset()
     """Words as posted, not folded."""
     stop_words_language: str | None = None
@@ -207,6 +214,10 @@ class IndexConfiguration:
     """Numbers and dates that scores are multiplied by, in this order."""
     rules: tuple[curation.Rule, ...] = ()
     """Of curation; their filters are checked by the coordinator."""
+
+    def collation_of(self, name: str) -> str:
+        """Return the collation of a field in its canonical form."""
+        return self.field_collations.get(name, self.collation)
 
 
 class Problems:
@@ -440,6 +451,29 @@ class _ConfigurationParser:
 
     # --- one method per key
 
+    def read_collation(self, value: object) -> None:
+        self.values["collation"] = self.collation("collation", value)
+
+    def collation(self, path: str, value: object) -> str:
+        collation = parse_collation(value)
+        if collation is None:
+            self.problems.add(path, COLLATION_FORMS)
+        return collation or CODE_POINTS
+
+    def read_field_collations(self, value: object) -> None:
+        if not isinstance(value, dict):
+            self.problems.add("field_collations", "must be an object of collations by field")
+            return
+        if not self.check_size("field_collations", len(value), "searchable_fields_max", "fields"):
+            return
+        self.values["field_collations"] = MappingProxyType(
+            {
+                name: self.collation(f"field_collations.{name}", collation)
+                for name, collation in value.items()
+                if self.is_field_name(f"field_collations.{name}", name)
+            }
+        )
+
     def read_aggregations(self, value: object) -> None:
         if not isinstance(value, dict):
             self.problems.add("aggregations", "must be an object of facets by field")
@@ -497,6 +531,9 @@ class _ConfigurationParser:
             chosen_filters_on_top=is_on_top,
             show_facet_stats=self.read_bool(
                 f"{path}.show_facet_stats", options.get("show_facet_stats"), False
+            ),
+            collation=self.values.get("field_collations", {}).get(
+                name, self.values.get("collation", CODE_POINTS)
             ),
         )
 
@@ -811,8 +848,10 @@ _FACET_KEYS: Final = frozenset(
         "show_facet_stats",
     }
 )
-# In this order: stop_words looks at language.
+# In this order: facets look at collations, stop_words at language.
 _READERS: Final[Mapping[str, _Reader]] = {
+    "collation": _ConfigurationParser.read_collation,
+    "field_collations": _ConfigurationParser.read_field_collations,
     "aggregations": _ConfigurationParser.read_aggregations,
     "searchableFields": _ConfigurationParser.read_searchable_fields,
     "searchable_fields": _ConfigurationParser.read_searchable_fields,
@@ -899,6 +938,10 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         "language": configuration.language or "none",
         "field_languages": {
             name: language or "none" for name, language in configuration.field_languages.items()
+        },
+        "collation": configuration.collation or "none",
+        "field_collations": {
+            name: collation or "none" for name, collation in configuration.field_collations.items()
         },
         "stop_words": configuration.stop_words_language or sorted(configuration.stop_words),
         "synonyms": {word: list(others) for word, others in configuration.synonyms.items()},

@@ -15,7 +15,7 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -471,6 +471,10 @@ class Oracle:
             )
         ]
 
+    def collation_of(self, name: str) -> str:
+        collations: dict[str, str] = self.configuration.get("field_collations", {})
+        return collations.get(name) or str(self.configuration.get("collation", "none"))
+
     def buckets(
         self, name: str, counted: list[Item], parameters: Json
     ) -> list[tuple[str, int, bool]]:
@@ -487,11 +491,14 @@ class Oracle:
             or (name in self.facet_settings and key in chosen)
             or not settings.get("hide_zero_doc_count")
         ]
-        buckets.sort(key=lambda bucket: bucket[0])
+        collation = (parameters.get("facets") or {}).get(name, {}).get("collation")
+        by_text = text_order(collation or self.collation_of(name))
+        buckets.sort(key=lambda bucket: by_text(bucket[0]))
         for key, is_descending in reversed(bucket_order(settings)):
-            place = {"key": 0, "count": 1, "selected": 2}[key]
+            columns = {"key": lambda one: by_text(one[0]), "count": lambda one: one[1],
+                       "selected": lambda one: one[2]}  # fmt: skip
             # A stable sort in reverse keeps equal ones in place.
-            buckets.sort(key=lambda bucket: bucket[place], reverse=is_descending)
+            buckets.sort(key=columns[key], reverse=is_descending)
         return buckets
 
     def counted_for(self, name: str, matching: list[Item], parameters: Json) -> list[Item]:
@@ -506,7 +513,7 @@ class Oracle:
         sort_field = parameters.get("sort_field")
         is_descending = parameters.get("order") == "desc"
         if sort_field:
-            hits = sorted_by(hits, sort_field, is_descending)
+            hits = sorted_by(hits, sort_field, is_descending, self.collation_of(sort_field))
         elif is_descending and not parameters.get("query"):
             hits = hits[::-1]
         elif parameters.get("boost") and not wants_words(parameters.get("query", "")):
@@ -626,7 +633,55 @@ def bucket_order(settings: Json) -> list[tuple[str, bool]]:
     return keys
 
 
-def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
+_KINDS = (" -,.'+", "0123456789", "abcdefghijklmnopqrstuvwxyz")
+"""Those characters of the made-up texts that are not Kana or Han, in their order."""
+
+
+def text_order(collation: str) -> Callable[[str], Any]:
+    """Return what texts are compared by: Unicode's order, for the letters that are made up."""
+    language, _, numeric = collation.partition("+")
+
+    def key(text: str) -> Any:
+        if language == "none":
+            return text
+        primaries: list[Any] = []
+        accents: list[Any] = []
+        cases: list[Any] = []
+        for one in unicodedata.normalize("NFC", text).replace("ß", "ss").replace("ﬁ", "f\x01i\x01"):
+            base, *marks = list(unicodedata.normalize("NFD", one))
+            if base == "\x01":
+                cases[-1] = 1
+                continue
+            low = base.lower()
+            kind = next((i for i, known in enumerate(_KINDS) if low in known), 3)
+            primaries.append((kind, _KINDS[kind].index(low) if kind < 3 else ord(low)))
+            accents.append(tuple(marks))
+            cases.append(2 if base != low else 0)
+        if numeric:
+            primaries, accents, cases = numbers_joined(primaries, accents, cases)
+        return primaries, accents, cases, text
+
+    return key
+
+
+def numbers_joined(*levels: list[Any]) -> tuple[list[Any], ...]:
+    """Return the levels of a text with each run of digits as one number."""
+    joined: tuple[list[Any], ...] = ([], [], [])
+    was_digit = False
+    for primary, accent, case in zip(*levels, strict=True):
+        is_digit = primary[0] == 1
+        if is_digit and was_digit:
+            joined[0][-1] = (1, joined[0][-1][1] * 10 + primary[1])
+        else:
+            for level, one in zip(joined, (primary, accent, case), strict=True):
+                level.append(one)
+        was_digit = is_digit
+    return joined
+
+
+def sorted_by(
+    items: list[Item], name: str, is_descending: bool, collation: str = "none"
+) -> list[Item]:
     """Order by a scalar field: numbers, texts, booleans; without value last in both directions."""
 
     def sort_key(item: Item) -> tuple[int, Any] | None:
@@ -637,9 +692,10 @@ def sorted_by(items: list[Item], name: str, is_descending: bool) -> list[Item]:
             case [int(value) | float(value)]:
                 return (0, value)
             case [str(value)]:
-                return (1, value)
+                return (1, by_text(value))
         return None
 
+    by_text = text_order(collation)
     keyed = [(key, item) for item in items if (key := sort_key(item)) is not None]
     # Ties keep their order in both directions: sorted() is stable, in reverse too.
     keyed.sort(key=lambda pair: pair[0], reverse=is_descending)

@@ -369,6 +369,8 @@ class SortKey(Message, frozen=True, array_like=True):
     """Of one step; known when the best score is."""
     seed: int | None = None
     """Names the random order."""
+    collation: str = ""
+    """In which order texts are; empty: by code point."""
 
     @property
     def is_score(self) -> bool:

@@ -28,7 +28,12 @@ from coordinator.cluster.catalog import program_version
 from coordinator.cluster.snapshots import NAME as SNAPSHOT_NAME
 from coordinator.http.error_codes import ERROR_CODES, PARAMETER_CODE
 from coordinator.http.middleware import RESERVED_NAMES
-from coordinator.parameters.table import RESTRICTING_PARAMETERS, SEARCH_BY_NAME, SEARCH_PARAMETERS
+from coordinator.parameters.table import (
+    COLLATION_SCHEMA,
+    RESTRICTING_PARAMETERS,
+    SEARCH_BY_NAME,
+    SEARCH_PARAMETERS,
+)
 
 if TYPE_CHECKING:
     from coordinator.http.routing import Route
@@ -512,6 +517,12 @@ SCHEMAS: Final[dict[str, Any]] = {
             "type": "object",
             "propertyNames": _FIELD,
             "additionalProperties": _LANGUAGE,
+        },
+        collation=COLLATION_SCHEMA,
+        field_collations={
+            "type": "object",
+            "propertyNames": _FIELD,
+            "additionalProperties": COLLATION_SCHEMA,
         },
         stop_words={"anyOf": [_list(_WORD), _LANGUAGE, {"type": "boolean"}]},
         synonyms={"anyOf": [_list(_SYNONYMS), {"type": "object"}]},

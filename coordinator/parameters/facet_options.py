@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from common.configuration import FacetConfiguration, parse_facet_sort
+from common.configuration import FacetConfiguration, IndexConfiguration, parse_facet_sort
 from common.limits import Limits
 from coordinator.parameters.kinds import (
     Mistake,
@@ -28,6 +28,7 @@ from coordinator.parameters.kinds import (
     object_of,
     optional_bool,
     optional_integer,
+    read_collation,
 )
 from coordinator.parameters.places import read_metres, read_point
 from coordinator.parameters.typed import CubeSpec, FacetSummary
@@ -44,6 +45,7 @@ FACET_OPTIONS: Final = (
     "missing",
     "cardinality",
     "percentiles",
+    "collation",
 )
 CALENDARS: Final = ("year", "quarter", "month", "week", "day", "hour")
 SPAN: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]", re.ASCII)
@@ -61,9 +63,10 @@ class FacetOptions(NamedTuple):
 
 
 def read_facet_options(
-    value: Any, facets: Mapping[str, FacetConfiguration], limits: Limits
+    value: Any, configuration: IndexConfiguration, limits: Limits
 ) -> dict[str, FacetOptions]:
     """Read the options of facets, by facet."""
+    facets = configuration.facets
     found: dict[str, FacetOptions] = {}
     wanted = object_of(value, 'of options by facet, for example {"tags": {"size": 20}}')
     for name, options in wanted.items():
@@ -78,7 +81,14 @@ def read_facet_options(
                     f"names more than {limits.shown('field_facets_max')} that are no facets; the "
                     f"facets are {known[:500]}"
                 )
-            base = FacetConfiguration(name, name, position, conjunction=False, hide_zero=True)
+            base = FacetConfiguration(
+                name,
+                name,
+                position,
+                conjunction=False,
+                hide_zero=True,
+                collation=configuration.collation_of(name),
+            )
         if not isinstance(options, dict):
             raise Mistake("must be an object of options", path=path)
         check_members(options, FACET_OPTIONS, path)
@@ -150,9 +160,13 @@ def _overridden(
         if isinstance(parsed, str):
             raise Mistake(parsed, path=f"{path}.sort")
         sort = parsed
+    collation = base.collation
+    if options.get("collation") is not None:
+        collation = read_collation(options["collation"], f"{path}.collation")
     return replace(
         base,
         sort=sort,
+        collation=collation,
         size=optional_integer(options, "size", "facet_size_max", limits, base.size, path),
         conjunction=optional_bool(options, "conjunction", base.conjunction, path),
         hide_zero=optional_bool(options, "hide_zero", base.hide_zero, path),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from common.analysis.collations import COLLATION_FORMS, parse_collation
 from common.limits import Limits
 from coordinator.parameters.raw import QueryText
 
@@ -96,6 +97,14 @@ def check_field(name: Any, limits: Limits, path: str = "") -> str:
             f"names a field of more than {limits.shown('field_name_bytes_max')} bytes", path=path
         )
     return str(name)
+
+
+def read_collation(value: Any, path: str) -> str:
+    """Return a collation in its canonical form."""
+    collation = parse_collation(value)
+    if collation is None:
+        raise Mistake(COLLATION_FORMS, path=path)
+    return collation
 
 
 def object_of(value: Any, what: str) -> dict[str, Any]:

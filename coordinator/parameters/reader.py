@@ -70,6 +70,7 @@ from coordinator.parameters.kinds import (
     optional_bool,
     optional_integer,
     paths,
+    read_collation,
     text,
 )
 from coordinator.parameters.places import read_point
@@ -96,6 +97,9 @@ _COMMA: Final = re.compile(r",(?![^(]*\))")
 _NEARLY_ORDERS: Final = frozenset(("asc", "desc", "ascending", "descending", "up", "down"))
 """Near misses of an order. A field whose name ends like this can be sorted as `a:up:asc`."""
 _DEGREES: Final = r"\s*(-?[0-9]{1,3}(?:\.[0-9]{1,17})?)\s*"
+_SORT_MEMBERS: Final = frozenset(
+    {"field", "order", "missing", "point", "buckets", "seed", "collation"}
+)
 _FROM_POINT: Final = re.compile(rf"(.+)\({_DEGREES},{_DEGREES}\)", re.ASCII | re.DOTALL)
 """`_geo(48.2,16.4)`: field, latitude and longitude of a sort key."""
 _MARK_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
@@ -324,7 +328,8 @@ class ParameterReader:
         if self.sort_field is None:
             self.values["is_place_descending"] = is_descending
         elif is_descending:
-            self.values["sort"] = (SortKey(self.sort_field, True),)
+            collation = self.configuration.collation_of(self.sort_field)
+            self.values["sort"] = (SortKey(self.sort_field, True, collation=collation),)
 
     def read_sort(self, value: Any) -> None:
         """Read `sort`."""
@@ -350,15 +355,18 @@ class ParameterReader:
     def sort_key(self, value: Any, path: str) -> SortKey:
         """Read "year:desc:missing=first" or {"field", "order", "missing", "point"}.
 
-        Also "_score:buckets=10:desc" and "_random:42", with the members buckets and seed.
+        Also "name:collation=sv", "_score:buckets=10:desc" and "_random:42", with the members
+        collation, buckets and seed.
         """
         point: tuple[float, float] | None = None
         buckets: Any = None
         seed: Any = None
+        collation: Any = None
         if isinstance(value, dict):
             name, order, missing = value.get("field"), value.get("order"), value.get("missing")
             buckets, seed = value.get("buckets"), value.get("seed")
-            if not set(value) <= {"field", "order", "missing", "point", "buckets", "seed"}:
+            collation = value.get("collation")
+            if not set(value) <= _SORT_MEMBERS:
                 if len(value) == 1:
                     raise Mistake(
                         'must name the field in the member field: {"field": "year", "order": '
@@ -366,8 +374,8 @@ class ParameterReader:
                         path=path,
                     )
                 raise Mistake(
-                    "must have the members field, order, missing, point, buckets (of _score) and "
-                    "seed (of _random)",
+                    "must have the members field, order, missing, point, collation, buckets (of "
+                    "_score) and seed (of _random)",
                     path=path,
                 )
             if value.get("point") is not None:
@@ -382,6 +390,8 @@ class ParameterReader:
                     name, missing = head, tail.removeprefix("missing=")
                 elif colon and tail.startswith("buckets=") and buckets is None:
                     name, buckets = head, tail.removeprefix("buckets=")
+                elif colon and tail.startswith("collation=") and collation is None:
+                    name, collation = head, tail.removeprefix("collation=")
                 elif head == "_random" and seed is None:
                     name, seed = head, tail
                 else:
@@ -397,6 +407,10 @@ class ParameterReader:
                 f'ends in {tail!r}, but an order is asc or desc: for example "{head[:100]}:desc"',
                 path=path,
             )
+        if collation is not None:
+            collation = read_collation(collation, path)
+            if name in ("_random", "_score") or point is not None:
+                raise Mistake("has a collation, which only fields with texts take", path=path)
         if name == "_random":
             if buckets is not None or missing is not None:
                 raise Mistake("has no buckets and no missing values beside _random", path=path)
@@ -420,7 +434,9 @@ class ParameterReader:
         if point is not None and name not in self.configuration.geo_fields:
             known = ", ".join(self.configuration.geo_fields) or "none"
             raise Mistake(f"names no field of points; these are {known[:500]}", path=path)
-        return SortKey(str(name), order == "desc", missing == "first", point)
+        if collation is None:
+            collation = "" if point else self.configuration.collation_of(str(name))
+        return SortKey(str(name), order == "desc", missing == "first", point, collation=collation)
 
     def read_boost(self, value: Any) -> None:
         """Read `boost`."""
@@ -596,7 +612,7 @@ class ParameterReader:
         """Read `facets`."""
         if value and isinstance(value, (str, list)):
             raise Mistake(f"must be an object of options by facet; {MISPLACED['facets']}")
-        self.facet_options = read_facet_options(value, self.facets, self.limits)
+        self.facet_options = read_facet_options(value, self.configuration, self.limits)
         settings = {name: one.configuration for name, one in self.facet_options.items()}
         self.field_facets = {name: one for name, one in settings.items() if name not in self.facets}
         self.facets = {
@@ -819,7 +835,8 @@ class ParameterReader:
         if "timeout_ms" not in values:
             values["timeout_ms"] = self.limits.request_timeout_ms
         if self.sort_field is not None and "sort" not in values:
-            values["sort"] = (SortKey(self.sort_field),)
+            collation = configuration.collation_of(self.sort_field)
+            values["sort"] = (SortKey(self.sort_field, collation=collation),)
         if configuration.nested and "sort" in values:
             values["sort"] = tuple([self.element_key(key) for key in values["sort"]])
         if self.clauses:

@@ -166,11 +166,16 @@ _RANGES: Final[Schema] = {
     "minItems": 1,
     "maxItems": _MAX.range_bounds_max,
 }
+COLLATION_SCHEMA: Final[Schema] = {
+    "type": "string",
+    "examples": ["none", "root", "de", "de-phonebook", "root+numeric"],
+}
 _SORT_KEY: Final[Schema] = {
     **_options(
         field=_FIELD,
         order={"enum": ["asc", "desc"]},
         missing={"enum": ["first", "last"]},
+        collation=COLLATION_SCHEMA,
         point=_POINT,
         buckets=_integer(1, _MAX.score_buckets_max),
         seed=_integer(0, _MAX.seed_max),
@@ -400,7 +405,8 @@ SEARCH_PARAMETERS: Final = (
         "_geo(48.2,16.4):asc, then hits tell their _geoDistance in metres. A field inside a nested "
         "one orders by the least (desc: the greatest) number of the elements that pass `same`. "
         '"_score:buckets=10:desc": scores in ten equal steps up to the best one, so that the next '
-        'key decides among similar ones; "_random:42": an order that the number names.',
+        'key decides among similar ones; "_random:42": an order that the number names. Texts are '
+        'in the order of the field\'s collation, or of another: "name:asc:collation=sv".',
         is_list=True,
         stage=2,
     ),
@@ -471,13 +477,15 @@ SEARCH_PARAMETERS: Final = (
                     "items": {"type": "number", "minimum": 0, "maximum": 100},
                     "maxItems": _MAX.percentiles_max,
                 },
+                collation=COLLATION_SCHEMA,
             )
         ),
         "Options of facets for this request, by facet; missing, cardinality and percentiles "
         '([50, 95]) say more of its values: {"price": {"size": 0, "percentiles": [50]}}; '
         '{"brand": {"stats": ["price"]}} adds count, sum, least, greatest and mean of the prices '
         "to each brand. Any field with values can be counted, configured as a facet or not: "
-        '{"year": {}}; one that is not is disjunctive, and lists values with hits only.',
+        '{"year": {}}; one that is not is disjunctive, and lists values with hits only. '
+        '{"brand": {"sort": "term", "collation": "sv"}}: in the order of a language.',
         is_json=True,
         stage=1,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from common.boosts import Boost
 from common.configuration import FacetConfiguration, PrefixMode, SearchableField, TypoMode
@@ -38,6 +38,8 @@ class BucketOrder(Struct, frozen=True):
     hides_chosen_zero: bool = False
     """Whether to leave out selected values without hits too: listing one reveals that some item has
     it, which a key with a filter must not learn."""
+    collation: str = ""
+    """In which order values are as texts; empty: by code point."""
 
     @property
     def is_by_count(self) -> bool:
@@ -97,7 +99,9 @@ def facet_spec(
     summary: FacetSummary = NO_SUMMARY,
 ) -> FacetSpec:
     """Return the request for a facet."""
-    order = BucketOrder(configuration.sort, configuration.hide_zero)
+    order = BucketOrder(
+        configuration.sort, configuration.hide_zero, collation=configuration.collation
+    )
     return FacetSpec(configuration, order, key_query, offset, summary)
 
 
@@ -105,7 +109,7 @@ def without_zeros(spec: FacetSpec) -> FacetSpec:
     """Return the request restricted to values with hits."""
     return FacetSpec(
         dataclasses.replace(spec.configuration, hide_zero=True),
-        BucketOrder(spec.order.keys, hides_zero=True, hides_chosen_zero=True),
+        structs.replace(spec.order, hides_zero=True, hides_chosen_zero=True),
         spec.key_query,
         spec.offset,
         spec.summary,

@@ -38,6 +38,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from common.analysis.collation import collator
+from common.analysis.collations import CODE_POINTS
 from common.kernels.decorator import kernel
 from common.kernels.heaps import replace_least
 from common.kernels.types import I64Array, U32Array, int64
@@ -51,6 +53,8 @@ _TIES_MAX = 4_096
 """Up to this many values of equal count are sorted as texts; more are sorted by rank."""
 _RANKED_MAX = 1 << 16
 """Longer numberings are sorted only to break very many ties: a million texts take half a second."""
+_ORDERS_MAX = 4
+"""Collations of a facet whose order is kept; 8 bytes a value each."""
 _UNRANKED_MIN = 64
 """Unranked values tolerated before sorting again: this many, or a sixteenth of the ranked ones."""
 _NUM_TABLES = 64
@@ -155,6 +159,14 @@ class _Order(NamedTuple):
     """The number at each rank."""
 
 
+_NO_ORDER = _Order(_NO_NUMBERS, _NO_NUMBERS)
+
+
+def text_key(collation: str) -> Callable[[str], str | bytes]:
+    """Return what gives a text that by which it is compared with others."""
+    return str if collation == CODE_POINTS else collator(collation).key_of
+
+
 class FacetValues:
     """The values of one facet of one index, numbered by the coordinator."""
 
@@ -168,7 +180,7 @@ class FacetValues:
         """Our number, by shard and the shard's number."""
         self.is_same: NDArray[np.bool_] = np.ones(num_shards, np.bool_)
         """Whether a shard's numbers equal ours, as the first shard's mostly do."""
-        self._order = _Order(_NO_NUMBERS, _NO_NUMBERS)
+        self._orders: dict[str, _Order] = {}
         self.derived: dict[str, object] = {}
         """Results that callers derived from all values; dropped when the numbering grows."""
         self.kept: dict[Hashable, object] = {}
@@ -218,15 +230,24 @@ class FacetValues:
         if len(self.values) > before:
             self.derived.clear()
 
-    def ranks(self) -> NDArray[np.uint32]:
-        """Return the rank of every value in code point order; shape (len,), cached."""
+    def ranks(self, collation: str = CODE_POINTS) -> NDArray[np.uint32]:
+        """Return the rank of every value in the order of texts; shape (len,), cached."""
+        return self._ordered(collation).ranks
+
+    def _ordered(self, collation: str) -> _Order:
+        """Return the order of all values; cached."""
         num_values = len(self.values)
-        if len(self._order.ranks) < num_values:
-            by_rank = sorted_numbers(self.values, num_values, self._order.by_rank)
+        order = self._orders.get(collation, _NO_ORDER)
+        if len(order.ranks) < num_values:
+            by_rank = sorted_numbers(self.values, num_values, order.by_rank, collation)
             ranks = np.empty(num_values, np.uint32)
             ranks[by_rank] = np.arange(num_values, dtype=np.uint32)
-            self._order = _Order(ranks, by_rank)
-        return self._order.ranks
+            order = _Order(ranks, by_rank)
+            orders = {**self._orders, collation: order}
+            if len(orders) > _ORDERS_MAX:
+                del orders[next(one for one in orders if one not in (CODE_POINTS, collation))]
+            self._orders = orders  # a thread may be looking at the others
+        return order
 
     def numeric_values(self) -> NDArray[np.float64]:
         """Return every value as a number, NaN if it is not numeric; shape (len,), cached."""
@@ -271,7 +292,9 @@ class FacetValues:
         made = self.derived["alive"] = Alive(said, mask)
         return made
 
-    def top(self, merged: MergedCounts, counts: NDArray[np.int64], k: int) -> list[tuple[int, int]]:
+    def top(
+        self, merged: MergedCounts, counts: NDArray[np.int64], k: int, collation: str = CODE_POINTS
+    ) -> list[tuple[int, int]]:
         """Return (number, count) of the k values with the greatest counts, best first.
 
         Equal counts are ordered by text. Values without a count are left out, so there may be fewer
@@ -279,31 +302,31 @@ class FacetValues:
         """
         best = np.empty(2 * k, np.int64)
         touched, num_touched = merged.touched, merged.num_touched
-        num: int = _select_top(counts, touched, num_touched, *self._order, best)
-        if num < 0 and self._is_worth_ranking():
-            self.ranks()
-            num = _select_top(counts, touched, num_touched, *self._order, best)
+        order = self._orders.get(collation, _NO_ORDER)
+        num: int = _select_top(counts, touched, num_touched, *order, best)
+        if num < 0 and self._is_worth_ranking(len(order.ranks)):
+            order = self._ordered(collation)
+            num = _select_top(counts, touched, num_touched, *order, best)
         if num >= 0:
             both: list[int] = best.tolist()
             return list(zip(both[:num], both[k : k + num], strict=True))
         room = np.empty(min(len(counts), k + _TIES_MAX), np.int64)
         num = _list_at_least(counts, touched, num_touched, -num, room)
         if num >= 0:
-            texts = self.values
+            texts, sort_key = self.values, text_key(collation)
             chosen = room[:num]
             rows = [
-                (-count, texts[n], n)
+                (-count, sort_key(texts[n]), n)
                 for n, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True)
             ]
             rows.sort()
             return [(n, -negative) for negative, _, n in rows[:k]]
         positive = np.flatnonzero(counts > 0)
-        order = np.lexsort((self.ranks()[positive], -counts[positive]))
-        numbers = positive[order[:k]]
+        rows_order = np.lexsort((self.ranks(collation)[positive], -counts[positive]))
+        numbers = positive[rows_order[:k]]
         return list(zip(numbers.tolist(), counts[numbers].tolist(), strict=True))
 
-    def _is_worth_ranking(self) -> bool:
-        num_ranked = len(self._order.ranks)
+    def _is_worth_ranking(self, num_ranked: int) -> bool:
         num_unranked = len(self.values) - num_ranked
         return len(self.values) <= _RANKED_MAX and num_unranked > max(
             _UNRANKED_MIN, num_ranked >> 4
@@ -325,7 +348,7 @@ class Alive:
     ) -> None:
         self.said = said
         self.mask = mask
-        self._by_key: NDArray[np.int64] | None = None
+        self._by_key: tuple[str, NDArray[np.int64]] | None = None
 
     def has(self, number: int) -> bool:
         """Return whether a value is alive."""
@@ -336,12 +359,12 @@ class Alive:
         mask = self.mask[:num_values]
         return mask if len(mask) == num_values else np.pad(mask, (0, num_values - len(mask)))
 
-    def first_by_key(self, values: FacetValues, num: int) -> list[int]:
+    def first_by_key(self, values: FacetValues, num: int, collation: str) -> list[int]:
         """Return the first `num` numbers in the order of their texts; the full order is cached."""
-        if self._by_key is None:
+        if self._by_key is None or self._by_key[0] != collation:
             numbers = np.flatnonzero(self.mask)
-            self._by_key = numbers[np.argsort(values.ranks()[numbers])]
-        first: list[int] = self._by_key[:num].tolist()
+            self._by_key = collation, numbers[np.argsort(values.ranks(collation)[numbers])]
+        first: list[int] = self._by_key[1][:num].tolist()
         return first
 
 
@@ -645,11 +668,11 @@ def _numbered_by_count(
     """Order by (chosen,) count descending, key ascending; return the first (number, count)."""
     on_top = chosen if order.has_selected_on_top else _NONE_CHOSEN
     k = min(num_wanted + len(on_top), len(counts))
-    best = values.top(merged, counts, k) if k else []
+    best = values.top(merged, counts, k, order.collation) if k else []
     if on_top:
-        texts = values.values
+        texts, sort_key = values.values, text_key(order.collation)
         first = [(n, int(counts[n])) for n in on_top]
-        first.sort(key=lambda row: (-row[1], texts[row[0]]))
+        first.sort(key=lambda row: (-row[1], sort_key(texts[row[0]])))
         best = first + [row for row in best if row[0] not in on_top]
     if len(best) >= num_wanted:
         return best
@@ -657,32 +680,34 @@ def _numbered_by_count(
     num_missing = num_wanted - len(best)
     zeros: list[int] = []
     if order.hides_zero:
-        zeros = _first_by_key(values, [n for n in chosen - on_top if counts[n] == 0], num_missing)
+        silent_chosen = [n for n in chosen - on_top if counts[n] == 0]
+        zeros = _first_by_key(values, silent_chosen, num_missing, order.collation)
     elif (alive := merged.alive) is None:
         return best
     elif accepts is None and len(values) <= _RANKED_MAX:
         listed = {n for n, _ in best}
-        zeros = [n for n in alive.first_by_key(values, num_wanted) if n not in listed]
+        first_alive = alive.first_by_key(values, num_wanted, order.collation)
+        zeros = [n for n in first_alive if n not in listed]
     else:
         silent = alive.of_first(len(counts)) & (counts == 0)
         if accepts is not None:
             silent &= accepts[: len(counts)]
         silent[list(on_top)] = False
-        zeros = _first_by_key(values, np.flatnonzero(silent), num_missing)
+        zeros = _first_by_key(values, np.flatnonzero(silent), num_missing, order.collation)
     return best + [(n, 0) for n in zeros[:num_missing]]
 
 
 def _first_by_key(
-    values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int
+    values: FacetValues, numbers: list[int] | NDArray[np.int64], num_wanted: int, collation: str
 ) -> list[int]:
     """Return the first `num_wanted` of the numbers in the order of their texts."""
     if not len(numbers):
         return []
     if len(values) > _RANKED_MAX and num_wanted < 64 and len(numbers) <= _TIES_MAX:
-        texts = values.values
-        return heapq.nsmallest(num_wanted, map(int, numbers), key=texts.__getitem__)
+        texts, sort_key = values.values, text_key(collation)
+        return heapq.nsmallest(num_wanted, map(int, numbers), key=lambda n: sort_key(texts[n]))
     array = np.asarray(numbers, np.int64)
-    ranks = values.ranks()[array]
+    ranks = values.ranks(collation)[array]
     if num_wanted < len(array):
         nearest = np.argpartition(ranks, num_wanted - 1)[:num_wanted]
         array, ranks = array[nearest], ranks[nearest]
@@ -706,7 +731,7 @@ def _numbered_by_keys(
     columns: dict[str, Callable[[], NDArray[np.int64]]] = {
         "selected": lambda: is_selected[numbers],
         "count": lambda: counts[numbers],
-        "key": lambda: values.ranks()[numbers].astype(np.int64),
+        "key": lambda: values.ranks(order.collation)[numbers].astype(np.int64),
     }
     keys = [
         -columns[name]() if is_descending else columns[name]()

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from common.errors import InvalidRequest
 from coordinator.parameters.typed import FacetSpec, SearchParameters
-from coordinator.read.facet_values import Bucket
+from coordinator.read.facet_values import Bucket, text_key
 from coordinator.read.merge import comparable
 from coordinator.read.ranges import finite
 from coordinator.read.rendering import add_members
@@ -93,14 +93,17 @@ def check_orders(members: Sequence[Member]) -> None:
         InvalidRequest: `invalid_merge`.
     """
     directions = [
-        [(key.is_score, key.is_descending, key.is_missing_first) for key in one.parameters.sort]
+        [
+            (key.is_score, key.is_descending, key.is_missing_first, key.collation)
+            for key in one.parameters.sort
+        ]
         for one in members
     ]
     for position, one in enumerate(directions):
         if one != directions[0]:
             raise InvalidRequest(
-                f"searches[{position}].sort must have the same directions, one for one, as that of "
-                "the first search: hits are merged in this order",
+                f"searches[{position}].sort must have the same directions and collations, one for "
+                "one, as that of the first search: hits are merged in this order",
                 code="invalid_merge",
                 param=f"searches[{position}].sort",
             )
@@ -177,9 +180,10 @@ def _merged_facets(members: Sequence[Member], results: Sequence[SearchResult]) -
                 if bucket.is_selected:
                     selected.add(bucket.key)
         buckets = [Bucket(key, count, key in selected) for key, count in counts.items()]
-        buckets.sort(key=lambda one: one.key)
+        sort_key = text_key(spec.order.collation)
+        buckets.sort(key=lambda one, sort_key=sort_key: sort_key(one.key))  # type: ignore[misc]
         columns: dict[str, Any] = {
-            "key": lambda one: one.key,
+            "key": lambda one, sort_key=sort_key: sort_key(one.key),
             "count": lambda one: one.doc_count,
             "selected": lambda one: one.is_selected,
         }

@@ -28,6 +28,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from common.analysis.collation import collator
 from common.protocol.messages import (
     Distinct,
     DistinctCounts,
@@ -346,7 +347,7 @@ def _order_of_few(
         order.sort(key=scores.__getitem__, reverse=True)
     for key, column in reversed(keys):
         kinds = set(map(type, column))
-        if not (kinds <= _NUMBERS or kinds <= _TEXTS):
+        if not (kinds <= _NUMBERS or (kinds <= _TEXTS and not key.collation)):
             column = [comparable(value, key) for value in column]
         order.sort(key=column.__getitem__, reverse=key.is_descending)
     return order
@@ -396,5 +397,5 @@ def comparable(value: Any, key: SortKey) -> tuple[int, int, Any]:
     if isinstance(value, bool):
         return (1, 2, value)
     if isinstance(value, str):
-        return (1, 1, value)
+        return (1, 1, collator(key.collation).key_of(value) if key.collation else value)
     return (1, 0, value)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from common.analysis.collation import collator
+from common.analysis.collations import CODE_POINTS
 from common.key_order import sort_keys
 
 if TYPE_CHECKING:
@@ -20,19 +22,28 @@ _ENCODED_TEXTS: Final = 4_096
 
 
 def sorted_numbers(
-    texts: Sequence[str], num_texts: int, known: NDArray[np.uint32]
+    texts: Sequence[str],
+    num_texts: int,
+    known: NDArray[np.uint32],
+    collation: str = CODE_POINTS,
 ) -> NDArray[np.uint32]:
-    """Return the numbers of the first `num_texts` different texts, in order of code points.
+    """Return the numbers of the first `num_texts` different texts, in order.
 
     Args:
         texts: may grow meanwhile.
         num_texts: how many to order.
         known: the order of the first few of them; empty: not known.
+        collation: which order.
     """
     num_known = len(known)
+    by_language = None if collation == CODE_POINTS else collator(collation)
     if num_texts - num_known <= _INSERTED_MAX and num_known:
-        fresh = sorted(range(num_known, num_texts), key=texts.__getitem__)
-        places = [bisect_left(known, texts[number], key=texts.__getitem__) for number in fresh]
+
+        def key_of(number: int) -> str | bytes:
+            return texts[number] if by_language is None else by_language.key_of(texts[number])
+
+        fresh = sorted(range(num_known, num_texts), key=key_of)
+        places = [bisect_left(known, key_of(number), key=key_of) for number in fresh]  # type: ignore[type-var]
         inserted: NDArray[np.uint32] = np.insert(known, places, np.array(fresh, np.uint32))
         return inserted
     pieces: list[bytes] = []
@@ -43,4 +54,7 @@ def sorted_numbers(
         offsets[start + 1 : end + 1] = [len(one) for one in encoded]
         pieces.append(b"".join(encoded))
     keys = np.frombuffer(bytearray(b"".join(pieces)), np.uint8)
-    return sort_keys(keys, np.cumsum(offsets), known)
+    offsets = np.cumsum(offsets)
+    if by_language is not None:
+        keys, offsets = by_language.keys(keys, offsets)
+    return sort_keys(keys, offsets, known)

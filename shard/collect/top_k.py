@@ -493,7 +493,7 @@ def column_of(snapshot: Snapshot, view: SegmentView, field: int, key: SortKey) -
         return DistanceColumn(view.segment, field, key.point)
     if key.within is not None:
         return element_order(snapshot, view, field, key)
-    return sort_column(snapshot, view, field)
+    return sort_column(snapshot, view, field, key.collation)
 
 
 def sort_values(snapshot: Snapshot, hits: Hits, key: SortKey) -> tuple[Any, ...]:

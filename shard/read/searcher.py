@@ -236,10 +236,10 @@ def is_slow(snapshot: Snapshot, request: SearchRequest) -> bool:
     is_joint = request.value_statistics or request.cube is not None
     if is_joint and snapshot.num_docs > COLUMN_FAST_MAX:
         return True
-    for path in _ordered_fields(request):
+    for path, collation in _ordered_fields(request):
         field = snapshot.registry.number(path)
         for view in snapshot.views:
-            if field is not None and needs_column(snapshot, view, field):
+            if field is not None and needs_column(snapshot, view, field, collation):
                 return True
     if any(
         boosting.is_slow(snapshot, view, one) for one in request.boosts for view in snapshot.views
@@ -263,18 +263,18 @@ def _num_others(request: StatisticsRequest) -> int:
     return len(request.spacings) + len(request.wholes) + 4 * len(request.cuts)
 
 
-def _ordered_fields(request: SearchRequest) -> list[str]:
-    """Return the fields whose sort columns a search needs."""
+def _ordered_fields(request: SearchRequest) -> list[tuple[str, str]]:
+    """Return the fields whose sort columns a search needs, with their collations."""
     fields = [
-        key.field
+        (key.field, key.collation)
         for key in request.sort
         if key.field is not None and key.point is None and key.within is None
     ]
     fields += [
-        one.field for one in _ranges(request) if one.calendar is not None or one.is_of_values
+        (one.field, "") for one in _ranges(request) if one.calendar is not None or one.is_of_values
     ]
     if request.distinct is not None:
-        fields.append(request.distinct.field)
+        fields.append((request.distinct.field, ""))
     return fields
 
 

@@ -36,6 +36,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from common.analysis.collation import collator, with_new_values
+from common.analysis.collations import CODE_POINTS
 from common.kernels.byte_words import load_u64
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
@@ -57,6 +59,8 @@ _TABLE_SLOTS_MIN = 64
 _KEY_BYTES_MIN = 1_024
 _FOUND_MAX = 4_096
 """Keys whose numbers are cached: filters name the same ones again and again."""
+_ORDERS_MAX = 4
+"""Collations of a facet whose orders are kept; 8 bytes a value each."""
 
 _MULTIPLIER = uint64(0x9E3779B97F4A7C15)
 _HASH_SEED = uint64(0x2545F4914F6CDD1D)
@@ -221,7 +225,7 @@ class FacetDictionary:
         epoch: random 63-bit number that identifies this numbering.
     """
 
-    __slots__ = ("_arrays", "_folded", "_found", "_num_values", "_order", "epoch")
+    __slots__ = ("_arrays", "_folded", "_found", "_num_values", "_orders", "epoch")
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = secrets.randbits(63) if epoch is None else epoch
@@ -231,7 +235,7 @@ class FacetDictionary:
             np.zeros(_TABLE_SLOTS_MIN, np.uint64),
         )
         self._num_values = 0
-        self._order: _Order | None = None
+        self._orders: dict[str, _Order] = {}
         self._folded: list[str] = []
         self._found: dict[str, int] = {}
 
@@ -319,31 +323,54 @@ class FacetDictionary:
             self._folded = known
         return known
 
-    def order(self, length: int) -> NDArray[np.uint32]:
+    def order(self, length: int, collation: str = CODE_POINTS) -> NDArray[np.uint32]:
         """Return the first `length` value numbers in the order of their keys, uint32; cached."""
-        return self._sorted(length).order
+        return self._sorted(length, collation).order
 
-    def ranks(self, length: int) -> NDArray[np.uint32]:
+    def ranks(self, length: int, collation: str = CODE_POINTS) -> NDArray[np.uint32]:
         """Return the rank of each of the first `length` values by key, uint32; cached."""
-        return self._sorted(length).ranks
+        return self._sorted(length, collation).ranks
 
-    def is_sorted(self, length: int) -> bool:
+    def is_sorted(self, length: int, collation: str = CODE_POINTS) -> bool:
         """Return whether the order of the first `length` values is known."""
-        return self._order is not None and len(self._order.order) == length
+        cached = self._orders.get(collation)
+        return cached is not None and len(cached.order) == length
 
-    def _sorted(self, length: int) -> _Order:
-        cached = self._order
+    def _sorted(self, length: int, collation: str) -> _Order:
+        cached = self._orders.get(collation)
         if cached is not None and len(cached.order) == length:
             return cached
         keys, offsets, _ = self._arrays
         known = cached.order if cached is not None and len(cached.order) < length else None
-        order = sort_keys(keys, offsets[: length + 1], known)
+        if collation == CODE_POINTS:
+            order = sort_keys(keys, offsets[: length + 1], known)
+        else:
+            order = self._collated(length, collation, known)
         ranks = np.empty(length, np.uint32)
         ranks[order] = np.arange(length, dtype=np.uint32)
         fresh = _Order(order, ranks)
         if cached is None or len(cached.order) < length:
-            self._order = fresh  # an old snapshot's shorter order does not displace a newer one
+            # An old snapshot's shorter order does not displace a newer one.
+            orders = {**self._orders, collation: fresh}
+            if len(orders) > _ORDERS_MAX:
+                del orders[next(one for one in orders if one not in (CODE_POINTS, collation))]
+            self._orders = orders
         return fresh
+
+    def _collated(
+        self, length: int, collation: str, known: NDArray[np.uint32] | None
+    ) -> NDArray[np.uint32]:
+        """Return the first `length` value numbers in the order of a language.
+
+        Cost: 10-20 ns a byte of the keys, and their sort, once; 0.1 ms for each new value.
+        """
+        by_language = collator(collation)
+        if known is not None:
+            order = with_new_values(known, length, lambda n: by_language.key(self.keys([n])[0]))
+            if order is not None:
+                return order
+        keys, offsets, _ = self._arrays
+        return sort_keys(*by_language.keys(keys, offsets[: length + 1]))
 
     def to_arrays(self, start: int = 0, end: int | None = None) -> dict[str, NDArray[np.generic]]:
         """Return the values [start, end) as arrays to store: `keys` and `offsets` (from 0)."""

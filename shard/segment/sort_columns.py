@@ -9,7 +9,7 @@ One uint64 per document and field orders values of all types; smaller comes firs
 
     0x0010…  – 0xFFEF…      numbers: the double's bits, made monotone (negative ones inverted)
     0xFFF0 0000 0000 0000   the empty text
-    0xFFF0 0000 0000 0001 + rank   texts, by code point
+    0xFFF0 0000 0000 0001 + rank   texts, in the order of a collation
     0xFFF8 0000 0000 0000   false;  …1 true
     0xFFFF FFFF FFFF FFFF   no value
 
@@ -40,6 +40,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from common.analysis.collation import collator
+from common.analysis.collations import CODE_POINTS
 from common.kernels.decorator import kernel
 from common.kernels.types import (
     U64,
@@ -54,6 +56,7 @@ from common.kernels.types import (
     uint32,
     uint64,
 )
+from common.key_order import sort_keys
 from common.values import ValueKind
 from shard.caches.background_tasks import BACKGROUND_TASKS
 from shard.caches.derived import derived_by_key
@@ -61,7 +64,7 @@ from shard.caches.lru_cache import COLUMN_CACHE
 from shard.segment.doc_sets import complement, empty_bitset
 from shard.segment.extraction import canonical_keys, extract
 from shard.segment.facet_columns import FacetColumn, build_column, facet_column
-from shard.segment.facet_dictionary import FacetDictionary
+from shard.segment.facet_dictionary import FacetDictionary, join_keys
 from shard.segment.number_columns import number_column, split_number
 from shard.segment.presence import Aspect, presence_of
 from shard.segment.selection import KEY_KINDS, TEXT_KINDS, group_values
@@ -166,6 +169,7 @@ class TextColumn:
         ranks: rank by number; None if each number is its own rank.
         order: number by rank; None likewise.
         are_ranks_global: whether ranks mean the same in all segments of the snapshot.
+        collation: which order this is; empty: by code point.
         identity: identifies these texts, as a cache key for what is derived from them.
         size: bytes that the LRU cache charges for it.
     """
@@ -173,6 +177,7 @@ class TextColumn:
     __slots__ = (
         "_keys_of",
         "are_ranks_global",
+        "collation",
         "column",
         "identity",
         "num_values",
@@ -189,6 +194,8 @@ class TextColumn:
         *,
         order: NDArray[np.uint32] | None = None,
         ranks: NDArray[np.uint32] | None = None,
+        are_ranks_global: bool = False,
+        collation: str = CODE_POINTS,
         identity: tuple[int, int] | None = None,
         size: int = 0,
     ) -> None:
@@ -197,7 +204,8 @@ class TextColumn:
         self.num_values = num_values
         self.order = order
         self.ranks = ranks
-        self.are_ranks_global = order is not None
+        self.are_ranks_global = are_ranks_global
+        self.collation = collation
         self.identity = (next(_serials), 0) if identity is None else identity
         self.size = size
 
@@ -216,16 +224,26 @@ class TextColumn:
 
     def rank_bounds(self, text: str) -> tuple[int, int]:
         """Return how many texts sort before `text`, and how many do not sort after it."""
-        wanted = text.encode("utf-8", "surrogatepass")
+        sort_key = sort_key_of(self.collation)
+        wanted = sort_key(text.encode("utf-8", "surrogatepass"))
+
+        def key_of(rank: int) -> bytes:
+            return sort_key(self.text_of_rank(rank))
+
         ranks = range(self.num_values)
-        low = bisect_left(ranks, wanted, key=self.text_of_rank)
-        return low, bisect_right(ranks, wanted, lo=low, key=self.text_of_rank)
+        low = bisect_left(ranks, wanted, key=key_of)
+        return low, bisect_right(ranks, wanted, lo=low, key=key_of)
 
     def numbers_between(self, first_rank: int, end_rank: int) -> NDArray[np.uint32]:
         """Return the numbers of the ranks [first_rank, end_rank), ascending."""
         if self.order is None:
             return np.arange(first_rank, max(first_rank, end_rank), dtype=np.uint32)
         return np.sort(self.order[first_rank : max(first_rank, end_rank)])
+
+
+def sort_key_of(collation: str) -> Callable[[bytes], bytes]:
+    """Return what gives a text, as UTF-8, the bytes that it is compared by."""
+    return bytes if collation == CODE_POINTS else collator(collation).key
 
 
 class _StoredTexts(NamedTuple):
@@ -246,13 +264,19 @@ def needs_documents(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
     )
 
 
-def needs_texts(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
+def needs_texts(
+    snapshot: Snapshot, view: SegmentView, field: int, collation: str = CODE_POINTS
+) -> bool:
     """Return whether `text_column` takes milliseconds or more: to read documents, or to sort."""
     if not _is_facet_of_texts(snapshot, view, field):
+        if collation != CODE_POINTS and presence_of(view.segment).kinds(field) & TEXT_KINDS:
+            texts = _remembered_texts(view, field)
+            if texts is not None and texts.num_values > _SORTED_FAST_MAX:
+                return COLUMN_CACHE.get(("collated", texts.identity, collation)) is None
         return needs_documents(snapshot, view, field)
     dictionary = snapshot.dictionaries[snapshot.registry.paths[field]]
     _, length = _facet_identity(snapshot, field)
-    return length > _SORTED_FAST_MAX and not dictionary.is_sorted(length)
+    return length > _SORTED_FAST_MAX and not dictionary.is_sorted(length, collation)
 
 
 def texts_identity(snapshot: Snapshot, view: SegmentView, field: int) -> tuple[int, int] | None:
@@ -263,8 +287,16 @@ def texts_identity(snapshot: Snapshot, view: SegmentView, field: int) -> tuple[i
     return None if texts is None else texts.identity
 
 
-def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn | None:
+def text_column(
+    snapshot: Snapshot, view: SegmentView, field: int, collation: str = CODE_POINTS
+) -> TextColumn | None:
     """Return the texts of a field, or None if the segment has none but empty ones.
+
+    Args:
+        snapshot: whose facets are known.
+        view: of the segment.
+        field: its number.
+        collation: in which order they are ranked.
 
     Cost: none if the field is a facet with only texts, or cached; otherwise one pass over the
     stored documents of the segment.
@@ -280,8 +312,10 @@ def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn
             column,
             dictionary.keys,
             length,
-            order=dictionary.order(length),
-            ranks=dictionary.ranks(length),
+            order=dictionary.order(length, collation),
+            ranks=dictionary.ranks(length, collation),
+            are_ranks_global=True,
+            collation=collation,
             identity=identity,
         )
     texts = _remembered_texts(view, field)
@@ -289,7 +323,28 @@ def text_column(snapshot: Snapshot, view: SegmentView, field: int) -> TextColumn
         texts = _extract_texts(snapshot, view, field)
         entry = _StoredTexts(texts, view.deleted)
         COLUMN_CACHE.put(("texts", view.segment.uid, field), entry, texts.size, view.segment)
-    return texts
+    return texts if collation == CODE_POINTS else _collated(texts, collation, view.segment)
+
+
+def _collated(texts: TextColumn, collation: str, segment: Segment) -> TextColumn:
+    """Return extracted texts in the order of a language; cached."""
+    key = ("collated", texts.identity, collation)
+    found: TextColumn | None = COLUMN_CACHE.get(key)
+    if found is None:
+        order = sort_keys(*collator(collation).keys(*join_keys(texts.all_keys())))
+        ranks = np.empty(len(order), np.uint32)
+        ranks[order] = np.arange(len(order), dtype=np.uint32)
+        found = TextColumn(
+            texts.column,
+            texts.keys,
+            texts.num_values,
+            order=order,
+            ranks=ranks,
+            collation=collation,
+            identity=texts.identity,
+        )
+        COLUMN_CACHE.put(key, found, order.nbytes + ranks.nbytes, segment)
+    return found
 
 
 def _is_facet_of_texts(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
@@ -532,8 +587,10 @@ def plain_number(double: float, residual: int) -> int | float:
     return double if residual == 0 else int(double) + residual
 
 
-def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn:
-    """Return the order of a field in a segment.
+def sort_column(
+    snapshot: Snapshot, view: SegmentView, field: int, collation: str = CODE_POINTS
+) -> SortColumn:
+    """Return the order of a field in a segment; of its texts, by a collation.
 
     Arrays cannot be sorted by: documents that have one count as missing.
     """
@@ -542,8 +599,8 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
     if column is not None:
         return column
     has_texts = bool(presence_of(segment).scalar_kinds(field) & TEXT_KINDS)
-    texts = text_column(snapshot, view, field) if has_texts else None
-    key = ("order", segment.uid, field, None if texts is None else texts.identity)
+    texts = text_column(snapshot, view, field, collation) if has_texts else None
+    key = ("order", segment.uid, field, None if texts is None else texts.identity, collation)
     column = COLUMN_CACHE.get(key)
     if column is None:
         column = _make_column(view, field, texts)
@@ -551,17 +608,19 @@ def sort_column(snapshot: Snapshot, view: SegmentView, field: int) -> SortColumn
     return column
 
 
-def needs_column(snapshot: Snapshot, view: SegmentView, field: int) -> bool:
+def needs_column(
+    snapshot: Snapshot, view: SegmentView, field: int, collation: str = CODE_POINTS
+) -> bool:
     """Return whether building the order of a field in a segment takes milliseconds or more."""
     segment = view.segment
     if _plain_column(segment, field) is not None:
         return False
-    if needs_texts(snapshot, view, field):
+    if needs_texts(snapshot, view, field, collation):
         return True
     if segment.num_docs <= COLUMN_FAST_MAX:
         return False
     identity = texts_identity(snapshot, view, field)
-    return COLUMN_CACHE.get(("order", segment.uid, field, identity)) is None
+    return COLUMN_CACHE.get(("order", segment.uid, field, identity, collation)) is None
 
 
 @derived_by_key
@@ -656,7 +715,9 @@ def rank_texts(columns: Sequence[SortColumn], keys: Sequence[NDArray[np.uint64]]
             assert column.texts is not None, "a text key without texts"
             found[key] = column.texts.text_of_rank(key - EMPTY_TEXT_KEY - 1)
         texts.append(found)
-    ranks = {text: i for i, text in enumerate(sorted({t for one in texts for t in one.values()}))}
+    sort_key = sort_key_of(next((one.texts.collation for one in columns if one.texts), CODE_POINTS))
+    distinct = sorted({text for one in texts for text in one.values()}, key=sort_key)
+    ranks = {text: i for i, text in enumerate(distinct)}
     for part, found in zip(keys, texts, strict=True):
         for i, key in enumerate(part.tolist()):
             if key in found:

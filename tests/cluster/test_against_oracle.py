@@ -89,6 +89,8 @@ configurations: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "searchable_fields": st.sampled_from([["t"], ["t^3", "u"], ["f", "o.b"]]),
         "sorting_fields": st.sampled_from([["f"], ["t", "g"]]),
         "typo_lengths": st.sampled_from([[4, 8], [3, 5], [6, 100]]),
+        "collation": st.sampled_from(["de", "root+numeric"]),
+        "field_collations": st.sampled_from([{"f": "none"}, {"t": "de+numeric", "g": "en"}]),
     },
 )
 
@@ -135,7 +137,10 @@ facet_options = st.dictionaries(
     st.sampled_from(["f", "g", "o.b", "o.c", "u"]),
     st.fixed_dictionaries(
         {},
-        optional={"stats": st.lists(st.sampled_from(["f", "g", "o.b"]), min_size=1, unique=True)},
+        optional={
+            "stats": st.lists(st.sampled_from(["f", "g", "o.b"]), min_size=1, unique=True),
+            "collation": st.sampled_from(["none", "fr", "root+numeric"]),
+        },
     ),
     max_size=2,
 )

@@ -1,0 +1,78 @@
+"""Texts in the order of a language, over shards: sort, cursors, facets, another configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cluster.conftest import Index
+
+SWEDISH = ["Ann 2", "Ann 10", "ann 10", "Zorn", "zon", "Åberg", "Ängel", "ängel", "Örn"]
+ORDERED = ["Ann 2", "ann 10", "Ann 10", "zon", "Zorn", "Åberg", "ängel", "Ängel", "Örn"]
+
+
+def names(answer: Any) -> list[str]:
+    return [item["name"] for item in answer["data"]["items"]]
+
+
+def keys(answer: Any) -> list[str]:
+    return [one["key"] for one in answer["data"]["aggregations"]["tag"]["buckets"]]
+
+
+def test_texts_are_in_the_order_of_a_language(index: Index) -> None:
+    assert index.configure({}).status == 200
+    assert index.put([{"name": name} for name in SWEDISH]).status < 300
+
+    # Asked for; by code point without; of several segments, and of new values.
+    assert names(index.search(sort="name:collation=sv+numeric")) == ORDERED
+    assert names(index.search(sort="name")) == sorted(SWEDISH)
+    assert index.put([{"name": "Ann 9"}, {"name": "öl"}]).status < 300
+    grown = [ORDERED[0], "Ann 9", *ORDERED[1:-1], "öl", ORDERED[-1]]
+    assert names(index.search(sort="name:desc:collation=sv+numeric", per_page=20)) == grown[::-1]
+
+    # Configured: the field is a facet now; cursors go on.
+    document = {
+        "collation": "sv",
+        "field_collations": {"name": "sv+numeric"},
+        "aggregations": {"name": {"sort": "term", "size": 20}, "tag": {}},
+    }
+    assert index.configure(document).status == 200
+    found: list[str] = []
+    cursor: str | None = "*"
+    while cursor is not None:
+        answer = index.search(sort_field="name", per_page=2, cursor=cursor)
+        found += names(answer)
+        cursor = answer["pagination"].get("cursor")
+    assert found == grown
+    assert [key for key, _ in index.buckets("name")] == grown
+    assert index.get("configuration", effective="true").json["collation"] == "sv"
+
+
+def test_values_of_a_facet_are_in_the_order_of_a_language(index: Index) -> None:
+    assert index.configure({"aggregations": {"tag": {"size": 9}}, "collation": "de"}).status == 200
+    assert index.put([{"tag": [tag]} for tag in ("Öl", "Ofen", "ölig", "Zug", "Å")]).status < 300
+
+    german, swedish = ["Å", "Ofen", "Öl", "ölig", "Zug"], ["Ofen", "Zug", "Å", "Öl", "ölig"]
+    assert keys(index.search()) == german  # all counts are equal
+    assert keys(index.search(facets={"tag": {"collation": "sv"}})) == swedish
+    assert keys(index.search(facets={"tag": {"collation": "none"}})) == sorted(german)
+    descending = {"sort": "term", "order": "desc", "collation": "sv", "size": 2}
+    assert keys(index.search(facets={"tag": descending})) == ["ölig", "Öl"]
+    assert index.put([{"tag": "Ohr"}]).status < 300
+    assert keys(index.search()) == ["Å", "Ofen", "Ohr", "Öl", "ölig", "Zug"]
+    wrong = index.post("search", {"facets": {"tag": {"collation": "xx"}}})
+    assert wrong.status == 400
+    assert b"de-phonebook" in wrong.body
+
+
+def test_merged_searches_need_one_collation(index: Index) -> None:
+    assert index.configure({}).status == 200
+    assert index.put([{"name": name} for name in SWEDISH]).status < 300
+
+    def merged(*sorts: str) -> Any:
+        searches = [{"index": index.name, "sort": sort} for sort in sorts]
+        return index.client.post("/_search", {"searches": searches, "merge": {"per_page": 20}})
+
+    alike = merged("name:collation=sv+numeric", "name:collation=sv+numeric")
+    assert alike.status == 200
+    assert names(alike.json)[::2] == ORDERED
+    assert merged("name:collation=sv", "name").status == 400
