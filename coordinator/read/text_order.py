@@ -43,7 +43,7 @@ def sorted_numbers(
             return texts[number] if by_language is None else by_language.key_of(texts[number])
 
         fresh = sorted(range(num_known, num_texts), key=key_of)
-        places = [bisect_left(known, key_of(number), key=key_of) for number in fresh]  # type: ignore[type-var]
+        places = [bisect_left(known, key_of(number), key=key_of) for number in fresh]
         inserted: NDArray[np.uint32] = np.insert(known, places, np.array(fresh, np.uint32))
         return inserted
     pieces: list[bytes] = []
