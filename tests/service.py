@@ -6,6 +6,7 @@ see is HTTP, the process tree and files. Tests that need a cluster take it from 
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import os
@@ -14,10 +15,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,19 +40,29 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on at this moment.
+_RESERVED: list[IO[bytes]] = []
+"""Locks on the ports that this process has been given; they end with it."""
 
-    None of those that the system gives to whoever asks for any: a shard that starts would take it.
+
+def free_port() -> int:
+    """Reserve a port that nothing listens on; no other run of the tests gets it.
+
+    It is none of those that the system gives to a process that asks for any, such as a shard.
     """
+    folder = Path(tempfile.gettempdir()) / "facetd-test-ports"
+    folder.mkdir(exist_ok=True)
     while True:
         port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as probe:
-            try:
+        lock = (folder / str(port)).open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        except OSError:
+            lock.close()
+            continue
+        _RESERVED.append(lock)
+        return port
 
 
 def process_tree(pid: int) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.service import Client, Service
+from tests.waiting import wait_until
 
 NUM_INDEXES = 120
 OPEN_MAX = 8
@@ -62,13 +62,13 @@ def open_environments(pid: int) -> set[str]:
 
 def wait_for_room(service: Service) -> None:
     """Wait until no shard has more indexes open than it should."""
-    deadline = time.monotonic() + 20
-    while True:
-        counts = [len(open_environments(pid)) for pid in service.pids_of("shard")]
-        if len(counts) == 2 and max(counts) <= OPEN_MAX + SLACK:
-            return
-        assert time.monotonic() < deadline, counts
-        time.sleep(0.05)
+
+    def counts() -> list[int]:
+        return [len(open_environments(pid)) for pid in service.pids_of("shard")]
+
+    wait_until(
+        lambda: len(found := counts()) == 2 and max(found) <= OPEN_MAX + SLACK, 20, problem=counts
+    )
 
 
 def check_all(client: Client) -> None:
@@ -119,18 +119,14 @@ def test_killed_shard_comes_back_with_few_open(service: Service, client: Client)
 
 def wait_ready(service: Service, killed: int) -> None:
     """Wait until another process serves in place of a killed one."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            with closing(service.client(5)) as client:
-                is_ready = client.get("/_ready").status == 200
-        except (OSError, http.client.HTTPException):
-            is_ready = False
+
+    def is_back() -> bool:
+        with closing(service.client(5)) as client:
+            is_ready = client.get("/_ready").status == 200
         pids = service.pids_of("shard")
-        if is_ready and killed not in pids and len(pids) == 2:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the shard did not come back")
+        return is_ready and killed not in pids and len(pids) == 2
+
+    wait_until(is_back, 20, ignoring=(OSError, http.client.HTTPException))
 
 
 def test_configuration_of_one_that_rests(service: Service, client: Client) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from common.process.request_ids import REQUEST_IDS_MAX
 from tests.service import Client, Service
+from tests.waiting import wait_until
 
 NUM_ITEMS = 4_000
 ENVIRONMENT = {
@@ -77,11 +77,9 @@ def test_request_is_found_in_the_lines_of_the_shards(tmp_path: Path, style: str)
         unnamed = client.post("/things/items", items).headers["x-request-id"]
 
         both = {"shard-0", "shard-1"}
+        # A shard answers first, then tells how long that took.
+        wait_until(lambda: processes(shard_lines(service, style), "slow call", unnamed) == both, 20)
         lines = shard_lines(service, style)
-        give_up_at = time.monotonic() + 20  # a shard answers first, then tells how long that took
-        while processes(lines, "slow call", unnamed) != both and time.monotonic() < give_up_at:
-            time.sleep(0.02)
-            lines = shard_lines(service, style)
 
     assert processes(lines, "handler failed", "order 66") == both
     assert processes(lines, "slow call", "order-67") == both

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fnmatch import fnmatchcase
@@ -22,6 +21,7 @@ import pytest
 from common.errors import NotFound
 from coordinator.cluster import snapshots
 from tests.service import Client, Reply, Service
+from tests.waiting import wait_until
 
 CONFIGURATION: dict[str, Any] = {
     "aggregations": {"colour": {}, "tags": {"conjunction": False}},
@@ -278,11 +278,8 @@ def test_shard_that_is_killed_before_the_catalog_names_the_index_makes_it_again(
         asking = threading.Thread(target=ask)
         asking.start()
         made = [service.data / f"shard-{shard}" / "shard.json" for shard in range(2)]
-        give_up_at = time.monotonic() + 20
-        while any("[1,2]" not in path.read_text() for path in made):
-            assert time.monotonic() < give_up_at
-            time.sleep(0.005)
-        time.sleep(0.3)  # both have answered; the coordinator sleeps for longer
+        wait_until(lambda: all("[1,2]" in path.read_text() for path in made))
+        wait_until(lambda: is_silent(service))  # both have answered, and the coordinator sleeps
         os.kill(service.pids_of("shard")[0], signal.SIGKILL)
         asking.join()
         service.wait_ready()
@@ -292,15 +289,24 @@ def test_shard_that_is_killed_before_the_catalog_names_the_index_makes_it_again(
         wait_until_sources_are_gone(service)
 
 
+def is_silent(service: Service) -> bool:
+    """Return whether the coordinator answers nothing, as in a fault that delays it."""
+    with closing(service.client(timeout=0.2)) as client:
+        try:
+            client.get("/_health")
+        except TimeoutError:
+            return True
+    return False
+
+
 def wait_until_sources_are_gone(service: Service) -> None:
     """When all shards have the index, nothing names the snapshot any more."""
-    give_up_at = time.monotonic() + 10
-    while True:
+
+    def names_none() -> bool:
         state = json.loads((service.data / "catalog.json").read_text())["state"]
-        if all(index.get("source") is None for index in state["indexes"]):
-            return
-        assert time.monotonic() < give_up_at, "the catalog still names the snapshot"
-        time.sleep(0.02)
+        return all(index.get("source") is None for index in state["indexes"])
+
+    wait_until(names_none)
 
 
 def test_index_is_renamed_while_it_is_read_and_written(tmp_path: Path) -> None:

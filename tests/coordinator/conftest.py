@@ -56,12 +56,6 @@ def soon() -> Deadline:
     return Deadline.after_ms(60_000)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Return when something has become true; the test's time limit ends a wait in vain."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0.0005)
-
-
 @pytest_asyncio.fixture
 async def make_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

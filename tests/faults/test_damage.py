@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from shard.storage.environment import Environment, SubDatabase
 from tests.faults.workload import CONFIGURATION
 from tests.service import Client, Service
+from tests.waiting import wait_until
 
 NUM_ITEMS = 400
 
@@ -72,20 +72,10 @@ def test_a_cut_or_empty_truth_is_refused_with_the_remedy(tmp_path: Path, damage:
         truth = sorted(service.data.rglob("data.mdb"))[0]
         truth.write_bytes(truth.read_bytes()[:8192] if damage == "cut" else b"")
         service.start(wait=False)
-        deadline = time.monotonic() + 60
-        while "data.mdb" not in service.log() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert "data.mdb" in service.log()
+        wait_until(lambda: "data.mdb" in service.log(), 60)
         assert "restore" in service.log() or "backup" in service.log()
         client = service.client()
-        deadline = time.monotonic() + 20
-        status = 0
-        while time.monotonic() < deadline:
-            try:
-                status = client.post("/d/search", {}).status
-                break
-            except OSError:
-                time.sleep(0.1)
+        status = wait_until(lambda: client.post("/d/search", {}).status, 20, ignoring=(OSError,))
         assert status != 200, "an index without half of its items was served"
         client.close()
 

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from tests.faults.failing_disk import COMPILER, FailingDisk
-from tests.service import ROOT, Client, Service
+from tests.service import ROOT, Client, Service, is_running
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     COMPILER is None, reason="needs a C compiler for the library that lets calls fail"
@@ -69,10 +70,12 @@ def test_a_full_disk_stops_writes_and_nothing_else(tmp_path: Path, disk: Failing
     with Service(data, 2, environment=disk.environment) as service:
         client = service.client()
         fill_index(client)
+        former = service.pids_of("shard")
         disk.watch(data)
         disk.fill(1)
         write_until(client, 507)
-        time.sleep(0.3)  # shards whose commit was refused end, once; then they know before
+        # A shard whose commit was refused ends, once; after that it knows before it commits.
+        wait_until(lambda: not any(map(is_running, former)))
         write_until(client, 507)
         service.wait_ready(20)
         check_reads(client)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.workload import CONFIGURATION
 from tests.service import Service
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.alone
 
@@ -49,11 +50,10 @@ def test_a_hung_shard_is_an_error_or_a_flagged_part_until_it_is_replaced(tmp_pat
         else:
             assert reply.status in (503, 504), reply.body
 
-        deadline = time.monotonic() + HANG_SECONDS_MAX
-        while time.monotonic() < deadline:
-            if client.post("/hung/search", {"timeout_ms": 1000}).status == 200:
-                break
-            time.sleep(0.1)
+        wait_until(
+            lambda: client.post("/hung/search", {"timeout_ms": 1000}).status == 200,
+            HANG_SECONDS_MAX,
+        )
         answer = client.search("hung")
         assert answer["pagination"]["total"] == NUM_ITEMS
         assert answer["meta"]["shards"]["failed"] == 0

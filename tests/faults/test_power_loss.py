@@ -50,6 +50,7 @@ from tests.common.protocol.packed_model import unpack
 from tests.faults.disk_states import Chance, History, Tree
 from tests.faults.disk_trace import IGNORED_NAMES, Change, Trace, join
 from tests.service import ROOT, Client, Reply, Service
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None, reason="needs strace to see what is written"
@@ -201,6 +202,13 @@ class Recording:
     second_run: list[Change]
 
 
+def is_merged(client: Client) -> bool:
+    """Return whether the shards have merged what they have, and so removed dead records."""
+    shards = client.get("/_stats").json["shards"]
+    indexes = [index for shard in shards for index in shard["indexes"]]
+    return bool(indexes) and all(one["segments"] == 1 and not one["merging"] for one in indexes)
+
+
 def record(folder: Path) -> Recording:
     """Run a service through everything that writes, with a SIGKILL in the middle, and trace it."""
     data = folder.resolve() / "data"
@@ -231,7 +239,7 @@ def record(folder: Path) -> Recording:
         service.start()
         client = service.client()
         write_together(service.port, journal, 6, 8)
-        time.sleep(0.5)  # idle: segments are merged, dead records removed
+        wait_until(lambda: is_merged(client))
         last = {"id": "last", "colour": "red"}
         journal.ask(client, {("a", "last"): last}, lambda: client.post("/a/items", [last]))
         client.close()

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.service import Client, Service
+from tests.waiting import wait_until
 
 BATCH_ITEMS = 24
 SLOTS = 8
@@ -56,9 +57,11 @@ def mixed(answer: dict[str, Any], is_whole: bool) -> str | None:
     return None
 
 
-def read(port: int, stop: threading.Event, is_whole: bool, problems: list[str]) -> int:
+def read(
+    port: int, stop: threading.Event, is_whole: bool, problems: list[str], answered: list[int]
+) -> None:
+    """Search until told to stop; `answered` gets the total of each answer."""
     client = Client(port, timeout=15)
-    num_answers = 0
     while not stop.is_set():
         try:
             reply = client.post("/r/search", {"query": "tide", "per_page": 3})
@@ -67,7 +70,7 @@ def read(port: int, stop: threading.Event, is_whole: bool, problems: list[str]) 
             stop.wait(0.02)
             continue
         if reply.status == 200:
-            num_answers += 1
+            answered.append(reply.json["pagination"]["total"])
             problem = mixed(reply.json, is_whole)
             if problem:
                 problems.append(problem)
@@ -76,9 +79,10 @@ def read(port: int, stop: threading.Event, is_whole: bool, problems: list[str]) 
         else:
             stop.wait(0.02)
     client.close()
-    return num_answers
 
 
+NUM_AFTERWARDS = 20
+"""Answers that are looked at once the last shard is back."""
 CONFIGURATION = {"aggregations": {"slot": {"size": 100}, "batch": {"size": 1000}}}
 
 
@@ -94,11 +98,12 @@ def test_batches_are_seen_whole_while_nothing_fails(tmp_path: Path) -> None:
         writer.start()
         timer = threading.Timer(6, stop.set)
         timer.start()
-        num_answers = read(service.port, stop, True, problems)
+        answered: list[int] = []
+        read(service.port, stop, True, problems, answered)
         writer.join()
         timer.join()
         assert not problems, problems[:5]
-        assert num_answers > 10
+        assert len(answered) > 10
 
 
 @pytest.mark.timeout(180)
@@ -112,6 +117,7 @@ def test_answers_are_whole_or_errors_while_shards_are_killed(tmp_path: Path) -> 
         problems: list[str] = []
         stop = threading.Event()
         chance = random.Random(5)
+        answered: list[int] = []
 
         def kill() -> None:
             for _ in range(3):
@@ -119,7 +125,9 @@ def test_answers_are_whole_or_errors_while_shards_are_killed(tmp_path: Path) -> 
                 pids = service.pids_of("--shard-id")
                 if pids:
                     os.kill(chance.choice(pids), signal.SIGKILL)
-            time.sleep(2)
+            service.wait_ready()
+            wanted = len(answered) + NUM_AFTERWARDS
+            wait_until(lambda: len(answered) >= wanted or problems)
             stop.set()
 
         threads = [
@@ -128,8 +136,8 @@ def test_answers_are_whole_or_errors_while_shards_are_killed(tmp_path: Path) -> 
         ]
         for thread in threads:
             thread.start()
-        num_answers = read(service.port, stop, False, problems)
+        read(service.port, stop, False, problems, answered)
         for thread in threads:
             thread.join()
         assert not problems, problems[:5]
-        assert num_answers > 10
+        assert len(answered) > 10

@@ -24,6 +24,8 @@ from tests.http.catalogue import get, request
 NUM_CONNECTIONS = 1_024
 NUM_DEAF = 8
 NUM_FLOODS = 4
+AT_ONCE = 64
+"""Connections that are opened together."""
 PIPELINED = 64
 """Searches that a flood has under way on its connection."""
 
@@ -72,11 +74,12 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write(SEARCH)
 
 
-async def keep_up(port: int, client: Client) -> None:
+async def keep_up(port: int, client: Client, has_begun: asyncio.Event) -> None:
     """Run a client on a connection, and on the next one when that has ended."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            has_begun.set()
             try:
                 await client(reader, writer)
             finally:
@@ -91,11 +94,13 @@ async def main(port: int) -> None:
         clients = [kinds[i % len(kinds)] for i in range(num_slow)]
         clients += [deaf] * NUM_DEAF + [flood] * NUM_FLOODS
         tasks = []
-        for i, client in enumerate(clients):
-            tasks.append(group.create_task(keep_up(port, client)))
-            if i % 64 == 63:
-                await asyncio.sleep(0.02)
-        await asyncio.sleep(0.5)
+        for first in range(0, len(clients), AT_ONCE):
+            some = clients[first : first + AT_ONCE]
+            begun = [asyncio.Event() for _ in some]
+            for client, has_begun in zip(some, begun, strict=True):
+                tasks.append(group.create_task(keep_up(port, client, has_begun)))
+            for has_begun in begun:
+                await has_begun.wait()
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.read)
         for task in tasks:

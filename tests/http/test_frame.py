@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from coordinator.http import app, middleware
 from coordinator.read.cursor import Cursor
 from tests.http.catalogue import get, post, request
 from tests.http.conftest import MakeWeb, Web
+from tests.waiting import until
 
 SEARCH = request("GET", "/films/search")
 
@@ -208,8 +210,7 @@ async def test_client_that_never_reads_is_let_go(make_web: MakeWeb) -> None:
     await connection.send(request("GET", "/films/items"))
     connection.reader._transport.pause_reading()  # type: ignore[attr-defined]
 
-    while web.services.metrics.num_connections():  # noqa: ASYNC110 - there is no event
-        await asyncio.sleep(0.005)
+    await until(lambda: not web.services.metrics.num_connections())
 
     await connection.close()
 
@@ -219,8 +220,7 @@ async def test_slow_sender_makes_room_where_nobody_is_idle(make_web: MakeWeb) ->
     slow = [await web.connect() for _ in range(2)]
     for connection in slow:
         await connection.send(request("POST", "/films/search", b"{", "Content-Length: 9"))
-    while web.services.metrics.body_bytes() < 2:  # noqa: ASYNC110 - there is no event
-        await asyncio.sleep(0.001)
+    await until(lambda: web.services.metrics.body_bytes() >= 2)
 
     assert (await web.send(SEARCH)).status == 200
     for connection in slow:
@@ -309,7 +309,8 @@ async def test_search_that_meets_a_switch_is_begun_anew(web: Web) -> None:
     fake = _SwitchedFor(web, 1)
     asking = asyncio.ensure_future(web.post("/films/search", {"facet_fields": ["country"]}))
     await fake.is_asked.wait()
-    await asyncio.sleep(0.01)  # of the deadline, which counts in milliseconds
+    asked_at = time.monotonic()
+    await until(lambda: time.monotonic() > asked_at + 0.002)  # the deadline counts in milliseconds
     await web.services.administration.configure("films", {"aggregations": {"country": {"size": 3}}})
 
     reply = await asking

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.coordinator.conftest import until
 from tests.coordinator.model_shard import all_documents
 from tests.http.catalogue import get, request
 from tests.http.conftest import MakeWeb, Web
+from tests.waiting import until
 
 
 async def test_answers_at_a_stop_say_that_the_connection_ends(web: Web) -> None:
@@ -34,7 +34,7 @@ async def test_load_that_outlives_the_grace_is_told_what_was_stored(web: Web) ->
     head = request("POST", "/films/index", None, "Transfer-Encoding: chunked")
     await loading.send(head.replace(b"application/json", b"text/plain"))
     await loading.send(b"%x\r\n%b\r\n" % (len(body), body))  # and its end never comes
-    await asyncio.sleep(0.05)
+    await until(lambda: any(one.bytes_received for one in web.services.loads.running))
     await web.app.stop(1.2)
     reply = await loading.read()
 

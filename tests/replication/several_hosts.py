@@ -8,9 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable
 from importlib.metadata import files
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +16,7 @@ from typing import Any, Self
 
 from tests.replication.proxies import Proxies
 from tests.service import Reply, Service, free_port
+from tests.waiting import wait_until
 
 
 def nats_server() -> Path:
@@ -119,7 +118,7 @@ class SharedLogServers:
         for number in range(len(self.servers)):
             self.start(number)
         for server in self.servers:
-            until(lambda server=server: is_healthy(server), 30)  # type: ignore[misc]
+            wait_until(lambda server=server: is_healthy(server), 30)  # type: ignore[misc]
         return self
 
     def __exit__(
@@ -139,14 +138,6 @@ def is_healthy(server: LogServer) -> bool:
             return bool(json.loads(a.read())["status"] == "ok")
     except (OSError, ValueError, http.client.HTTPException):
         return False
-
-
-def until(condition: Callable[[], Any], seconds: float = 30) -> None:
-    """Return once something is true."""
-    give_up_at = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up_at, "it never came true"
-        time.sleep(0.02)
 
 
 class Hosts:
@@ -217,7 +208,7 @@ class Hosts:
                 and all(state["seq"] == state["last_seq"] for state in states if state)
             )
 
-        until(is_equal, seconds)
+        wait_until(is_equal, seconds)
         state = replica_state(self.services[chosen[0]])
         assert state is not None
         return int(state["seq"])

@@ -30,9 +30,10 @@ from typing import Any
 import pytest
 
 from tests.replication.proxies import Proxies
-from tests.replication.several_hosts import Hosts, LogServer, SharedLogServers, replica_state, until
+from tests.replication.several_hosts import Hosts, LogServer, SharedLogServers, replica_state
 from tests.replication.workload import Reader, Writer, check, configure
 from tests.service import Service
+from tests.waiting import wait_until
 
 ROUNDS = 5
 ROUNDS_LONG = int(os.environ.get("FACETD_CHAOS_ROUNDS", "300"))
@@ -194,7 +195,7 @@ class Chaos:
             )
 
         try:
-            until(is_healthy, HEALTHY_SECONDS)
+            wait_until(is_healthy, HEALTHY_SECONDS)
         except AssertionError:
             states = [replica_state(service) for service in self.hosts.services]
             raise AssertionError(f"not healthy after {self.rounds[-1:]}: {states}") from None
@@ -335,7 +336,7 @@ def run_rounds(folder: Path, num_rounds: int, seed: int, seconds_max: float) -> 
         client = hosts.services[0].client()
         seq = client.post("/_cluster/compare").json["seq"]
         client.close()
-        until(lambda: all(_is_compared(service, seq) for service in hosts.services))
+        wait_until(lambda: all(_is_compared(service, seq) for service in hosts.services))
         assert not reader.failures, reader.failures[:3]
 
 
@@ -363,7 +364,7 @@ def test_a_proxy_that_is_cut_delivers_nothing(tmp_path: Path) -> None:
     with Proxies() as proxies:
         port = proxies.add("somebody", server.name, server.port)
         try:
-            until(lambda: _says_hello(port))
+            wait_until(lambda: _says_hello(port))
             proxies.cut(proxies.of("somebody"))
             assert not _says_hello(port)
             proxies.mend()

@@ -16,8 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from coordinator.replication.comparison import judge
 from coordinator.replication.entries import HostReport, IndexFingerprint
 from tests.cluster.test_metrics import REPLICA_FAMILIES
-from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state, until
+from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.service import ROOT, Service
+from tests.waiting import wait_until
 
 NAMES = {1: "films"}
 JSON = {"content-type": "application/json"}
@@ -102,7 +103,7 @@ def compared(hosts: Hosts) -> list[dict[str, Any]]:
     def states() -> list[dict[str, Any]]:
         return [replica_state(service) or {} for service in hosts.services]
 
-    until(
+    wait_until(
         lambda: all(
             one.get("trouble") or (one.get("compared_seq") == seq and one["num_equal"] >= 2)
             for one in states()
@@ -131,7 +132,7 @@ def test_a_planted_difference_is_found_and_its_host_stops(hosts: Hosts) -> None:
     hosts.wait_equal()
     states = compared(hosts)
     assert {one["difference"] for one in states} == {""}
-    until(lambda: {(replica_state(one) or {})["num_equal"] for one in hosts.services} == {3})
+    wait_until(lambda: {(replica_state(one) or {})["num_equal"] for one in hosts.services} == {3})
     assert len({one["digest"] for one in states}) == 1
     assert metrics(first).keys() >= REPLICA_FAMILIES
     assert metrics(first)["facetd_replica_differs"] == 0
@@ -144,7 +145,7 @@ def test_a_planted_difference_is_found_and_its_host_stops(hosts: Hosts) -> None:
     assert states[0]["difference"].endswith("items of index 'films' differ"), states
     assert states[0]["difference"].startswith(states[2]["name"])
     assert metrics(first)["facetd_replica_differs"] == 1
-    until(lambda: any(one["trouble"] for one in client.get("/_cluster").json["hosts"]))
+    wait_until(lambda: any(one["trouble"] for one in client.get("/_cluster").json["hosts"]))
     shown = cluster_command(first, "status")
     assert shown.returncode == 1
     assert "STOPPED" in shown.stdout
@@ -195,7 +196,7 @@ def refuses(service: Service) -> bool:
         codes.add(reply.json["error"]["code"])
         return "replica_stopped" in codes
 
-    until(is_refused)
+    wait_until(is_refused)
     return codes <= {"starting", "replica_stopped", "shard_unavailable"}
 
 
@@ -209,12 +210,12 @@ def test_a_host_that_is_gone_is_known_until_it_is_removed(hosts: Hosts) -> None:
         return next((one for one in found if one["name"] == name), {})
 
     state_of_last = replica_state(last)
-    until(lambda: shown(last).get("is_serving"))
+    wait_until(lambda: shown(last).get("is_serving"))
     name = shown(last)["name"]
     refused = client.delete(f"/_cluster/hosts/{name}")
     assert (refused.status, refused.json["error"]["code"]) == (409, "host_in_use")
     last.terminate()
-    until(lambda: shown(last)["is_away"])
+    wait_until(lambda: shown(last)["is_away"])
     assert metrics(first)["facetd_replica_hosts_away"] == 1
     status = cluster_command(first, "status")
     assert status.returncode == 1

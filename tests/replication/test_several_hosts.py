@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state, until
+from common import data_directory
+from tests.replication.several_hosts import Hosts, SharedLogServers, replica_state
 from tests.replication.workload import INDEX, JSON, configure, exported
 from tests.service import Client
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -122,7 +124,7 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
         client = service.client()
         assert client.post(f"/{INDEX}/configuration", {}).status == 200
         assert client.post(f"/{INDEX}/items", [{"id": 1, "name": "sea"}]).status == 200
-        until(lambda: (replica_state(service) or {})["seq"] == 2)
+        wait_until(lambda: (replica_state(service) or {})["seq"] == 2)
         for server in log.servers[:2]:
             server.kill()
         reply = client.post(f"/{INDEX}/items", [{"id": 2}])
@@ -135,20 +137,20 @@ def test_without_the_log_reads_go_on(tmp_path: Path, log: SharedLogServers) -> N
             assert reply.status == 503
             return "reads go on" in reply.json["error"]["message"]
 
-        until(refused)  # the host has noticed that the log is away
+        wait_until(refused)  # the host has noticed that the log is away
         started = time.monotonic()
         assert refused()
         assert time.monotonic() - started < 2
         assert client.search(INDEX, query="sea")["pagination"]["total"] == 1
         log.servers[2].kill()
-        time.sleep(1.5)  # the position is written once a second
+        wait_until(lambda: b'"seq":2' in data_directory.replica_path(service.data).read_bytes())
         client.close()
         service.restart()  # without any log
         client = service.client()
         assert client.search(INDEX, query="sea")["pagination"]["total"] == 1
         for number in range(3):
             log.start(number)
-        until(lambda: client.post(f"/{INDEX}/items", [{"id": 4}]).status == 200)
+        wait_until(lambda: client.post(f"/{INDEX}/items", [{"id": 4}]).status == 200)
         client.close()
 
 

@@ -12,7 +12,8 @@ import pytest_asyncio
 from common.limits import Limits
 from coordinator.replication.safety import metadata_of
 from coordinator.replication.stream import LogBroken, LogStream, Position, StreamMessage
-from tests.replication.several_hosts import Hosts, SharedLogServers, until
+from tests.replication.several_hosts import Hosts, SharedLogServers
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_reads_can_ask_for_freshness(tmp_path: Path, servers: SharedLogServers) 
             assert found.status == 200
             assert found.json["pagination"]["total"] == number + 1
         headers = {"x-max-lag-ms": "5000"}
-        until(lambda: b.request("GET", "/films/search", headers=headers).status == 200)
+        wait_until(lambda: b.request("GET", "/films/search", headers=headers).status == 200)
         refused = b.request("GET", "/films/search", headers={"x-max-lag-ms": "0"})
         assert refused.status == 503
         assert refused.json["error"]["code"] == "replica_lags"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.service import ROOT, is_running
+from tests.waiting import wait_until
 
 _CHILD = """
 import asyncio, os, sys
@@ -47,7 +47,4 @@ def test_a_child_ends_when_its_parent_is_killed(asks: bool, watches: bool) -> No
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    started = time.monotonic()
-    while is_running(pid):
-        assert time.monotonic() - started < 10
-        time.sleep(0.005)
+    wait_until(lambda: not is_running(pid), 10)

@@ -156,8 +156,10 @@ async def test_every_step_of_a_paced_coroutine_takes_a_turn() -> None:
 async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
     turns = Turns()
     ended: list[str] = []
+    has_begun = asyncio.Event()
 
     async def waiting() -> None:
+        has_begun.set()
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -168,7 +170,7 @@ async def test_a_paced_coroutine_can_be_cancelled_and_can_fail() -> None:
         raise ValueError("mine")
 
     task = asyncio.ensure_future(turns.paced(1, waiting()))
-    await asyncio.sleep(0.001)
+    await has_begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -21,6 +21,12 @@ from tests.coordinator.cli.postgres import running_postgres
 from tests.service import ROOT, Service
 
 WAIT_SECONDS = 60.0
+MARKER = 1_000_000
+"""Id of a row that nothing else changes."""
+WAITING_COMMITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+FOLLOWER_LOOKED_AT = (
+    "SELECT query_start FROM pg_stat_activity WHERE application_name = 'facetd follow facetd_slow'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +52,20 @@ def _execute(url: str, *statements: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement.encode())
+
+
+def _ask(url: str, query: str) -> Any:
+    """Return the first value of the first row; None if there is no row."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        row = connection.execute(query.encode()).fetchone()
+        return None if row is None else row[0]
+
+
+def _has(client: Client, index: str, id: int) -> bool:
+    client.request("GET", f"/{index}/items/{id}")  # else an error, which `_until` ignores
+    return True
 
 
 def _command(service: Service, url: str, table: str, *arguments: str) -> list[str]:
@@ -207,7 +227,8 @@ def test_a_kill_of_follower_or_service_neither_loses_nor_repeats(
                     service.kill_all()
                     service.start()
                 if round_number == 5:
-                    time.sleep(1)
+                    _execute(url, f"INSERT INTO stock VALUES ({MARKER}, 0, 'the service is back')")
+                    _until(lambda: _has(client, "stock", MARKER))
                     assert process.poll() is None, "a follower outlives the service"
     finally:
         is_done.set()
@@ -258,7 +279,11 @@ def test_a_commit_that_others_do_not_see_yet_is_waited_for(
     try:
         with _following(service, url, "slow") as process:
             writer.start()
-            time.sleep(1)
+            # The commit is in the log, and the follower has looked at the log twice since.
+            _until(lambda: _ask(url, WAITING_COMMITS))
+            for _ in range(2):
+                looked_at = _ask(url, FOLLOWER_LOOKED_AT)
+                _until(lambda: _ask(url, FOLLOWER_LOOKED_AT) != looked_at)  # noqa: B023
             assert _items(client, "slow") == {}
             assert process.poll() is None
             _execute(url, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")

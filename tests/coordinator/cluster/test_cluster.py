@@ -15,7 +15,8 @@ from coordinator.cluster import shard_client
 from coordinator.cluster.cluster import parse_address
 from coordinator.cluster.fan_out import call_all, gather, gather_each, gather_partial
 from coordinator.cluster.shard_client import ShardState
-from tests.coordinator.conftest import MakeService, soon, until
+from tests.coordinator.conftest import MakeService, soon
+from tests.waiting import until
 
 ITEM = GetRequest(1, 0, b"5")
 DANCE = Method("dance", GetRequest, GetResponse)

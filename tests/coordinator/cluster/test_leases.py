@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from common.errors import InvalidRequest, TooManyRequests
 from common.limits import Limits
 from coordinator.cluster.leases import Leases
+from tests.waiting import until
 
 
 class FakeCluster:
@@ -52,8 +52,7 @@ async def test_lease_ends_by_itself() -> None:
     leases, cluster = make(cursor_lease_ms=30)
     horizon = leases.begin(7)
     leases.go_on(7, horizon)
-    while cluster.held:  # noqa: ASYNC110 - there is no event
-        await asyncio.sleep(0.005)
+    await until(lambda: not cluster.held)
 
     with pytest.raises(InvalidRequest, match=r"30 \(limit cursor_lease_ms\) ms"):
         leases.go_on(7, horizon)

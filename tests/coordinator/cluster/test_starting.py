@@ -12,8 +12,8 @@ from coordinator.cluster.catalog import Catalog
 from coordinator.cluster.cluster import Cluster
 from coordinator.cluster.shard_client import locate_in
 from coordinator.cluster.starting import Starting
-from tests.coordinator.conftest import until
 from tests.coordinator.model_shard import SECRET, ModelShard
+from tests.waiting import until
 
 
 def _starting(num_shards: int) -> Starting:

@@ -17,6 +17,7 @@ import pytest
 
 from coordinator.process.supervisor import BACK_OFF_SECONDS, Child, ForkedProcess
 from tests.service import ROOT, Client, Service, free_port, is_running, process_tree
+from tests.waiting import wait_until
 
 HEALED_SECONDS = 2.0
 """Promise P5; what a loaded test machine adds is in `_SLACK_SECONDS`."""
@@ -81,8 +82,7 @@ class TestHealing:
     ) -> None:
         former = service.pids_of("shard")
         os.kill(service.pids_of("shard.process.fork_server")[0], signal.SIGKILL)
-        while any(is_running(pid) for pid in former):
-            time.sleep(0.01)
+        wait_until(lambda: not any(is_running(pid) for pid in former))
         _wait_healed(service)
         assert _num_items(service) == 10
 
@@ -170,8 +170,7 @@ class TestStopping:
         service = Service(tmp_path / "data", 2)
         service.start(wait=False)
         assert service.process is not None
-        while "starting" not in service.log():
-            time.sleep(0.01)
+        wait_until(lambda: "starting" in service.log())
         assert service.terminate() == 0
 
     def test_nothing_outlives_a_killed_supervisor(self, tmp_path: Path) -> None:
@@ -180,10 +179,7 @@ class TestStopping:
             pids = process_tree(service.process.pid)
             os.kill(service.process.pid, signal.SIGKILL)
             service.process.wait()
-            started = time.monotonic()
-            while left := [pid for pid in pids if is_running(pid)]:
-                assert time.monotonic() - started < 5, left
-                time.sleep(0.01)
+            wait_until(lambda: not any(map(is_running, pids)), 5)
             service.process = None
             service.start()
             service.terminate()

@@ -30,8 +30,9 @@ from coordinator.cluster.shard_client import ShardState
 from coordinator.write.ingest import with_id
 from coordinator.write.write_queue import GROUPS_UNDER_WAY_MAX, LARGE_BYTES, ranges
 from coordinator.write.write_result import WriteResult
-from tests.coordinator.conftest import MakeService, Service, soon, until
+from tests.coordinator.conftest import MakeService, Service, soon
 from tests.coordinator.model_shard import ModelShard, all_documents, only
+from tests.waiting import until
 
 
 def _lines(items: Iterable[object]) -> bytes:
