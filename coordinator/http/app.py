@@ -32,7 +32,7 @@ from common.process.request_ids import REQUEST_IDS
 from common.settings import SettingError
 from coordinator.http.middleware import UNROUTED, Middleware
 from coordinator.http.request import Request
-from coordinator.http.responses import Response, error_body, error_response, internal_error
+from coordinator.http.responses import Response, error_body, error_response, internal_error, reset
 from coordinator.http.security import check_address
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ ANNOUNCE_SECONDS: Final = 0.5
 request in that time, and learns from the response that it was the last."""
 LOAD_ANSWER_SECONDS: Final = 1.0
 """Time before the end of the shutdown grace in which loads write their last groups and respond."""
+CANCEL_SECONDS: Final = 0.01
+"""How long requests may take to end that are cancelled after the grace."""
 BACKLOG: Final = 1_024
 READ_BYTES: Final = 256 * 1024
 """Bytes of a body kept in memory before reading from the socket pauses."""
@@ -402,6 +404,10 @@ class HttpApp:
                 async with asyncio.timeout(grace_seconds + 1.0):
                     await server.shutdown(grace_seconds)
             end_loads.cancel()
+            for connection in server.connections:  # of requests that have outlived the grace
+                if connection.transport is not None:
+                    reset(connection.transport)
+            await server.shutdown(CANCEL_SECONDS)
         self._listeners.clear()
         await asyncio.to_thread(self.middleware.stop)
 

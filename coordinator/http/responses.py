@@ -11,7 +11,10 @@ response as the bytes that they are: nothing parses them on the way out.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import email.utils
+import socket
+import struct
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -469,7 +472,8 @@ class Stream(Response):
     """A response of unknown length, sent in chunks as they are made.
 
     A failure midway can no longer become an error response: the connection is aborted, so that the
-    client sees a truncated body, never one that looks complete.
+    client sees a truncated body, never one that looks complete. (A body without chunks, as HTTP/1.0
+    has it and some proxies speak it, ends with the connection: so the connection is reset.)
 
     Args:
         chunks: of the body.
@@ -529,9 +533,21 @@ class Stream(Response):
                 await request.drain()
         except BaseException:
             self.keep_alive = False
-            transport.abort()
+            if is_chunked:
+                transport.abort()
+            else:
+                reset(transport)
             raise
         finally:
             await self._chunks.aclose()
         if is_chunked:
             transport.write(b"0\r\n%b\r\n" % self._trailers())
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Abort a connection so that the peer sees an error instead of the end of the stream."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from coordinator.routes import changes
 from tests.coordinator.model_shard import all_documents
 from tests.http.catalogue import get, request
 from tests.http.conftest import MakeWeb, Web
+from tests.http.local_service import LocalService, local_service
+from tests.service import Client
 from tests.waiting import until
 
 
@@ -64,3 +76,75 @@ async def test_load_that_is_being_written_at_a_stop_counts_its_groups(make_web: 
     assert (reply.status, error["code"]) == (503, "stopping")
     assert error["created"] == stored
     assert 0 < stored < 100
+
+
+def _load(service: LocalService) -> None:
+    with closing(service.client()) as client:
+        assert client.post("/films/configuration", {}).status == 200
+        items = [{"id": number, "text": "x" * 1_000} for number in range(100)]
+        assert client.post("/films/items", items).status == 200
+
+
+@pytest.mark.parametrize("version", ["HTTP/1.0", "HTTP/1.1"])
+async def test_export_that_outlives_the_grace_is_cut_and_does_not_look_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    has_begun = asyncio.Event()
+
+    def export(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(f"GET /films/items {version}\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            with closing(http.client.HTTPResponse(connection)) as response:
+                response.begin()
+                assert response.status == 200
+                return response.read()
+
+    async with local_service(tmp_path / "data") as service:
+        await asyncio.to_thread(_load, service)
+        read = service.services.search.read
+
+        async def stuck(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            async for part in read(*args, **kwargs):
+                yield part[: len(part) // 2]
+                has_begun.set()
+                await asyncio.Event().wait()
+
+        monkeypatch.setattr(service.services.search, "read", stuck)
+        exporting = asyncio.create_task(asyncio.to_thread(export, service.port))
+        await has_begun.wait()
+        # Leaving the block stops the service, with a grace of a second.
+    with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+        await exporting
+
+
+async def test_change_by_filter_that_a_stop_ends_says_how_far_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "GROUP_BYTES_MAX", 200)
+
+    def change(client: Client) -> tuple[Any, int]:
+        reply = client.post("/films/items/update", {"filter": "", "fields": {"seen": True}})
+        exported = client.get("/films/items").body.splitlines()
+        return reply, sum("seen" in json.loads(line) for line in exported)
+
+    async with local_service(tmp_path / "data") as service:
+        await asyncio.to_thread(_load, service)
+        ingest, loads = service.services.ingest, service.services.loads
+        write = ingest.change_selected
+        num_groups = 0
+
+        async def write_some(*args: Any) -> Any:
+            nonlocal num_groups
+            num_groups += 1
+            if num_groups == 3:
+                loads.end()
+            return await write(*args)
+
+        monkeypatch.setattr(ingest, "change_selected", write_some)
+        with closing(service.client()) as client:
+            reply, num_changed = await asyncio.to_thread(change, client)
+
+    error = reply.json["error"]
+    assert (reply.status, error["code"]) == (503, "stopping")
+    assert error["updated"] == num_changed
+    assert 0 < num_changed < 100
