@@ -174,7 +174,7 @@ class ProcessorMeter:
 
 
 def wait_for_rest(pids: Sequence[int]) -> None:
-    """Wait until processes have nothing to do any more, as after a load that is tidied up behind.
+    """Wait until processes have nothing to do any more, as when a load and its merges are done.
 
     Rest are `REST_SECONDS` in which all of them take less than a twentieth of a core; what never
     rests is waited for `REST_SECONDS_MAX`.

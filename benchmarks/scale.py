@@ -4,7 +4,7 @@
     python -m benchmarks.scale --only values,words,shards,pages --fixed 100000
 
 Medians with one client; with --processor the processor time of all processes for each request,
-which other work on the machine hardly moves. Behind each row stands the exponent b of the best fit
+which other work on the machine hardly moves. Each row ends with the exponent b of the best fit
 cost = a * size ** b: 0 is constant, 1 linear. Where the frame of an answer dominates, small sizes
 pull b towards 0, so "b, work" fits what is left over the floor of the same run.
 """

@@ -3,7 +3,7 @@
 python -m benchmarks.writes --items 100000 --seconds 10
 
 single items     16 clients, each POST has one item; answered when on disk, visible, counted; right
-                 behind the load, while its segments are merged, and when that is done
+                 after the load, while its segments are merged, and when that is done
 bulk             the corpus in one request
 Q2 idle, loading p99 of full text + 4 facets with one client, before and during a bulk load
 disk             what a commit waits for: 16 KiB written in place and synced, by as many threads at

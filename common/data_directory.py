@@ -192,7 +192,7 @@ def refusal_explained(data: Path, error: OSError) -> DataDirectoryError:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until what was written to a file is on disk, whoever wrote it."""
+    """Wait until what was written to a file is on disk, whichever process wrote it."""
     with path.open("rb", buffering=0) as file:
         os.fsync(file.fileno())
 

@@ -1,7 +1,7 @@
 """Names of collations: in which language's order texts are sorted.
 
 `"de"`, `"sv"`, `"de-phonebook"`; `"root"` is the order that is not of any language. With
-`"+numeric"` behind it, numbers inside texts count as numbers: "part 2" before "part 10".
+`"+numeric"` after it, numbers inside texts count as numbers: "part 2" before "part 10".
 What an order is, and where it comes from: `common.analysis.collation`.
 """
 

@@ -12,7 +12,7 @@ Questions: which words has this span of bytes, as they stand in the vocabulary; 
     position   0   0 1    2  2    3    3
 
 - A word is a run of letters and digits; everything else separates, apostrophes too.
-- With "++" or "#" behind it, or with "." before it where white space or nothing stands before that,
+- With "++" or "#" after it, or with "." before it where white space or nothing stands before that,
   a word is one with the symbol. Items have both forms, at one position; queries the one typed.
 - U+200C separates between Arabic letters, as Persian writes the parts of a word; elsewhere it is
   ignored.
@@ -160,7 +160,7 @@ def _encode(point: int, out: U8Array, cursor: int) -> int:
 
 @kernel(inline=True, allocates=False)
 def _symbol_after(text: U8Array, at: int, end: int) -> int:
-    """Return how many bytes of a symbol are behind a word: 2 for "++", 1 for "#", 0 for none."""
+    """Return how many bytes of a symbol follow a word: 2 for "++", 1 for "#", 0 for none."""
     if at + 1 < end and text[at] == 0x2B and text[at + 1] == 0x2B:
         return 2
     if at < end and text[at] == 0x23 and (at + 1 == end or not _is_letter(text[at + 1])):

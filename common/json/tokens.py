@@ -262,14 +262,14 @@ def _scan_escape(buffer: U8Array, position: int, end: int, found: I64Array) -> i
         if buffer[after + offset] != (0x5C if offset == 0 else 0x75):
             stop(found, LONE_SURROGATE, position)
             return FAULT
-    behind = _scan_hex4(buffer, after + 2, end, found)
-    if behind < 0:
+    low_half = _scan_hex4(buffer, after + 2, end, found)
+    if low_half < 0:
         return FAULT
     point = hex4(buffer, after + 2)
     if point < 0xDC00 or point > 0xDFFF:
         stop(found, LONE_SURROGATE, position)
         return FAULT
-    return behind
+    return low_half
 
 
 @kernel(allocates=False)

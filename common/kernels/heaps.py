@@ -1,7 +1,7 @@
 """The best of many: a min-heap of the k greatest keys so far.
 
-Whoever selects the k best of n fills a heap with k least keys, offers it one key after the other,
-and finds the k-th greatest at its top. Hardly one of many keys gets past the top, so a pass costs
+To select the k best of n, fill a heap with k least keys and offer it one key after the other: the
+k-th greatest is then at its top. Hardly one of many keys gets past the top, so a pass costs
 about 1 ns a key. (Williams: Algorithm 232, heapsort, CACM 1964.)
 """
 

@@ -1,8 +1,8 @@
 """Which sources the compiled kernels come from, and whether the extension was built from these.
 
 The extension (`common.kernels.build`) carries a table of the files that its machine code depends
-on, with their digests. Whoever starts compares the table with the files: 5 ms, without loading the
-extension, numpy or numba. So edited kernels are noticed before stale code runs.
+on, with their digests. A starting process compares the table with the files: 5 ms, without
+loading the extension, numpy or numba. So edited kernels are noticed before stale code runs.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class _Step(NamedTuple):
     """A step that waits for its turn."""
 
     function: Callable[[], Any] | None
-    """None: the step is what whoever awaits the outcome does next."""
+    """None: the step is what the code that awaits the outcome does next."""
     outcome: asyncio.Future[Any]
 
 

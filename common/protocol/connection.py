@@ -641,7 +641,7 @@ class RpcClient(asyncio.Protocol):
         expected = _server_proof(hello.secret, nonce, client_nonce)
         if not hmac.compare_digest(welcome.proof.encode(), expected.encode()):
             self._end("it does not know the secret")
-            raise Unauthorized(f"whoever answers as {self.name} does not know the secret")
+            raise Unauthorized(f"the process that answers as {self.name} does not know the secret")
         return msgspec.structs.replace(welcome, proof="")
 
     def call(

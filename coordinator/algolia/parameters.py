@@ -471,8 +471,8 @@ def _row(name: str, read: Callable[[_Reader, Any], None], schema: Schema, descri
 
 
 ROWS: Final = (
-    _row("query", _Reader.read_query, _TEXT, "Full text; empty: all items."),
-    _row("page", _Reader.read_page, _COUNT, "Which page, from 0."),
+    _row("query", _Reader.read_query, _TEXT, "Full-text query; empty: all items."),
+    _row("page", _Reader.read_page, _COUNT, "Page number, from 0."),
     _row("hitsPerPage", _Reader.read_hits_per_page, _COUNT, "Hits of a page, 20 by default."),
     _row("offset", _Reader.read_offset, _COUNT, "Hits to leave out; instead of page."),
     _row("length", _Reader.read_length, _COUNT, "Hits to return; with offset."),
@@ -574,7 +574,7 @@ UNSUPPORTED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "mode": (("keywordSearch",), "there is no search by vectors"),
     "semanticSearch": ((), "there is no search by vectors"),
     "replaceSynonymsInHighlight": (_NO, "texts are shown as they are"),
-    "minProximity": ((1,), "nearness is a matter of the index's configuration"),
+    "minProximity": ((1,), "proximity is configured per index"),
     "attributeCriteriaComputedByMinProximity": (_NO, "ranking has no criteria"),
     "attributeCriteriaComputedBy": ((), "ranking has no criteria"),
     "renderingContent": (({},), "answers have no rendering content"),

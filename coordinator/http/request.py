@@ -523,7 +523,7 @@ class Inflater:
             self._stream = brotli.Decompressor()
         stream = self._stream
         if stream.is_finished():
-            raise zlib.error("data behind the end")
+            raise zlib.error("data after the end")
         part = stream.process(chunk, output_buffer_limit=INFLATED_CHUNK_BYTES)
         yield part
         # The decoder may accept more input while some output is still pending.
@@ -540,7 +540,7 @@ class Inflater:
             if self._is_finished:
                 # A gzip file may consist of several streams (members), one after another.
                 if self._encoding == "deflate":
-                    raise zlib.error("data behind the end")
+                    raise zlib.error("data after the end")
                 self._begin_member()
             stream = self._stream
             part = stream.decompress(chunk, INFLATED_CHUNK_BYTES)

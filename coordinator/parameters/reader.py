@@ -930,7 +930,7 @@ class ParameterReader:
         return tuple(specs)
 
 
-class _WishCache:
+class _AllFacetsCache:
     """Caches the facets of an index for requests that name none: always the same tuple.
 
     Keyed by identity, because a configuration is immutable and replaced as a whole. Each entry
@@ -951,4 +951,4 @@ class _WishCache:
         return entry[1]
 
 
-_all_facets: Final = _WishCache(size_max=1_000)
+_all_facets: Final = _AllFacetsCache(size_max=1_000)

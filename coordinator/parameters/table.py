@@ -195,10 +195,10 @@ _RESTRICTIONS: Final = (
         _FILTERS,
         'Values to keep, by field: {"tags": ["a", "b"]}, {"price": {"gte": 10, "lt": 50}}, '
         '{"tags": {"any": […], "all": […], "none": […], "exists": true, "count": {"gte": 2}}}; '
-        'of one element of a nested field: {"variants": {"same": {"size": ["M"], "price": '
+        'within one element of a nested field: {"variants": {"same": {"size": ["M"], "price": '
         '{"lt": 50}}}}; of points: {"_geo": {"radius": {"lat": 48.2, "lng": 16.4, "metres": '
-        '2000}}}, {"_geo": {"box": {"top_right": …, "bottom_left": …}}}, '
-        '{"_geo": {"polygon": […]}}.',
+        '2000}}}, {"_geo": {"box": {"top_right": …, "bottom_left": …}}}, {"_geo": {"polygon": '
+        "[…]}}.",
         is_json=True,
         stage=3,
     ),
@@ -226,20 +226,21 @@ _TEXT_MODES: Final = (
         "match",
         ParameterReader.read_match,
         {"type": "string", "pattern": "^(?:all|any|last|auto|0*(?:100|[1-9][0-9]?)%)$"},
-        'How many words must match: "all", "any", "last" (leave out words from the end) or "75%"; '
-        '"auto": all; without a hit as "last", then as "any", and `meta.match` says which.',
+        'How many words must match: "all", "any", "last" (words are dropped from the end) or '
+        '"75%"; "auto": as "all"; without hits as "last", then as "any"; `meta.match` tells '
+        "which.",
     ),
     _parameter(
         "prefix",
         ParameterReader.read_prefix,
         {"enum": ["last", "none", "all"]},
-        "Which words also match as the beginning of a word.",
+        "Which words also match as prefixes.",
     ),
     _parameter(
         "typo",
         ParameterReader.read_typo,
         {"enum": ["auto", 0, 1, 2, "0", "1", "2"]},
-        "Typos forgiven per word; auto: by its length.",
+        "Typos forgiven per word; auto: depends on its length.",
     ),
     _parameter(
         "search_fields",
@@ -272,11 +273,11 @@ _BOOST: Final = _parameter(
         },
         _MAX.boosts_max,
     ),
-    "Numbers and dates that scores are multiplied by, in place of the configured ones: "
-    '{"popularity": {"log": 0.3}} by 1 + 0.3 · ln(1 + popularity), {"released": {"decay": "180d"}} '
-    "by 1 + 0.5 ^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin; "
-    '{"_geo": {"decay": 2000, "origin": {"lat": 48.2, "lng": 16.4}}} by the metres from a point. '
-    "Without a query every score is 1 at first.",
+    'Numbers and dates that multiply scores, instead of the configured ones: {"popularity": '
+    '{"log": 0.3}} by 1 + 0.3 · ln(1 + popularity), {"released": {"decay": "180d"}} by 1 + 0.5 '
+    '^ (age / 180 days); also linear, saturation, reciprocal, with weight and origin; {"_geo": '
+    '{"decay": 2000, "origin": {"lat": 48.2, "lng": 16.4}}} by the metres from a point. Without '
+    "a query, every item starts with a score of 1.",
     is_json=True,
 )
 _RULES: Final = _parameter(
@@ -304,11 +305,11 @@ _RULES: Final = _parameter(
         },
         "maxItems": _MAX.rules_max,
     },
-    "Rules of curation, in place of the configured ones: "
-    '[{"name": "tv week", "when": {"query": {"contains": "tv"}, "filters": {"category": "tv"}, '
-    '"from": "2026-11-20", "until": "2026-11-30"}, "pin": [42, {"id": 7, "position": 5}], '
-    '"hide": [13], "boost": [{"filter": "brand = acme", "factor": 3}], "bury": ["used = true"], '
-    '"filter": "in_stock = true"}]. Pinned items are hits if they pass the filters.',
+    'Curation rules, instead of the configured ones: [{"name": "tv week", "when": {"query": '
+    '{"contains": "tv"}, "filters": {"category": "tv"}, "from": "2026-11-20", "until": '
+    '"2026-11-30"}, "pin": [42, {"id": 7, "position": 5}], "hide": [13], "boost": [{"filter": '
+    '"brand = acme", "factor": 3}], "bury": ["used = true"], "filter": "in_stock = true"}]. '
+    "Pinned items are hits if they pass the filters.",
     is_json=True,
 )
 _MIN_SCORE: Final = _parameter(
@@ -320,7 +321,7 @@ _MIN_SCORE: Final = _parameter(
         "maximum": MIN_SCORE_MAX,
         "pattern": f"^{NUMBER.pattern}$",
     },
-    "Items whose score is below it are no hits: neither listed nor counted.",
+    "Items that score lower are not hits: they are neither listed nor counted.",
 )
 _TIMEOUT: Final = _parameter(
     "timeout_ms",
@@ -333,7 +334,7 @@ _CONDUCT: Final = (
         "partial",
         ParameterReader.read_partial,
         {"enum": ["fail", "allow"]},
-        "What a shard that is away does: an error, or an answer without it that says so.",
+        "If a shard is down: fail with an error, or allow a partial response that says so.",
     ),
     _TIMEOUT,
 )
@@ -341,11 +342,11 @@ _FACET_MODE: Final = _parameter(
     "facet_mode",
     ParameterReader.read_facet_mode,
     {"enum": ["auto", "strict"]},
-    "strict: facets count within the hits; auto: disjunctive ones leave out their own filter.",
+    "strict: all facets count the hits; auto: disjunctive facets ignore their own filter.",
 )
 
 _QUERY_PARAMETER: Final = _parameter(
-    "query", ParameterReader.read_query, _QUERY, "Full text; empty: all items."
+    "query", ParameterReader.read_query, _QUERY, "Full-text query; empty: all items."
 )
 
 RESTRICTING_PARAMETERS: Final = (_QUERY_PARAMETER, *_RESTRICTIONS, *_TEXT_MODES)
@@ -357,20 +358,20 @@ SEARCH_PARAMETERS: Final = (
         "page",
         ParameterReader.read_page,
         _integer(1, _MAX.page_max, 1),
-        "Which page, from 1.",
+        "Page number, from 1.",
     ),
     _parameter(
         "per_page",
         ParameterReader.read_per_page,
         _integer(0, _MAX.per_page_max, 10),
-        "Items of a page; 0: only total and facets.",
+        "Items per page; 0 returns only the total and facets.",
     ),
     *_RESTRICTIONS,
     _parameter(
         "facet_fields",
         ParameterReader.read_facet_fields,
         {"anyOf": [{"type": "array", "items": _TEXT, "maxItems": _MAX.facet_fields_max}, _TEXT]},
-        "Facets to compute and return; all configured ones by default. Unknown names are ignored.",
+        "Facets to return; by default all that are configured. Unknown names are ignored.",
         aliases=("facets_fields",),
         is_list=True,
     ),
@@ -384,7 +385,7 @@ SEARCH_PARAMETERS: Final = (
         "order",
         ParameterReader.read_order,
         {"enum": ["asc", "desc"]},
-        "Of sort_field, or of insertion where there is neither sort_field nor query.",
+        "Direction of sort_field; without sort_field and query, of the insertion order.",
         stage=1,
     ),
     _parameter(
@@ -401,12 +402,13 @@ SEARCH_PARAMETERS: Final = (
                 },
             ]
         },
-        'Keys of the order: ["year:desc", "name:asc:missing=first", "_score:desc"]; by distance: '
-        "_geo(48.2,16.4):asc, then hits tell their _geoDistance in metres. A field inside a nested "
-        "one orders by the least (desc: the greatest) number of the elements that pass `same`. "
-        '"_score:buckets=10:desc": scores in ten equal steps up to the best one, so that the next '
-        'key decides among similar ones; "_random:42": an order that the number names. Texts are '
-        'in the order of the field\'s collation, or of another: "name:asc:collation=sv".',
+        'Sort keys: ["year:desc", "name:asc:missing=first", "_score:desc"]; by distance: '
+        "_geo(48.2,16.4):asc, which adds _geoDistance in metres to each hit. A field inside a "
+        "nested one sorts by the smallest (desc: the greatest) number among the elements that "
+        'pass `same`. "_score:buckets=10:desc" divides scores into ten equal steps below the '
+        'best one, so that the next key decides among similar scores; "_random:42" is a '
+        "shuffled order, which the number determines. Texts sort by the collation of the field, "
+        'or by another: "name:asc:collation=sv".',
         is_list=True,
         stage=2,
     ),
@@ -432,7 +434,7 @@ SEARCH_PARAMETERS: Final = (
         "highlight",
         ParameterReader.read_highlight,
         {"anyOf": [{"type": "boolean"}, _MARKED, _options(fields=_MARKED, pre=_MARK, post=_MARK)]},
-        'Mark the words found: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
+        'Mark the matching words: {"fields": ["name"], "pre": "<em>", "post": "</em>"}.',
         is_list=True,
     ),
     _parameter(
@@ -445,7 +447,8 @@ SEARCH_PARAMETERS: Final = (
                 _options(fields=_MARKED, pre=_MARK, post=_MARK, ellipsis=_MARK),
             ]
         },
-        'The best part of long texts: {"fields": ["description:20"]} (words).',
+        'The best-matching part of long texts, with its length in words: {"fields": '
+        '["description:20"]}.',
         is_list=True,
     ),
     _parameter(
@@ -481,11 +484,12 @@ SEARCH_PARAMETERS: Final = (
             )
         ),
         "Options of facets for this request, by facet; missing, cardinality and percentiles "
-        '([50, 95]) say more of its values: {"price": {"size": 0, "percentiles": [50]}}; '
-        '{"brand": {"stats": ["price"]}} adds count, sum, least, greatest and mean of the prices '
-        "to each brand. Any field with values can be counted, configured as a facet or not: "
-        '{"year": {}}; one that is not is disjunctive, and lists values with hits only. '
-        '{"brand": {"sort": "term", "collation": "sv"}}: in the order of a language.',
+        '([50, 95]) tell more about the values: {"price": {"size": 0, "percentiles": [50]}}; '
+        '{"brand": {"stats": ["price"]}} adds the count, sum, minimum, maximum and mean of the '
+        "prices to each brand. Any field with values can be counted, configured as a facet or "
+        'not: {"year": {}}; a field that is not is disjunctive, and lists only values with '
+        'hits. {"brand": {"sort": "term", "collation": "sv"}} sorts keys by the rules of a '
+        "language.",
         is_json=True,
         stage=1,
     ),
@@ -558,12 +562,12 @@ SEARCH_PARAMETERS: Final = (
         ),
         'Counts by interval, by field: {"price": [{"to": 10}, {"from": 10, "to": 50}]}, '
         '{"price": {"interval": 10}}, {"date": {"calendar": "week"}} (also "6h"; "time_zone": '
-        '"Europe/Vienna"); {"price": {"ranges": […], "missing": true}}; of points: '
-        '{"_geo": {"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}}, '
-        '{"_geo": {"grid": 6}} (cells: 2^6 columns and rows over the earth). As with the values '
-        "of a facet, the counts leave out what `filters` says of their own field, so that other "
-        "intervals can be chosen; not for a conjunctive facet, nor with `facet_mode` strict. "
-        "Statistics of a facet are always of the hits.",
+        '"Europe/Vienna"); {"price": {"ranges": […], "missing": true}}; of points: {"_geo": '
+        '{"origin": {"lat": 48.2, "lng": 16.4}, "rings": [0, 1000, 5000]}}, {"_geo": {"grid": '
+        "6}} (cells of a grid of 2^6 columns and rows over the earth). Like the values of a "
+        "facet, the counts ignore the filter on their own field, so that other intervals can be "
+        "selected; except for a conjunctive facet, or with `facet_mode` strict. Statistics of a "
+        "facet always cover the hits only.",
         is_json=True,
         stage=2,
     ),
@@ -603,10 +607,10 @@ SEARCH_PARAMETERS: Final = (
         },
         "Joint counts of a numeric field with all facets, ranges and trees of the response: "
         '{"field": "price", "interval": 10} or {"field": "price", "edges": [0, 10, 50]}. '
-        "data.facet_cube has, for each listed value and interval, sums up to each edge: its count "
-        "for prices from the i-th to the j-th edge is counts[j] - counts[i], so a page that lets "
-        "people move a range needs no further request. They leave out what `filters` says of the "
-        "field, and count items that have at most one number there.",
+        "data.facet_cube has cumulative counts up to each edge, for each listed value and "
+        "interval: the count for prices from the i-th to the j-th edge is counts[j] - "
+        "counts[i], so a page with a range slider needs no further request. The counts ignore "
+        "the filter on the field, and cover items that have at most one number there.",
         is_json=True,
         stage=1,
     ),
@@ -630,8 +634,8 @@ SEARCH_PARAMETERS: Final = (
                 ),
             ]
         },
-        "Trees of the configuration's hierarchies to count: their top, and what is below the nodes "
-        'that `filters` choose ({"category": ["Home > Garden"]}) or that are opened: '
+        "Trees to count, of the configured hierarchies: the top level, and the children of the "
+        'nodes that `filters` select ({"category": ["Home > Garden"]}) or that are opened: '
         '{"category": {"size": 10, "open": ["Home"]}}.',
         is_list=True,
         stage=6,
@@ -641,7 +645,7 @@ SEARCH_PARAMETERS: Final = (
         "cursor",
         ParameterReader.read_cursor,
         _text(_MAX.cursor_chars_max),
-        'Continue behind the last hit of an answer, on the same state of the index; "*" begins.',
+        'Continue after the last hit of a response, on the same state of the index; "*" starts.',
         stage=1,
     ),
     _parameter(
@@ -663,27 +667,29 @@ SEARCH_PARAMETERS: Final = (
             ]
         },
         'Only the best "limit" hits per value of a field: {"field": "brand", "limit": 1}. Items '
-        "without a value are all shown. pagination.total counts what is left; facets count all "
-        "items that match. An array counts as the set of its values. sizes: true adds how many "
-        "hits have its value to each item (_group.size), hits: 3 the best of them as well "
-        '(_group.items); facets_by: "groups" counts values of the field, not items, in facets.',
+        "without a value are all listed. pagination.total counts the hits that remain; facets "
+        "count all matching items. An array counts as the set of its values. sizes: true adds "
+        "to each item how many hits share its value (_group.size); hits: 3 adds the best of "
+        'these (_group.items); facets_by: "groups" makes facets count values of the field '
+        "instead of items.",
     ),
     _parameter(
         "similar_to",
         ParameterReader.read_similar_to,
         _ID,
-        "More like this: the id of an item. The query are the 25 words that tell it from others; "
-        "hits have 30 % of them, and the item itself is none. Everything else of a search applies; "
-        "match, prefix and typo do not.",
+        "More like this: the id of an item. The 25 words that best distinguish it from others "
+        "become the query; hits have at least 30 % of them, and the item itself is left out. "
+        "All other parameters apply, except match, prefix and typo.",
         stage=1,
     ),
     _parameter(
         "did_you_mean",
         ParameterReader.read_did_you_mean,
         _BOOLEAN,
-        "Another spelling of the query, in `meta.did_you_mean`: one that has hits under the same "
-        "filters, where a word is nowhere, or ten times as many. Without this parameter it is "
-        "looked for if there is no hit or a word is nowhere; true: always; false: never.",
+        "Suggest another spelling of the query in `meta.did_you_mean`, which has hits under the "
+        "same filters: where a word occurs nowhere, or where it has ten times as many hits. By "
+        "default it is looked up if there are no hits or a word occurs nowhere; true: always; "
+        "false: never.",
     ),
     _parameter(
         "show",
@@ -701,35 +707,38 @@ FACET_PARAMETERS: Final = (
         "page",
         ParameterReader.read_page,
         _integer(1, _MAX.page_max, 1),
-        "Which page, from 1.",
+        "Page number, from 1.",
     ),
     _parameter(
         "per_page",
         ParameterReader.read_facet_per_page,
         _integer(0, _MAX.facet_per_page_max, 10),
-        "Buckets of a page.",
+        "Buckets per page.",
     ),
     *_RESTRICTIONS,
     _parameter(
-        "search_query", ParameterReader.read_query, _QUERY, "A full text that the items must match."
+        "search_query",
+        ParameterReader.read_query,
+        _QUERY,
+        "A full-text query that the items must match.",
     ),
     _parameter(
         "query",
         ParameterReader.read_key_pattern,
         _QUERY,
-        "A pattern over whole keys, case and accents folded; * stands for any text.",
+        "A pattern for whole keys, ignoring case and accents; * matches any text.",
     ),
     _parameter(
         "facet_query",
         ParameterReader.read_facet_query,
         _QUERY,
-        "The start of any word of the key, typos forgiven.",
+        "The beginning of any word of the key; typos are forgiven.",
     ),
     _parameter(
         "hide_zero",
         ParameterReader.read_hide_zero,
         _BOOLEAN,
-        "Leave out values without a hit, unless selected; pagination.total does not count them.",
+        "Leave out values without hits, unless selected; pagination.total does not count them.",
     ),
     *_TEXT_MODES,
     _BOOST,
@@ -745,14 +754,14 @@ SUGGEST_PARAMETERS: Final = (
         "query",
         ParameterReader.read_query,
         _QUERY,
-        "The text as typed so far. Empty: the most frequent facet values, the most popular items' "
-        "texts and the most frequent searches, as configured.",
+        "The text typed so far. If empty: the most frequent facet values, the texts of the most "
+        "popular items and the most frequent searches, as configured.",
     ),
     _parameter(
         "size",
         ParameterReader.read_suggestions_size,
         _integer(1, _MAX.suggestions_max, SUGGESTIONS_DEFAULT),
-        "Suggestions to return, at most.",
+        "The maximum number of suggestions.",
     ),
     *_RESTRICTIONS,
     _TIMEOUT,

@@ -119,7 +119,7 @@ class Cursor:
             content = b""
         packed, tag = content[:-_TAG_BYTES], content[-_TAG_BYTES:]
         if not hmac.compare_digest(tag, _tag(packed)):
-            raise _invalid("is none that an answer gave since the service started")
+            raise _invalid("was not issued since the service started")
         (
             version,
             of_revision,
@@ -207,7 +207,7 @@ def _tag(packed: bytes) -> bytes:
 
 def _invalid(problem: str) -> InvalidRequest:
     return InvalidRequest(
-        f'cursor {problem}; begin with "*" and go on with the cursor of the last answer',
+        f'cursor {problem}; start with "*" and continue with the cursor of the last response',
         code="invalid_cursor",
         param="cursor",
     )

@@ -50,7 +50,7 @@ Words: TypeAlias = tuple[str, ...]
 WHOLE_WORDS_MAX: Final = 8
 """Longer queries are no names."""
 _CLOSING = re.compile(r"[^\s\w'’.,-]")
-"""What closes the word before it: whoever types "(new)" or "rock!" has finished the word."""
+"""What closes the word before it: after "(new)" or "rock!" no letters will follow."""
 _PIECE = re.compile(r'(?P<sign>-?)"(?P<phrase>[^"]*)(?P<close>"?)|(?P<word>[^\s"]+)')
 
 

@@ -50,7 +50,7 @@ _log = Log("replica")
 
 
 class Offer(Struct, frozen=True):
-    """A host's answer to whoever looks for data."""
+    """A host's answer to another that needs data."""
 
     host: str
     seq: int

@@ -3,9 +3,9 @@
     POST /products/items/changes  {"put": [{…}], "delete": [7], "source": "shop", "position": "17"}
     GET  /products/positions      {"positions": {"shop": "17"}}
 
-Whoever copies changes of another system (`facetd follow`, or a consumer of a queue) resumes at the
-position that it reads here. A position is in the same commit as its changes on every shard, so
-after any kill no change that it covers is missing. If shards differ, the position is that of the
+A program that copies changes of another system (`facetd follow`, or a consumer of a queue) resumes
+at the position that it reads here. A position is in the same commit as its changes on every shard,
+so after any kill no change that it covers is missing. If shards differ, the position is that of the
 shard that is furthest back; the changes after it are to be sent again, which is safe.
 """
 

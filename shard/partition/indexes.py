@@ -494,7 +494,7 @@ class Indexes:
                 await asyncio.to_thread(copy_truth, index.partition, target, horizon)
             return
         copying = asyncio.ensure_future(asyncio.to_thread(copy_file, self._path(number), target))
-        # Whoever needs it open waits, as for one that is being closed.
+        # Requests that need it open wait, as for one that is being closed.
         self._closing[number] = asyncio.ensure_future(_ended(copying))
         try:
             await asyncio.shield(copying)

@@ -694,7 +694,7 @@ class Partition:
             with self.environment.read() as txn:
                 txn_id, state = txn.id, read_state(txn)
         except ServiceError:
-            return None  # whoever needs it will hear of it
+            return None  # the next write or read reports it
         return (txn_id, state) if txn_id == self.environment.last_txn_id() else None
 
     @property

@@ -88,7 +88,7 @@ class Additions:
         """Number of documents."""
         return len(self.starts)
 
-    def behind(self, other: Additions) -> Additions:
+    def after(self, other: Additions) -> Additions:
         """Return the documents of the other, then these."""
         shift = len(other.payload)
         return Additions(
@@ -465,7 +465,7 @@ class Writer:
             and open_segment is not None
             and _fits_open_segment(open_segment.additions, additions)
         ):
-            additions = additions.behind(open_segment.additions)
+            additions = additions.after(open_segment.additions)
             records = np.concatenate((open_segment.records, records))
         if extraction is None:
             extraction = builder.extract(additions.payload, additions.starts, additions.ends)

@@ -5,9 +5,9 @@
     green mile     title "The Green Mile"         no: three words
                    title "Green Mile"             yes
 
-Such a document gets a bonus (`shard/query/text_search.py`): whoever types the name of something
-wants it, and saturated frequencies of a word in long texts would otherwise hide it. The coordinator
-asks how many documents there are, and sets the bonus only where they are few.
+Such a document gets a bonus (`shard/query/text_search.py`): a query that is the name of something
+asks for it, and saturated frequencies of a word in long texts would otherwise hide it. The
+coordinator asks how many documents there are, and sets the bonus only where they are few.
 
 Candidates are the documents that have all words, and some field of as many words: a bitset. The
 documents found are listed once per segment and cached; of many, just the number.

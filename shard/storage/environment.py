@@ -297,8 +297,8 @@ class Environment:
         self._page_size: int = env.stat()["psize"]
         self._last_txn_id = int(env.info()["last_txnid"])
         self._mappings: list[Mapping] | None = None
-        # It closes with its last reader: a process may open a file only once. (Whoever sees that
-        # this object is gone does not know yet that LMDB has unmapped the file.)
+        # It closes with its last reader: a process may open a file only once. (That this
+        # object is gone does not imply yet that LMDB has unmapped the file.)
         self.closed = threading.Event()
         self._close = weakref.finalize(self, _shut, env, self.closed)
         self._close.atexit = False

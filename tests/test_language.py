@@ -1,0 +1,77 @@
+"""The house speaks the field's English: one definition a word, and no private dialect."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("common", "coordinator", "shard", "facetd")
+SOURCES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "shard").rglob("*.md")),
+]
+DIALECT = {
+    r"\bbehind\b": "after, past, following; in the background",
+    r"\bwish(es|ed)?\b": "background task; to schedule",
+    r"\bhow-manieth\b": "rank",
+    r"\bwhoever\b": "the actor: a client, a process, a host",
+    r"\b(near|close)ness\b": "proximity",
+    r"\bmemos?\b": "LRU cache",
+    r"\btail segment\b": "open segment",
+    r"\blets the n-th\b": "makes the n-th … fail",
+    r"\bcurious\b|\bgrants? (the|a) wish": "to schedule",
+}
+"""Private words, and what to say for them."""
+_STANDARD = re.compile(
+    r"\b(lag|left|leaves?|fall) behind|\bbehind (a|the|its|one|nginx|Caddy) ?(\w+ )?"
+    r"(prox|HTTP|balancer)|\bbehind that proxy|\bBehind a proxy|leaves behind",
+    re.IGNORECASE,
+)
+"""Uses of these words that are everyone's."""
+CLASS_NAMES = ("Exchange", "Answer", "Memo", "Wish", "Tail", "Manager", "Helper", "Util")
+"""Beginnings and ends that the classes of this house do not have."""
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *DOCUMENTS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_private_dialect(path: Path) -> None:
+    text = _STANDARD.sub("", path.read_text())
+    found = [
+        f"{match[0]!r}: say {better}"
+        for word, better in DIALECT.items()
+        for match in re.finditer(word, text, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_classes_are_named_in_the_words_of_the_field() -> None:
+    names = {
+        node.name.strip("_")
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    private = [one for one in names if one.startswith(CLASS_NAMES) or one.endswith(CLASS_NAMES)]
+    assert private == []
+
+
+def glossary() -> list[tuple[str, str]]:
+    """Return words and meanings of the glossary."""
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## Glossary")[2]
+    return re.findall(r"^\| \*([^*]+)\* \| (.+) \|$", text, re.MULTILINE)
+
+
+def test_every_word_of_the_glossary_is_defined_once_and_used() -> None:
+    rows = glossary()
+    assert len(rows) >= 20
+    for column in zip(*rows, strict=True):
+        assert [one for one, count in Counter(column).items() if count > 1] == []
+    code = "\n".join(path.read_text() for path in SOURCES).lower()
+    unused = [word for word, _ in rows if not re.search(word.replace(" ", "[ _]?"), code)]
+    assert unused == []
