@@ -62,6 +62,9 @@ def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     if not isinstance(acl, list) or not acl or not set(map(str, acl)) <= set(_ACTIONS):
         raise _refused("acl", f"must list some of {', '.join(_ACTIONS)}")
     document: dict[str, Any] = {"actions": sorted({_ACTIONS[right] for right in acl})}
+    parameters = body.get("queryParameters")
+    if parameters is not None and not isinstance(parameters, str):
+        raise _refused("queryParameters", "must be a query string")
     for name, value in body.items():
         if not isinstance(value, bool) and value in (None, 0, "", []):
             continue

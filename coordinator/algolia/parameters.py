@@ -64,6 +64,7 @@ Schema = dict[str, Any]
 
 _BOOLEAN: Final[Schema] = {"type": ["boolean", "string"]}
 _COUNT: Final[Schema] = {"type": ["integer", "string"]}
+_METRES: Final[Schema] = {"type": ["number", "string"]}
 _TEXT: Final[Schema] = {"type": "string"}
 _TEXTS: Final[Schema] = {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT]}
 _GROUPS: Final[Schema] = {
@@ -493,7 +494,7 @@ ROWS: Final = (
          "Whether facets count values of attributeForDistinct instead of hits."),
     _row("aroundLatLng", _Reader.read_around, _TEXT,
          "A point such as 48.2,16.4: the nearest hits come first, unless the name says otherwise."),
-    _row("aroundRadius", _Reader.read_radius, _COUNT,
+    _row("aroundRadius", _Reader.read_radius, _METRES,
          "Metres around aroundLatLng; all, the default, is everywhere."),
     _row("insideBoundingBox", _Reader.read_boxes, _AREAS,
          "Two opposite corners, lat,lng,lat,lng; of several boxes any will do."),

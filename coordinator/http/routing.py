@@ -190,6 +190,8 @@ def _collect(node: _Node, segments: list[str], position: int, found: list[_Node]
     literal = node.literals.get(segment)
     if literal is not None:
         _collect(literal, segments, position + 1, found)
+        if segment == "*":  # all indexes; never the name of one
+            return
     # No system path starts with an argument: `_x` is never an index.
     if node.argument is not None and segment and (position or not _is_reserved(segment)):
         _collect(node.argument, segments, position + 1, found)

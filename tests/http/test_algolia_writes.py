@@ -42,11 +42,13 @@ async def test_a_change_without_an_index_changes_nothing(web: Web, name: dict[st
     assert web.services.cluster.horizon(web.services.catalog.indexes["films"].number) == seq
 
 
-@pytest.mark.parametrize("path", ["*/batch", "*/objects", "*/queries", "%2A/7"])
-async def test_all_indexes_are_none(web: Web, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "status"), [("*/batch", 405), ("*/objects", 405), ("*/queries", 405), ("%2A/7", 404)]
+)
+async def test_all_indexes_are_none(web: Web, path: str, status: int) -> None:
     refused = await web.send(request("PUT", f"/1/indexes/{path}", b"{}"))
 
-    assert (refused.status, refused.code) == (400, "invalid_index_name")
+    assert refused.status == status
     assert list(web.services.catalog.indexes) == ["films"]
 
 
