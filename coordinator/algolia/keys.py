@@ -34,10 +34,10 @@ NEW_KEY_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "acl": {"type": "array", "minItems": 1, "items": {"enum": list(_ACTIONS)}},
-        "indexes": {"type": "array", "items": {"type": "string", "maxLength": 64}},
-        "description": {"type": "string", "maxLength": 500},
+        "indexes": {"type": ["array", "null"], "items": {"type": "string", "maxLength": 64}},
+        "description": {"type": ["string", "null"], "maxLength": 500},
         "validity": {
-            "type": "integer",
+            "type": ["integer", "null"],
             "minimum": 0,
             "maximum": 10**10 - 1,
             "description": "Seconds until the key expires; 0 for never.",

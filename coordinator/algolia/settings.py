@@ -124,6 +124,8 @@ def changed(
         elif value is None:
             kept.pop(name, None)
         elif name in _KEPT:
+            if name == "numericAttributesForFiltering":
+                _names(name, value)
             kept[name] = value
         else:
             defaults[name] = value
