@@ -52,6 +52,16 @@ NEW_KEY_SCHEMA: Final[dict[str, Any]] = {
 """JSON Schema of the body of `POST /1/keys`; other members must be empty."""
 
 
+_NOTHING: Final[Mapping[str, tuple[Any, ...]]] = {
+    "acl": (),
+    "indexes": ([],),
+    "description": ("",),
+    "validity": (0,),
+    "queryParameters": ("",),
+}
+"""Values by which a member says what its absence does."""
+
+
 def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """Translate a request for an Algolia key into the body of `POST /_keys`.
 
@@ -62,11 +72,8 @@ def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     if not isinstance(acl, list) or not acl or not set(map(str, acl)) <= set(_ACTIONS):
         raise _refused("acl", f"must list some of {', '.join(_ACTIONS)}")
     document: dict[str, Any] = {"actions": sorted({_ACTIONS[right] for right in acl})}
-    parameters = body.get("queryParameters")
-    if parameters is not None and not isinstance(parameters, str):
-        raise _refused("queryParameters", "must be a query string")
     for name, value in body.items():
-        if not isinstance(value, bool) and value in (None, 0, "", []):
+        if value is None or _is_nothing(name, value):
             continue
         match name:
             case "acl":
@@ -80,6 +87,12 @@ def new_key(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
             case _:
                 raise _refused(name, "cannot be honoured: keys have no such bound")
     return document
+
+
+def _is_nothing(name: str, value: Any) -> bool:
+    """Return whether a member has the value with which clients leave it out."""
+    nothing = _NOTHING.get(name, ("", 0, []))
+    return any(type(value) is type(one) and value == one for one in nothing)
 
 
 def _filter(value: Any, limits: Limits) -> str:

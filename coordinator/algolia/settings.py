@@ -149,14 +149,14 @@ def _apply(name: str, value: Any, result: dict[str, Any], kept: dict[str, Any]) 
             if value is not None and value != ["*"]:
                 result["searchable_fields"] = _weighted(_names(name, value))
         case "attributesForFaceting":
-            facets, filtered = _faceted(_names(name, value or []))
+            facets, filtered = _faceted(_names(name, [] if value is None else value))
             old = result.get("aggregations") or {}
             result["aggregations"] = {facet: old.get(facet, {}) for facet in facets}
             kept.pop("filterOnly", None)
             if filtered:
                 kept["filterOnly"] = filtered
         case "indexLanguages":
-            languages = _names(name, value or [])
+            languages = _names(name, [] if value is None else value)
             if len(languages) > 1:
                 raise _refused(name, "can name one language; others are set in field_languages")
             result.pop("language", None)
@@ -164,7 +164,7 @@ def _apply(name: str, value: Any, result: dict[str, Any], kept: dict[str, Any]) 
                 result["language"] = languages[0]
         case _:
             result.pop("stop_words", None)
-            if value not in (None, False):
+            if value is not None and value is not False:
                 if value is not True:
                     raise _refused(name, "must be true or false here, for the index's language")
                 result["stop_words"] = True

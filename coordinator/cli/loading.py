@@ -18,7 +18,7 @@ from rich.text import Text
 
 from coordinator.cli.indexes import read_object
 from coordinator.cli.service import ServiceOptions, with_proposing, with_service
-from coordinator.cli.sources import databases, formats
+from coordinator.cli.sources import databases, formats, places
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 from coordinator.cli.tables import bytes_text, console
 from coordinator.clients.http_client import Client, ClientError, index_path
@@ -38,6 +38,18 @@ def _pairs(
             raise click.BadParameter(f"{text!r} is not {parameter.metavar}")
         pairs[name] = value
     return pairs
+
+
+def _field_pair(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, str] | None:
+    """Parse an option of the form FIELD,FIELD."""
+    if value is None:
+        return None
+    first, comma, second = value.partition(",")
+    if not first or not comma or not second:
+        raise click.BadParameter(f"{value!r} is not {parameter.metavar}: name two fields")
+    return first, second
 
 
 @click.command()
@@ -70,6 +82,13 @@ def _pairs(
     callback=_pairs,
     help="Read the cells of a column of CSV as lists, for example tags=|. Can be repeated.",
 )
+@click.option(
+    "--geo",
+    "place_fields",
+    metavar="LAT,LNG",
+    callback=_field_pair,
+    help="Make a place (_geo) of the fields that hold latitude and longitude.",
+)
 @click.option("--delimiter", metavar="CHARACTER", help="Read cells that this one divides.")
 @click.option("--encoding", help="Read text of this encoding, for example latin-1.")
 @click.option("--query", metavar="SQL", help="Load the rows that a database gives for this.")
@@ -92,6 +111,7 @@ def load(
     style: str | None,
     kinds: dict[str, str],
     separators: dict[str, str],
+    place_fields: tuple[str, str] | None,
     delimiter: str | None,
     encoding: str | None,
     query: str | None,
@@ -119,12 +139,16 @@ def load(
         delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if len(delimiter) != 1:
             raise click.BadParameter("it is one character, or tab", param_hint="--delimiter")
-    options = ReadOptions(style, encoding, delimiter, id_field, kinds, separators, query, table)
+    options = ReadOptions(
+        style, encoding, delimiter, id_field, kinds, separators, query, table, place_fields
+    )
     name = index or index_name(file, table)
     document = read_object(configuration) if configuration is not None else None
     try:
         source = formats.read(file, options)
         _show_columns(source)
+        if place_fields is None:
+            _mention_places(source)
         _refuse_bad_rows(source, skip_bad)
         if dry_run:
             return
@@ -172,6 +196,13 @@ def _show_columns(source: Source) -> None:
     for column in source.columns:
         table.add_row(Text(column.name), Text(column.kind), Text(column.example, "dim"))
     out.print(table)
+
+
+def _mention_places(source: Source) -> None:
+    """Say how columns that are called like coordinates become places."""
+    found = places.named_like_places(column.name for column in source.columns)
+    if found is not None:
+        click.echo(f"facetd: --geo {','.join(found)} makes places of these columns", err=True)
 
 
 def _refuse_bad_rows(source: Source, skips_bad: bool) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
-from coordinator.cli.sources import databases, delimited, parquet
+from coordinator.cli.sources import databases, delimited, parquet, places
 from coordinator.cli.sources.opening import BROKEN, PEEK_BYTES, READ_BYTES, Opened
 from coordinator.cli.sources.source import ReadOptions, Source, SourceError
 
@@ -37,10 +37,10 @@ def read(name: str, options: ReadOptions) -> Source:
         SourceError: it cannot be read; says what would be valid.
     """
     if databases.is_database(name):
-        return databases.read(name, options)
+        return _with_places(databases.read(name, options), options)
     opened = Opened(name)
     try:
-        return _read_file(opened, options)
+        return _with_places(_read_file(opened, options), options)
     except BROKEN as error:
         raise SourceError(f"{opened.name} is cut off or damaged: {error}") from error
 
@@ -100,6 +100,35 @@ def _json(opened: Opened, options: ReadOptions) -> Source:
 
 def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[bytes]:
     """Yield items with the value of a field as their id, one per line."""
+    for place, item in _parsed(pieces, name):
+        value = item.get(id_field) if isinstance(item, dict) else None
+        if value is None or isinstance(value, (bool, float, list, dict)):
+            raise SourceError(f"{place}: {id_field!r} must hold an integer or a text to be the id")
+        with_id = {"id": value, **{k: v for k, v in item.items() if k != "id"}}
+        yield orjson.dumps(with_id) + b"\n"
+
+
+def _with_places(source: Source, options: ReadOptions) -> Source:
+    """Make a place of two fields of every item, if that is wanted."""
+    if options.place_fields is None:
+        return source
+    fields, pieces, name = options.place_fields, source.pieces, source.name
+    columns = [column.name for column in source.columns]
+    for field in fields:
+        if columns and field not in columns:
+            raise SourceError(
+                f"--geo: {name} has no column {field!r}; its columns are {', '.join(columns)}"
+            )
+
+    def with_places() -> Iterator[bytes]:
+        for place, item in _parsed(pieces(), name):
+            yield orjson.dumps(places.with_place(item, fields, place)) + b"\n"
+
+    return replace(source, pieces=with_places)
+
+
+def _parsed(pieces: Iterator[bytes], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place and value of each item of an array, or of JSON with one item per line."""
     rest = b""
     number = 0
     is_array: bool | None = None
@@ -113,25 +142,20 @@ def _with_ids(pieces: Iterator[bytes], id_field: str, name: str) -> Iterator[byt
         for line in lines:
             number += 1
             if line.strip():
-                yield _with_id(line, id_field, f"{name}, line {number}")
+                yield from _parsed_line(line, f"{name}, line {number}")
     if is_array:
         try:
             items = orjson.loads(rest)
         except orjson.JSONDecodeError as error:
             raise SourceError(f"{name} is no JSON: {error}") from error
         for position, item in enumerate(items):
-            yield _with_id(orjson.dumps(item), id_field, f"{name}, item {position}")
+            yield f"{name}, item {position}", item
     elif rest.strip():
-        yield _with_id(rest, id_field, f"{name}, line {number + 1}")
+        yield from _parsed_line(rest, f"{name}, line {number + 1}")
 
 
-def _with_id(line: bytes, id_field: str, place: str) -> bytes:
-    """Return an item with the value of a field as its id."""
+def _parsed_line(line: bytes, place: str) -> Iterator[tuple[str, Any]]:
     try:
-        item = orjson.loads(line)
+        yield place, orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise SourceError(f"{place}: {error}") from error
-    value = item.get(id_field) if isinstance(item, dict) else None
-    if value is None or isinstance(value, (bool, float, list, dict)):
-        raise SourceError(f"{place}: {id_field!r} must hold an integer or a text to be the id")
-    return orjson.dumps({"id": value, **{k: v for k, v in item.items() if k != "id"}}) + b"\n"

@@ -92,6 +92,7 @@ class ReadOptions:
         separators: of fields whose cells are lists.
         query: for a database.
         table: for a database.
+        place_fields: the fields of latitude and longitude that become the item's place.
     """
 
     style: str | None = None
@@ -102,6 +103,7 @@ class ReadOptions:
     separators: dict[str, str] = field(default_factory=dict)
     query: str | None = None
     table: str | None = None
+    place_fields: tuple[str, str] | None = None
 
 
 def shown(value: Any, chars_max: int = 40) -> str:

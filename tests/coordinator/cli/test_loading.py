@@ -80,6 +80,58 @@ def test_the_proposal_is_applied_by_option_and_by_a_key(
         assert client.request("GET", "/kept/configuration") == expected
 
 
+CITIES = "id,name,lat,lon\n1,Vienna,48.21,16.37\n2,Nowhere,,\n3,Paris,48.85,2.35\n"
+
+
+@pytest.mark.parametrize("name", ["cities.csv", "cities.ndjson", "cities.json"])
+def test_two_columns_become_a_place(
+    service: Service, client: Client, tmp_path: Path, name: str
+) -> None:
+    header, *rows = (line.split(",") for line in CITIES.splitlines())
+    items = [{k: v for k, v in zip(header, row, strict=True) if v} for row in rows]
+    file = tmp_path / name
+    lines = "".join(json.dumps(item) + "\n" for item in items)
+    texts = {"csv": CITIES, "ndjson": lines, "json": json.dumps(items)}
+    file.write_text(texts[name.partition(".")[2]])
+
+    result = _run(service, "load", str(file), "--index", "places", "--geo", "lat,lon")
+
+    assert result.exit_code == 0, result.output
+    near = "/places/search?filter=_geoRadius(48.2,16.4,20000)"
+    found = client.request("GET", near)["data"]["items"]
+    assert [item["_geo"] for item in found] == [{"lat": 48.21, "lng": 16.37}]
+    assert client.request("GET", "/places/search")["pagination"]["total"] == 3
+    client.request("DELETE", "/places")
+
+
+@pytest.mark.parametrize(
+    ("option", "row", "message"),
+    [
+        ("lat,height", "4,Up,1,2", "has no column 'height'; its columns are id, name, lat, lon"),
+        ("lat", "4,Up,1,2", "'lat' is not LAT,LNG: name two fields"),
+        ("lat,lon", "4,Up,91,2", "'lat' must hold degrees from -90 to 90, not 91"),
+    ],
+)
+def test_what_is_no_place_is_refused(
+    service: Service, client: Client, tmp_path: Path, option: str, row: str, message: str
+) -> None:
+    file = tmp_path / "places.csv"
+    file.write_text(f"{CITIES}{row}\n")
+
+    result = _run(service, "load", str(file), "--geo", option)
+
+    assert result.exit_code != 0
+    assert message in result.stderr
+    assert "places" not in _indexes(client)
+
+
+def test_columns_of_coordinates_are_mentioned(tmp_path: Path) -> None:
+    file = tmp_path / "places.csv"
+    file.write_text(CITIES)
+    result = CliRunner().invoke(main, ["load", str(file), "--dry-run"])
+    assert "--geo lat,lon makes places of these columns" in result.stderr
+
+
 def test_an_index_that_exists_keeps_its_configuration(
     service: Service, client: Client, tmp_path: Path
 ) -> None:
