@@ -64,6 +64,15 @@ def text(value: Any, limit_name: str, limits: Limits) -> str:
     return str(value)
 
 
+def boolean(value: Any) -> bool:
+    """Return a boolean; in a query string it is a text. A number is none."""
+    if isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
+        raise Mistake("must be true or false")
+    return bool(value == "true")
+
+
 def names(value: Any, limit_name: str, limits: Limits) -> list[str]:
     """Read a list of names: a list, a JSON list as text, or a comma-separated list."""
     if value.__class__ is QueryText and value.startswith("["):

@@ -61,6 +61,7 @@ from coordinator.parameters.foreign import FOREIGN, MISPLACED
 from coordinator.parameters.kinds import (
     DIGITS,
     Mistake,
+    boolean,
     check_field,
     check_members,
     integer,
@@ -604,9 +605,7 @@ class ParameterReader:
 
     def read_hide_zero(self, value: Any) -> None:
         """Read `hide_zero`."""
-        if value not in (True, False, "true", "false"):
-            raise Mistake("must be true or false")
-        self.values["hide_zero"] = value in (True, "true")
+        self.values["hide_zero"] = boolean(value)
 
     def read_facets(self, value: Any) -> None:
         """Read `facets`."""
@@ -799,9 +798,7 @@ class ParameterReader:
 
     def read_did_you_mean(self, value: Any) -> None:
         """Read `did_you_mean`."""
-        if value not in (True, False, "true", "false"):
-            raise Mistake("must be true or false")
-        self.values["did_you_mean"] = value in (True, "true")
+        self.values["did_you_mean"] = boolean(value)
 
     def read_suggestions_size(self, value: Any) -> None:
         """Read `size` of the route of suggestions."""

@@ -615,8 +615,14 @@ async def update_object(services: Services, request: Request) -> Response:
     name, object_id = request.arguments
     index = await index_to_write(services, request, name)
     params = query_string_parameters(request.query_string)
-    creates = params.get("createIfNotExists", "true") != "false"
-    action = "partialUpdateObject" if creates else "partialUpdateObjectNoCreate"
+    creates = params.get("createIfNotExists", "true")
+    if creates not in ("true", "false"):
+        raise InvalidRequest(
+            "createIfNotExists must be true or false",
+            code="invalid_parameter",
+            param="createIfNotExists",
+        )
+    action = "partialUpdateObject" if creates == "true" else "partialUpdateObjectNoCreate"
     change = _single(services, request, index, action, object_id)
     seq = await _write(services, index, [change])
     return json_response({"taskID": seq, "objectID": change.object_id, "updatedAt": _now()})

@@ -287,6 +287,11 @@ class TestMistakes:
             parse_search(raw, CONFIGURATION, DEFAULT_LIMITS)
         assert message in raised.value.message
 
+    @pytest.mark.parametrize("value", [1, 0, 1.0, "1", "True", "", []])
+    def test_a_boolean_is_true_or_false(self, value: Any) -> None:
+        assert search(did_you_mean="false") == search(did_you_mean=False)
+        assert [path for _, path in mistakes(did_you_mean=value)] == ["did_you_mean"]
+
     def test_no_foreign_name_is_ours(self) -> None:
         assert not set(FOREIGN) & set(SEARCH_BY_NAME)
 
