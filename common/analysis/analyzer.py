@@ -21,6 +21,9 @@ from common.analysis.tokenizer import STATE_SIZE, TABLES, TokenBuffers, token_bu
 _NUM_WORDS = 1024
 """Words that are cut per kernel call, at most."""
 
+_PLAIN_CHARS_MAX = 32
+"""Characters of a word of ASCII letters and digits that needs no kernel."""
+
 TYPO_LENGTHS_DEFAULT = (5, 9)
 """Letters from which on a word may match with one edit, with two."""
 
@@ -57,6 +60,8 @@ class Analyzer:
             is_indexing: whether the last character of a run is a word too, as in items; queries
                 leave it out.
         """
+        if len(text) <= _PLAIN_CHARS_MAX and text.isalnum() and text.isascii():
+            return [Token(text.lower(), 0, 0, len(text), False)]
         encoded = text.encode("utf-8", "replace")
         tokens = self.tokenize_bytes(encoded, is_indexing=is_indexing)
         if len(encoded) == len(text):
@@ -150,7 +155,9 @@ def typo_budget(word: str, lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT) -> i
         word: folded.
         lengths: letters from which on there may be one edit, and two.
     """
-    if len(word) < lengths[0] or any(character.isdigit() for character in word):
+    if len(word) < lengths[0]:
+        return 0
+    if not word.isalpha() and any(map(str.isdigit, word)):
         return 0
     if is_run(word):
         return 0

@@ -143,8 +143,8 @@ def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]
         is_excluded = bool(match["sign"]) if is_phrase else word.startswith("-") and len(word) > 1
         begin = match.start("phrase" if is_phrase else "word")
         tokens = [
-            token._replace(start=begin + token.start, end=begin + token.end)
-            for token in analyzer.tokenize(match["phrase"] if is_phrase else word)
+            Token(one.text, one.position, begin + one.start, begin + one.end, one.is_run)
+            for one in analyzer.tokenize(match["phrase"] if is_phrase else word)
         ]
         if tokens:
             is_open = is_phrase and not match["close"]
@@ -262,7 +262,7 @@ def parse_query(
         pieces = _cut(pieces, words_max)
     builder = _ClauseBuilder(vocabulary, options)
     stops = vocabulary.stop_words
-    keeps_stop_words = not any(
+    keeps_stop_words = not stops or not any(
         not piece.is_excluded
         and (piece.is_phrase or any(token.text not in stops for token in piece.tokens))
         for piece in pieces

@@ -168,9 +168,7 @@ class Scatter:
         if scored.assumption is not None:
             counted = [one.statistics for _, one in answers if one.statistics is not None]
             statistics = self._memories.statistics(memory, parameters.key_filter)
-            scored = await score_again(
-                index, parameters, statistics, scored.assumption, counted, self._turns
-            )
+            scored = await score_again(index, parameters, statistics, scored, counted, self._turns)
             request = msgspec.structs.replace(request, query=scored.query, assumed_absent=None)
             if any(part.has_any for part in counted):
                 answers = await self.send(request, parameters, deadline)

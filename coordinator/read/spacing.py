@@ -85,12 +85,11 @@ def spacings_of(row: Sequence[TypedWord]) -> Iterator[Spacing]:
 
 def is_cuttable(word: str) -> bool:
     """Return whether a word may be written as two; where it can be cut, the index says."""
-    return (
-        2 <= len(word) <= LETTERS_MAX
-        and not _is_number(word)
-        and not is_run(word)
-        and bare_word(word) == word
-    )
+    if not 2 <= len(word) <= LETTERS_MAX:
+        return False
+    if word.isascii() and word.isalpha():  # most words
+        return True
+    return not _is_number(word) and not is_run(word) and bare_word(word) == word
 
 
 def cut_in_two(word: str, cut: int) -> Spacing | None:
@@ -181,4 +180,4 @@ def _is_digit(character: str) -> bool:
 
 
 def _is_number(word: str) -> bool:
-    return all(map(_is_digit, word))
+    return word.isascii() and word.isdigit()

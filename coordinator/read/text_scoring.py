@@ -12,7 +12,7 @@ on the live documents, not on the number of shards or the layout of their segmen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -29,7 +29,7 @@ from common.protocol.messages import (
     TextQuery,
 )
 from common.protocol.methods import STATISTICS
-from common.query import Filter, MatchKind, Phrase, Word
+from common.query import Filter, MatchKind, Word
 from common.scoring import WHOLE_FIELDS_MAX, clause_weights, is_completed, weigh_fields
 from coordinator.cluster.catalog import Index
 from coordinator.cluster.cluster import Cluster
@@ -358,13 +358,30 @@ async def score_again(
     index: Index,
     parameters: SearchParameters,
     memory: StatisticsMemory,
-    assumption: Assumption,
+    scored: ScoredQuery,
     parts: Sequence[StatisticsResponse],
     turns: Turns,
 ) -> ScoredQuery:
-    """Weigh a query that was weighed on an assumption, now that the shards have counted."""
+    """Weigh a query that was weighed on an assumption, now that the shards have counted.
+
+    Where they found nothing, the assumption was right and the query is as it was.
+
+    Args:
+        index: that is searched.
+        parameters: of the search.
+        memory: of the index.
+        scored: the query on its assumption.
+        parts: what the shards counted.
+        turns: of the event loop.
+    """
+    assumption = scored.assumption
+    assert assumption is not None, "only a guess is weighed again"
     statistics = assumption.statistics
     memory.add_up(statistics, assumption.keys, parts)
+    if not any(part.has_any for part in parts):
+        scored.assumption = None
+        memory.remember_query(_key(parameters), statistics, scored)
+        return scored
     weighing = _weigh(index, assumption.parsed, parameters, statistics)
     is_long = is_long_text(parameters.query)
     scored = await turns.run(index.number, weighing) if is_long else completed(weighing)
@@ -397,30 +414,16 @@ def _weigh(
     spacings = yield from _worthwhile_spacings(parsed, statistics)
     for clause, count in zip(parsed.clauses, parsed.multiplicities, strict=True):
         yield
-        found = [doc_freqs[word] for word in words_of((clause,))]
-        if isinstance(clause, Word) and clause.text in spacings:
-            own = spacings[clause.text]
-            clause = msgspec.structs.replace(clause, spacings=tuple(own))
-            freqs = list(found[0])
-            freqs[MatchKind.SPACING] = sum(own.values())
-            found = [tuple(freqs)]
-        if isinstance(clause, Word) and is_completed(clause.text, found[0]):
-            clause = msgspec.structs.replace(clause, is_completed=True)
-            freqs = list(found[0])
-            freqs[MatchKind.COMPLETION] = freqs[MatchKind.PREFIX]
-            freqs[MatchKind.PREFIX] = 0
-            found = [tuple(freqs)]
-        if isinstance(clause, Phrase) or any(found[0]):
-            if isinstance(clause, Word) and clause.typos == 1 and found[0][MatchKind.EXACT]:
-                # A word of the index: what has another first letter is another word.
-                found = [(*found[0][: MatchKind.TYPO_2], 0)]
-            weights = tuple(
-                tuple(count * weight for weight in clause_weights(freqs, statistics.num_docs))
-                for freqs in found
-            )
-            clauses.append(ScoredClause(clause, weights))
+        if isinstance(clause, Word):
+            clause, freqs = _with_alternatives(clause, doc_freqs[clause], spacings)
+            if not any(freqs):
+                ignored.append(clause.text)
+                continue
+            found = [freqs]
         else:
-            ignored.append(clause.text)
+            found = [doc_freqs[word] for word in words_of((clause,))]
+        weights = tuple([_weights(freqs, statistics.num_docs, count) for freqs in found])
+        clauses.append(ScoredClause(clause, weights))
     if parsed.clauses and not clauses:
         return ScoredQuery(HOPELESS, ignored, parsed.num_words_cut)
     configuration = index.configuration
@@ -439,15 +442,38 @@ def _weigh(
     return ScoredQuery(query, ignored, parsed.num_words_cut)
 
 
+def _with_alternatives(
+    word: Word, freqs: tuple[int, ...], spacings: Mapping[str, Mapping[tuple[str, ...], int]]
+) -> tuple[Word, tuple[int, ...]]:
+    """Return a word with its spacings and completions, and its document frequencies by kind."""
+    own = spacings.get(word.text)
+    if own is not None:
+        word = msgspec.structs.replace(word, spacings=tuple(own))
+        freqs = _replaced(freqs, MatchKind.SPACING, sum(own.values()))
+    if is_completed(word.text, freqs):
+        word = msgspec.structs.replace(word, is_completed=True)
+        freqs = _replaced(freqs, MatchKind.COMPLETION, freqs[MatchKind.PREFIX])
+        freqs = _replaced(freqs, MatchKind.PREFIX, 0)
+    if word.typos == 1 and freqs[MatchKind.EXACT]:
+        # A word of the index: what has another first letter is another word.
+        freqs = _replaced(freqs, MatchKind.TYPO_2, 0)
+    return word, freqs
+
+
+def _replaced(freqs: tuple[int, ...], kind: MatchKind, freq: int) -> tuple[int, ...]:
+    return (*freqs[:kind], freq, *freqs[kind + 1 :])
+
+
+def _weights(freqs: tuple[int, ...], num_docs: int, count: int) -> tuple[float, ...]:
+    """Return the weights of a word that was typed so many times."""
+    weights = clause_weights(freqs, num_docs)
+    return weights if count == 1 else tuple([count * weight for weight in weights])
+
+
 def _worthwhile_spacings(
     parsed: ParsedQuery, statistics: Statistics
 ) -> Generator[None, None, dict[str, dict[tuple[str, ...], int]]]:
     """Return, by word, the spacings that it gets, each with its document frequency."""
-    typed_freqs = {
-        clause.text: statistics.doc_freqs[clause][MatchKind.EXACT]
-        for clause in parsed.clauses
-        if isinstance(clause, Word)
-    }
     found: list[tuple[Spacing, int]] = []
     for word in parsed.cuttable:
         for cut, freq in statistics.cut_freqs.get(word, _NO_CUTS).items():
@@ -459,6 +485,13 @@ def _worthwhile_spacings(
         freq = statistics.spacing_freqs.get(spacing.words, 0)
         if freq:
             found.append((spacing, freq))
+    if not found:
+        return {}
+    typed_freqs = {
+        clause.text: statistics.doc_freqs[clause][MatchKind.EXACT]
+        for clause in parsed.clauses
+        if isinstance(clause, Word)
+    }
     chosen: dict[str, dict[tuple[str, ...], int]] = {}
     for spacing, freq in found:
         yield

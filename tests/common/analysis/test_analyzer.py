@@ -152,3 +152,12 @@ def test_is_run_tells_pieces_of_unspaced_scripts() -> None:
         True,
         True,
     ]
+
+
+@given(
+    st.text("aZ09z", min_size=1, max_size=40) | st.text(st.characters(max_codepoint=127)),
+    st.booleans(),
+)
+def test_plain_words_are_cut_as_the_kernel_cuts_them(text: str, is_indexing: bool) -> None:
+    tokens = ANALYZER.tokenize(text, is_indexing=is_indexing)
+    assert tokens == ANALYZER.tokenize_bytes(text.encode(), is_indexing=is_indexing)
