@@ -6,8 +6,10 @@
                        ──▶     doc 3 title, once
 
 Most documents with one word lack another, so documents are intersected first. In what is left, the
-positions of the rarest word are listed, and each other word is looked up at its distance from them.
-Blocks without a common document are skipped, and so are the positions of the entries in between.
+positions of the rarest word are listed, and each other word is looked up at its distance from them;
+only seeds that live are looked at for the next word. Blocks without a common document are skipped,
+and so are the positions of the entries in between; where most blocks hold several, they are decoded
+as a whole.
 
 A last word that may be half typed stands for all terms it begins: a seed lives if one of them fits.
 It does not narrow the documents.
@@ -22,14 +24,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import numpy as np
 
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U8, I64Array, U16Array, U32Array, int64
-from shard.query.bm25f import NO_DOCS, NO_FIELDS
-from shard.segment.positions import Positions, decode_varint, skip_varints
+from common.kernels.types import I64Array, U8Array, U16Array, U32Array, U64Array, int64, uint8
+from shard.query.bm25f import NO_BITS, NO_DOCS, NO_FIELDS, pick_wanted
+from shard.segment.doc_sets import bitset_of
+from shard.segment.positions import Positions, are_bytes, decode_varint, skip_varints
 from shard.segment.postings import (
+    BLOCK_ENTRIES,
     Entries,
+    Packing,
     PostingLists,
     block_offset,
     count_blocks,
+    decode_docs,
     decode_entry,
     gallop,
     locate_block,
@@ -37,6 +43,7 @@ from shard.segment.postings import (
     open_block,
     skip_to,
     sum_freqs,
+    sum_freqs_before,
 )
 
 if TYPE_CHECKING:
@@ -49,26 +56,51 @@ if TYPE_CHECKING:
 
 Numbers = TypeVar("Numbers", U16Array, U32Array, I64Array)
 
+_OFTEN_SHARE: Final = 16
+"""A list is decoded block by block where at least one in so many entries is wanted."""
+
 NO_ENTRIES: Final = Entries(NO_DOCS, NO_FIELDS, np.zeros(0, np.uint32))
 
 
 @arguments
 class _Seeds(NamedTuple):
-    """The positions of the rarest word.
+    """Positions at which the words so far stand, as seen from the rarest one.
 
     Attributes:
-        docs: document of each of its entries, ascending.
+        docs: document of each entry of the rarest word, ascending.
         fields: field of each.
         starts: offset of its first position in `places`, with a sentinel.
-        places: positions, ascending within an entry.
-        levels: by position, how many other words have been found at their distance from it.
+        places: positions of the rarest word, ascending within an entry.
     """
 
     docs: NDArray[np.uint32]
     fields: NDArray[np.uint16]
     starts: NDArray[np.int64]
     places: NDArray[np.uint32]
-    levels: NDArray[np.uint8]
+
+
+@arguments
+class _BlockScratch(NamedTuple):
+    """Scratch space to read a block.
+
+    Attributes:
+        docs: its documents.
+        picked: positions among these, with room for one more.
+        befores: by entry, how many positions the entries before it have; then of all.
+    """
+
+    docs: NDArray[np.uint32]
+    picked: NDArray[np.int64]
+    befores: NDArray[np.int64]
+
+
+@kernel
+def _block_scratch() -> _BlockScratch:
+    return _BlockScratch(
+        np.empty(BLOCK_ENTRIES, np.uint32),
+        np.empty(BLOCK_ENTRIES + 1, np.int64),
+        np.empty(BLOCK_ENTRIES + 1, np.int64),
+    )
 
 
 @kernel
@@ -79,18 +111,61 @@ def _longer(array: Numbers, size: int) -> Numbers:
     return longer
 
 
+@kernel(allocates=False)
+def _pick_entries(
+    lists: PostingLists,
+    positions: U8Array,
+    cursor: int,
+    term: int,
+    block: int,
+    wanted: U64Array,
+    scratch: _BlockScratch,
+) -> tuple[int, Packing, bool]:
+    """Pick the entries of a block whose documents are in a bitset.
+
+    Args:
+        lists: of the segment.
+        positions: of the segment.
+        cursor: where those of the block begin.
+        term: ordinal.
+        block: of its list.
+        wanted: bitset of documents.
+        scratch: output.
+
+    Returns:
+        How many are picked; the packing of the block; whether each of its positions takes one byte,
+        so that those of an entry are found without looking at those before.
+    """
+    at, count = locate_block(lists, term, block)
+    packing = decode_docs(lists.postings, at, count, scratch.docs)
+    num_picked = pick_wanted(scratch.docs, count, wanted, scratch.picked)
+    are_plain = False
+    if num_picked > 0:
+        sum_freqs_before(lists.postings, packing, count, scratch.befores)
+        are_plain = are_bytes(positions, cursor, scratch.befores[count])
+    return num_picked, packing, are_plain
+
+
 @kernel
 def _list_seeds(
-    lists: PostingLists, word_positions: Positions, term: int, wanted: U32Array
+    lists: PostingLists, word_positions: Positions, term: int, wanted: U32Array, bits: U64Array
 ) -> tuple[U32Array, U16Array, I64Array, U32Array]:
     """Return the entries of a term in the wanted documents, with all their positions.
 
+    Args:
+        lists: of the segment.
+        word_positions: of the segment.
+        term: ordinal.
+        wanted: documents, ascending.
+        bits: their bitset, if most blocks hold some of them; else empty.
+
     Returns:
-        Documents (uint32) and fields (uint16) of the entries, the offset of each one's first
-        position with a sentinel (int64), and all positions (uint32).
+        The members of `_Seeds`.
     """
     positions, position_starts, skip_positions = word_positions
     postings = lists.postings
+    scratch = _block_scratch()
+    block_docs, picked, befores = scratch
     size = len(wanted) + 1
     entry_docs = np.empty(size, np.uint32)
     entry_fields = np.empty(size, np.uint16)
@@ -100,32 +175,58 @@ def _list_seeds(
     num_found = int64(0)
     num_places = int64(0)
     num_blocks = count_blocks(lists, term)
+    has_bits = len(bits) > 0
     block = int64(0)
     document = int64(0)
     while True:
-        # Skip blocks without a wanted document, by the skip list.
-        block, document = next_block(lists, term, block, wanted, document)
+        if not has_bits:
+            # Skip blocks without a wanted document, by the skip list.
+            block, document = next_block(lists, term, block, wanted, document)
         if block == num_blocks or document == len(wanted):
             break
         at, count = locate_block(lists, term, block)
-        cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
-        block += 1
+        start = position_starts[term] + block_offset(lists, skip_positions, term, block)
+        cursor = start
+        num_picked = int64(0)
+        are_plain = False
         doc, packing = open_block(postings, at)
+        if has_bits:
+            num_picked, _, are_plain = _pick_entries(
+                lists, positions, start, term, block, bits, scratch
+            )
+        block += 1
         i = int64(0)
-        num_passed = int64(0)  # entries of the block whose positions are before the cursor
-        while document < len(wanted):
-            # Leapfrog: the list and the wanted documents each seek to the other's next document.
-            i, doc = skip_to(postings, packing, count, i, doc, wanted[document])
-            if i == count:
-                break
-            document = gallop(wanted, document, int64(doc))
-            if document == len(wanted) or wanted[document] != doc:
-                i += 1
-                continue
+        p = int64(0)
+        num_passed = int64(0)  # positions of the block that are before the cursor
+        num_read = int64(0)  # entries whose positions these are
+        while True:
+            if has_bits:
+                if p == num_picked:
+                    break
+                i = picked[p]
+                p += 1
+                doc = block_docs[i]
+                before = befores[i]
+            else:
+                # Leapfrog: the list and the wanted documents each seek to the other's next one.
+                if document == len(wanted):
+                    break
+                i, doc = skip_to(postings, packing, count, i, doc, wanted[document])
+                if i == count:
+                    break
+                document = gallop(wanted, document, int64(doc))
+                if document == len(wanted) or wanted[document] != doc:
+                    i += 1
+                    continue
+                before = num_passed + sum_freqs(postings, packing, num_read, i)
             field, freq = decode_entry(postings, packing, i)
             # Positions are varints without an index inside a block: skip those of the entries
             # passed over.
-            cursor = skip_varints(positions, cursor, sum_freqs(postings, packing, num_passed, i))
+            if are_plain:
+                cursor = start + before
+            else:
+                cursor = skip_varints(positions, cursor, before - num_passed)
+            num_passed = before + freq
             if num_found == size:  # a document has an entry for each field
                 size *= 2
                 entry_docs = _longer(entry_docs, size)
@@ -146,7 +247,7 @@ def _list_seeds(
                 num_places += 1
             num_found += 1
             i += 1
-            num_passed = i
+            num_read = i
     starts[num_found] = num_places
     return (
         entry_docs[:num_found],
@@ -156,16 +257,158 @@ def _list_seeds(
     )
 
 
+@kernel(inline=True, allocates=False)
+def _mark_followed(
+    positions: U8Array,
+    cursor: int,
+    freq: int,
+    seeds: _Seeds,
+    entry: int,
+    distance: int,
+    is_followed: U8Array,
+) -> int:
+    """Mark the seeds of an entry that a word follows; return the cursor after its positions."""
+    places = seeds.places
+    place = seeds.starts[entry]
+    stop = seeds.starts[entry + 1]
+    if freq == 1 and stop == place + 1:  # most entries: no branch that depends on positions
+        position, cursor = decode_varint(positions, cursor)
+        is_followed[place] |= uint8(position - distance == int64(places[place]))
+        return cursor
+    position = int64(0)
+    for _ in range(freq):
+        delta, cursor = decode_varint(positions, cursor)
+        position += delta
+        wanted = position - distance
+        # Both position lists ascend: merge them, shifted by the distance.
+        while place < stop and int64(places[place]) < wanted:
+            place += 1
+        if place < stop and int64(places[place]) == wanted:
+            is_followed[place] = 1
+    return cursor
+
+
 @kernel(allocates=False)
+def _follow_often(
+    lists: PostingLists,
+    word_positions: Positions,
+    term: int,
+    seeds: _Seeds,
+    distance: int,
+    bits: U64Array,
+    scratch: _BlockScratch,
+    is_followed: U8Array,
+) -> None:
+    """Do the same as `_follow` for a term most of whose blocks hold documents of seeds.
+
+    A block is decoded as a whole: jumping to and fro in it costs more from a dozen documents on.
+
+    Args:
+        lists: of the segment.
+        word_positions: of the segment.
+        term: ordinal.
+        seeds: positions of the rarest word.
+        distance: from the seed's word to this one.
+        bits: bitset of the seeds' documents.
+        scratch: to read a block.
+        is_followed: output, by seed.
+    """
+    positions, position_starts, skip_positions = word_positions
+    entry_docs, entry_fields, _, _ = seeds
+    num_entries = len(entry_docs)
+    entry = int64(0)
+    for block in range(count_blocks(lists, term)):
+        start = position_starts[term] + block_offset(lists, skip_positions, term, block)
+        num_picked, packing, are_plain = _pick_entries(
+            lists, positions, start, term, block, bits, scratch
+        )
+        cursor = start
+        num_passed = int64(0)  # positions of the block that are before the cursor
+        for p in range(num_picked):
+            i = scratch.picked[p]
+            doc = scratch.docs[i]
+            field, freq = decode_entry(lists.postings, packing, i)
+            while entry < num_entries and (
+                entry_docs[entry] < doc
+                or (entry_docs[entry] == doc and int64(entry_fields[entry]) < field)
+            ):
+                entry += 1
+            if entry == num_entries:
+                return
+            if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
+                continue
+            before = scratch.befores[i]
+            if are_plain:
+                cursor = start + before
+            else:
+                cursor = skip_varints(positions, cursor, before - num_passed)
+            num_passed = before + freq
+            cursor = _mark_followed(positions, cursor, freq, seeds, entry, distance, is_followed)
+
+
+@kernel(allocates=False)
+def _follow_seldom(
+    lists: PostingLists,
+    word_positions: Positions,
+    term: int,
+    seeds: _Seeds,
+    distance: int,
+    is_followed: U8Array,
+) -> None:
+    """Do the same as `_follow` for one term, without reading blocks that hold no seed."""
+    positions, position_starts, skip_positions = word_positions
+    postings = lists.postings
+    entry_docs, entry_fields, _, _ = seeds
+    num_entries = len(entry_docs)
+    num_blocks = count_blocks(lists, term)
+    entry = int64(0)
+    block = int64(0)
+    while True:
+        block, entry = next_block(lists, term, block, entry_docs, entry)
+        if block == num_blocks or entry == num_entries:
+            break
+        at, count = locate_block(lists, term, block)
+        cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
+        block += 1
+        doc, packing = open_block(postings, at)
+        i = int64(0)
+        num_passed = int64(0)  # entries of the block whose positions are before the cursor
+        while entry < num_entries:
+            # Leapfrog between the term's entries and the seeds' entries, by document and then
+            # field.
+            i, doc = skip_to(postings, packing, count, i, doc, entry_docs[entry])
+            if i == count:
+                break
+            entry = gallop(entry_docs, entry, int64(doc))
+            field, freq = decode_entry(postings, packing, i)
+            while (
+                entry < num_entries
+                and entry_docs[entry] == doc
+                and int64(entry_fields[entry]) < field
+            ):
+                entry += 1
+            if entry == num_entries:
+                break
+            if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
+                i += 1
+                continue
+            # Same document and field: decode only this entry's positions.
+            cursor = skip_varints(positions, cursor, sum_freqs(postings, packing, num_passed, i))
+            cursor = _mark_followed(positions, cursor, freq, seeds, entry, distance, is_followed)
+            i += 1
+            num_passed = i
+
+
+@kernel
 def _follow(
     lists: PostingLists,
     word_positions: Positions,
     terms: U32Array,
     seeds: _Seeds,
     distance: int,
-    level: U8,
-) -> None:
-    """Raise seeds from `level` to level + 1 where one of the terms stands at `distance`.
+    bits: U64Array,
+) -> tuple[U32Array, U16Array, I64Array, U32Array]:
+    """Return the seeds that have one of the terms at `distance`.
 
     Args:
         lists: of the segment.
@@ -173,84 +416,50 @@ def _follow(
         terms: ordinals; several where the word is half typed.
         seeds: positions of the rarest word.
         distance: from the seed's word to this one; negative if this one comes before.
-        level: how many other words a surviving seed has had so far.
+        bits: bitset of the seeds' documents, if most blocks of the terms hold some; else empty.
+
+    Returns:
+        The members of `_Seeds`, without entries that have no position left.
     """
-    positions, position_starts, skip_positions = word_positions
-    postings = lists.postings
-    entry_docs, entry_fields, place_starts, places, levels = seeds
-    num_entries = len(entry_docs)
-    for term_32 in terms:
-        term = int64(term_32)
-        num_blocks = count_blocks(lists, term)
-        entry = int64(0)
-        block = int64(0)
-        while True:
-            block, entry = next_block(lists, term, block, entry_docs, entry)
-            if block == num_blocks or entry == num_entries:
-                break
-            at, count = locate_block(lists, term, block)
-            cursor = position_starts[term] + block_offset(lists, skip_positions, term, block)
-            block += 1
-            doc, packing = open_block(postings, at)
-            i = int64(0)
-            num_passed = int64(0)  # entries of the block whose positions are before the cursor
-            while entry < num_entries:
-                # Leapfrog between the term's entries and the seeds' entries, by document and then
-                # field.
-                i, doc = skip_to(postings, packing, count, i, doc, entry_docs[entry])
-                if i == count:
-                    break
-                entry = gallop(entry_docs, entry, int64(doc))
-                field, freq = decode_entry(postings, packing, i)
-                while (
-                    entry < num_entries
-                    and entry_docs[entry] == doc
-                    and int64(entry_fields[entry]) < field
-                ):
-                    entry += 1
-                if entry == num_entries:
-                    break
-                if entry_docs[entry] != doc or int64(entry_fields[entry]) != field:
-                    i += 1
-                    continue
-                # Same document and field: decode only this entry's positions.
-                cursor = skip_varints(
-                    positions, cursor, sum_freqs(postings, packing, num_passed, i)
-                )
-                place = place_starts[entry]
-                stop = place_starts[entry + 1]
-                position = int64(0)
-                for _ in range(freq):
-                    delta, cursor = decode_varint(positions, cursor)
-                    position += delta
-                    wanted = position - distance
-                    # Both position lists ascend: merge them, shifted by the distance.
-                    while place < stop and int64(places[place]) < wanted:
-                        place += 1
-                    if place < stop and int64(places[place]) == wanted and levels[place] == level:
-                        levels[place] = level + 1
-                i += 1
-                num_passed = i
-
-
-@kernel
-def _take_entries(seeds: _Seeds, level: U8) -> Entries:
-    """Return the entries that have seeds of a level, with the number of these as frequency."""
-    docs, fields, starts, _, levels = seeds
-    size = len(docs)
-    out_docs = np.empty(size, np.uint32)
-    out_fields = np.empty(size, np.uint16)
-    out_freqs = np.empty(size, np.uint32)
-    num_found = 0
-    for entry in range(size):
-        freq = 0
+    docs, fields, starts, places = seeds
+    is_followed = np.zeros(len(places), np.uint8)
+    if len(bits) > 0:
+        scratch = _block_scratch()
+        for term in terms:
+            _follow_often(
+                lists, word_positions, int64(term), seeds, distance, bits, scratch, is_followed
+            )
+    else:
+        for term in terms:
+            _follow_seldom(lists, word_positions, int64(term), seeds, distance, is_followed)
+    num_left = int64(0)
+    for one in is_followed:
+        num_left += int64(one)
+    size = min(num_left, len(docs))
+    left_docs = np.empty(size, np.uint32)
+    left_fields = np.empty(size, np.uint16)
+    left_starts = np.empty(size + 1, np.int64)
+    left_places = np.empty(num_left, np.uint32)
+    num_entries = 0
+    num_places = 0
+    for entry in range(len(docs)):
+        first = num_places
         for place in range(starts[entry], starts[entry + 1]):
-            freq += levels[place] == level
-        out_docs[num_found] = docs[entry]
-        out_fields[num_found] = fields[entry]
-        out_freqs[num_found] = freq
-        num_found += freq > 0
-    return Entries(out_docs[:num_found], out_fields[:num_found], out_freqs[:num_found])
+            if is_followed[place]:
+                left_places[num_places] = places[place]
+                num_places += 1
+        if num_places > first:
+            left_docs[num_entries] = docs[entry]
+            left_fields[num_entries] = fields[entry]
+            left_starts[num_entries] = first
+            num_entries += 1
+    left_starts[num_entries] = num_places
+    return (
+        left_docs[:num_entries],
+        left_fields[:num_entries],
+        left_starts[: num_entries + 1],
+        left_places,
+    )
 
 
 def phrase_terms(
@@ -300,14 +509,25 @@ def find_phrase(
     """
     if len(docs) == 0 or any(len(one) == 0 for one in terms):
         return NO_ENTRIES
-    costs = [int(index.lists.entry_counts[one].sum()) for one in terms]
+    lists = index.lists
+    costs = [
+        lists.entry_counts.item(one.item()) if len(one) == 1 else int(lists.entry_counts[one].sum())
+        for one in terms
+    ]
     # A last word of many terms cannot be the seed; there is always another word before it.
-    order = sorted(range(len(terms)), key=lambda i: (len(terms[i]) > 1, costs[i]))
-    seed = order[0]
-    entry_docs, fields, starts, places = _list_seeds(
-        index.lists, index.positions, int(terms[seed][0]), docs
-    )
-    seeds = _Seeds(entry_docs, fields, starts, places, np.zeros(len(places), np.uint8))
-    for level, i in enumerate(order[1:]):
-        _follow(index.lists, index.positions, terms[i], seeds, i - seed, level)
-    return Entries(*_take_entries(seeds, len(terms) - 1))
+    first, *others = sorted(range(len(terms)), key=lambda i: (len(terms[i]) > 1, costs[i]))
+    bits = _bits_if_many(index, docs, costs[first])
+    seeds = _Seeds(*_list_seeds(lists, index.positions, terms[first].item(), docs, bits))
+    for i in others:
+        bits = NO_BITS if len(terms[i]) > 1 else _bits_if_many(index, seeds.docs, costs[i])
+        seeds = _Seeds(*_follow(lists, index.positions, terms[i], seeds, i - first, bits))
+        if len(seeds.docs) == 0:
+            return NO_ENTRIES
+    return Entries(seeds.docs, seeds.fields, np.diff(seeds.starts).astype(np.uint32))
+
+
+def _bits_if_many(index: TextIndex, docs: NDArray[np.uint32], cost: int) -> NDArray[np.uint64]:
+    """Return the bitset of documents if a list has many of them in a block; else an empty one."""
+    if len(docs) * _OFTEN_SHARE < max(cost, BLOCK_ENTRIES):
+        return NO_BITS
+    return bitset_of(docs, index.num_docs)

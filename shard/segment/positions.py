@@ -76,9 +76,29 @@ def decode_varint(positions: U8Array, cursor: int) -> tuple[int, int]:
         shift += 7
 
 
+@kernel(allocates=False)
+def are_bytes(positions: U8Array, cursor: int, count: int) -> bool:
+    """Return whether each of the next `count` numbers takes one byte."""
+    more = uint64(0)
+    end = cursor + count
+    while cursor + 8 <= end:
+        more |= load_u64(positions, cursor)
+        cursor += 8
+    while cursor < end:
+        more |= uint64(positions[cursor])
+        cursor += 1
+    return more & _TOP_BITS == 0
+
+
 @kernel(inline=True, allocates=False)
 def skip_varints(positions: U8Array, cursor: int, count: int) -> int:
     """Skip `count` numbers; return the cursor after them."""
+    if count < 8 and cursor + 8 <= len(positions):
+        # Mostly each of these few takes one byte.
+        ends = ~load_u64(positions, cursor) & _TOP_BITS
+        few = (uint64(1) << uint64(8 * count)) - uint64(1)
+        if ends & few == _TOP_BITS & few:
+            return cursor + count
     while count >= 8:  # at most eight numbers end in eight bytes: count their final bytes
         count -= count_ones(~load_u64(positions, cursor) & _TOP_BITS)
         cursor += 8

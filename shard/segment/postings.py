@@ -40,7 +40,7 @@ import numpy as np
 
 from common.kernels.byte_words import load_u32, load_u64
 from common.kernels.decorator import arguments, kernel
-from common.kernels.types import U32, U64, U8Array, U32Array, int64, uint32, uint64
+from common.kernels.types import U32, U64, I64Array, U8Array, U32Array, int64, uint32, uint64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -316,6 +316,22 @@ def sum_freqs(postings: U8Array, packing: Packing, start: int, end: int) -> int:
         total += int64(load_u64(postings, bit >> 3) >> uint64(bit & 7) & mask)
         bit += packing.width
     return total
+
+
+@kernel(allocates=False)
+def sum_freqs_before(postings: U8Array, packing: Packing, count: int, befores: I64Array) -> None:
+    """Write, by entry of a block, the sum of the frequencies of the entries before it.
+
+    `befores` has one more place, for the sum of all.
+    """
+    mask = (_ONE << uint64(packing.freq)) - _ONE
+    bit = packing.first
+    total = int64(0)
+    for i in range(count):
+        befores[i] = total
+        total += int64(load_u64(postings, bit >> 3) >> uint64(bit & 7) & mask) + 1
+        bit += packing.width
+    befores[count] = total
 
 
 @kernel(allocates=False)
