@@ -129,7 +129,9 @@ def _nearest(draw: Draw, _: int) -> Body:
 
 
 def _map(draw: Draw, _: int) -> Body:
-    return {"filters": {"_geo": draw.box(0.25)}, "facet_ranges": {"_geo": {"grid": 6}},
+    corners = draw.box(0.25)["box"]
+    shown = ",".join([f"[{one['lat']},{one['lng']}]" for one in corners.values()])
+    return {"filter": f"_geoBoundingBox({shown})", "facet_ranges": {"_geo": {"grid": 6}},
             "facet_fields": []}  # fmt: skip
 
 

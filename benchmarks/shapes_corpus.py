@@ -51,6 +51,7 @@ CONFIGURATION: Mapping[str, Any] = {
         **{name: {"size": 10, "conjunction": False} for name in PLAIN_FACETS},
         **{f"variants.{name}": {"size": 10, "conjunction": False} for name in VARIANT_FACETS},
         "path": {"size": 10, "conjunction": False},
+        "made": {"size": 10, "conjunction": False},
     },
     "searchable_fields": ["title", "description"],
     "nested": ["variants"],

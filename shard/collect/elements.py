@@ -281,7 +281,7 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
     Ascending, a document's least number counts; descending, its greatest; as doubles. A document
     without a number in such an element counts as missing. Cached with the segment.
 
-    Cost: 10 ns an element to build.
+    Cost: 10 ns an element that passes, and 2 ns a document, to build.
     """
     assert key.within is not None, "no elements to order by"
     segment = view.segment
@@ -292,11 +292,10 @@ def element_order(snapshot: Snapshot, view: SegmentView, field: int, key: SortKe
         elements = element_view(snapshot, segment, key.within.field)
         column = None if elements is None else number_column(elements.view.segment, field)
         if elements is not None and column is not None:
-            is_passing = np.zeros(len(elements.docs), np.bool_)
-            is_passing[list_passing(snapshot, elements, key.within.condition)] = True
-            owners, doubles, _ = column.pairs()
-            doubles = doubles[is_passing[owners]] + 0.0
-            docs = elements.docs[owners[is_passing[owners]]]
+            passing = list_passing(snapshot, elements, key.within.condition)
+            owners, doubles = column.pairs_of(passing)
+            doubles += 0.0  # -0.0 is 0.0
+            docs = elements.docs[owners]
             firsts = np.flatnonzero(np.diff(docs, prepend=-1))
             if len(firsts):
                 best = np.maximum if key.is_descending else np.minimum

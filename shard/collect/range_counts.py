@@ -128,6 +128,15 @@ def _count_bounds(snapshot: Snapshot, part: Matches, request: RangeRequest) -> _
 
 def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     """Count documents by the rings or cells of their points."""
+    grid = None
+    if request.zoom is not None and part.count * _HISTOGRAM_SHARE >= part.view.segment.num_docs:
+        grid = grid_of(part.view.segment, field, request.zoom)
+    if grid is not None:
+        by_code = np.zeros(len(grid.keys) + 1, np.uint32)
+        count_codes(part.docs, grid.column.codes, grid.column.starts, by_code)
+        return {
+            grid.keys[code]: int(by_code[code + 1]) for code in np.flatnonzero(by_code[1:]).tolist()
+        }
     docs, buckets = points_by_bucket(part, field, request)
     if (docs[1:] <= docs[:-1]).any():
         buckets = _distinct_pairs(docs, buckets)
@@ -138,6 +147,30 @@ def _count_points(part: Matches, field: int, request: RangeRequest) -> _Counts:
     else:
         numbers, counts = np.unique(buckets, return_counts=True)
     return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
+def grid_of(segment: Segment, field: int, zoom: int) -> _Histogram | None:
+    """Return the cells of all points of a field, cached; None if a segment has no points.
+
+    Cost: 30 ns a point to build, 1-4 bytes a point kept.
+    """
+    key = ("grid", segment.uid, field, zoom)
+    grid: _Histogram | None = COLUMN_CACHE.get(key)
+    column = geo_column(segment, field)
+    if grid is None and column is not None:
+        found = cells(column.lats, column.lngs, zoom)
+        if int(found.max()) < _SPAN_MAX:
+            numbers = np.flatnonzero(np.bincount(found))
+            by_number = np.zeros(int(numbers[-1]) + 1, np.uint32)
+            by_number[numbers] = np.arange(len(numbers), dtype=np.uint32)
+            codes = by_number[found]
+        else:
+            numbers, codes = np.unique(found, return_inverse=True)
+        arrays = build_column(column.docs, codes.reshape(-1).astype(np.uint32), segment.num_docs)
+        grid = _Histogram(FacetColumn(arrays, segment.num_docs), numbers.tolist())
+        num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(numbers)
+        COLUMN_CACHE.put(key, grid, num_bytes, segment)
+    return grid
 
 
 def points_by_bucket(

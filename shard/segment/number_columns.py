@@ -277,6 +277,25 @@ class NumberColumn:
             residuals = int64_residuals(values, doubles)
         return _Numbers(docs, doubles, residuals)
 
+    def pairs_of(self, chosen: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[Any]]:
+        """Return (document, double) of every number of some documents, in document order.
+
+        Args:
+            chosen: ascending.
+
+        Cost: 2 ns a chosen document where each has one number at most; otherwise that of `pairs`.
+        """
+        if self.docs is not None:
+            is_chosen = np.zeros(self.num_docs, np.bool_)
+            is_chosen[chosen] = True
+            is_wanted = is_chosen[self.docs]
+            return self.docs[is_wanted], self.values[is_wanted].astype(np.float64)
+        values = self.values[chosen]
+        has_number = (
+            ~np.isnan(values) if values.dtype.kind == "f" else values != missing_value(values.dtype)
+        )
+        return chosen[has_number], values[has_number].astype(np.float64)
+
     def add_docs_in_range(
         self,
         lower: float | int | None,
