@@ -35,16 +35,18 @@ def read_radius(value: Any) -> float:
 def read_boxes(field: str, value: Any, limits: Limits) -> Filter | None:
     """Read bounding boxes; None for none.
 
-    Clients write any two opposite corners first, so a box is the narrower one of the two that have
-    these corners: a map across 180° is, too.
+    Clients write any two opposite corners. Maps send those in the north-east and south-west, and may
+    show more than half of the world, or a part across 180°. Only where these two would make a box of
+    more than half of the world across 180° are they those in the north-west and south-east.
     """
 
     def box(numbers: list[float]) -> Filter:
         if len(numbers) != _BOX_NUMBERS:
             raise Mistake("must have four numbers for each box: lat, lng, lat, lng")
         (lat, lng), (other_lat, other_lng) = _points(numbers)
-        east = (other_lng - lng) % 360.0  # degrees from the first corner to the second one
-        left, right = (lng, other_lng) if east <= 180.0 else (other_lng, lng)
+        left, right = (other_lng, lng) if lat > other_lat else (lng, other_lng)
+        if left > right and (right - left) % 360.0 > 180.0:
+            left, right = right, left
         return GeoBox(field, min(lat, other_lat), max(lat, other_lat), left, right)
 
     return _any_of(value, box, limits)

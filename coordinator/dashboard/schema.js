@@ -14,7 +14,7 @@ const FIRST_DATE = "0000-01-01";
 /** Fewer distinct numbers than this are better read as a list. */
 const HISTOGRAM_BINS_MIN = 3;
 
-/** Reads configuration, fields and a sample of items: {facets, trees, textFields, sortFields, titleField}. */
+/** Reads configuration, fields and a sample of items: {facets, trees, places, textFields, sortFields, titleField}. */
 export async function loadSchema(index, signal) {
   const [configuration, stats, sample] = await Promise.all([
     effectiveConfiguration(index, signal),
@@ -41,12 +41,19 @@ export async function loadSchema(index, signal) {
     items: stats.items,
     facets,
     trees,
+    places: placesOf(configuration, fields),
     textFields,
     sortFields: [...kinds.keys()].filter((field) =>
       items.every((item) => !Array.isArray(valueAt(item, field))),
     ),
     titleField: display.title ?? titleField(configuration, textFields, kinds, items),
   };
+}
+
+/** The first field with points, for the map; undefined if there is none. */
+function placesOf({ geo_fields: names = [] }, fields) {
+  const field = names.find((name) => fields.get(`${name}.lat`)?.items > 0);
+  return field && { field, title: field === "_geo" ? "Map" : fieldTitle(field), isOpen: true };
 }
 
 /** A hierarchy; the facets that it is made of are shown as this tree only. */

@@ -6,6 +6,7 @@
  *     &is.F=value      selected value of field F (repeated)
  *     &not.F=value     excluded value
  *     &range.F=a..b    from a inclusive to b exclusive; either may be absent
+ *     &box.F=t,r,b,l   part of the map: degrees of its top, right, bottom and left side
  *     &join.F=any|all  and/or switch, where it differs from the configuration
  *     &at.F=3          page of the facet's values
  *     &find.F=text     search within the facet's values
@@ -18,12 +19,15 @@ export const HIGHLIGHT_OPEN = "\uE000";
 export const HIGHLIGHT_CLOSE = "\uE001";
 const FACET_SIZE = 10;
 const FACET_SIZE_MAX = 50;
+const GRID_WORLD = 5;
+const GRID_MAX = 16;
 
 const NO_CHOICE = Object.freeze({
   selected: [],
   excluded: [],
   low: null,
   high: null,
+  box: null,
   join: null,
   page: 1,
   find: "",
@@ -101,7 +105,11 @@ export function hasRange(choice) {
 export function countChoices(state) {
   return Object.values(state.choices).reduce(
     (sum, choice) =>
-      sum + choice.selected.length + choice.excluded.length + (hasRange(choice) ? 1 : 0),
+      sum +
+      choice.selected.length +
+      choice.excluded.length +
+      (hasRange(choice) ? 1 : 0) +
+      (choice.box ? 1 : 0),
     0,
   );
 }
@@ -126,7 +134,7 @@ export function readState(search) {
     allowsPartial: parameters.has("partial"),
   };
   for (const [name, value] of parameters) {
-    const [, kind, field] = /^(is|not|range|join|at|find)\.(.+)$/.exec(name) ?? [];
+    const [, kind, field] = /^(is|not|range|box|join|at|find)\.(.+)$/.exec(name) ?? [];
     if (kind) state = withFacetView(state, field, readChoice(choiceOf(state, field), kind, value));
   }
   return { ...state, page: positive("page", 1) };
@@ -138,8 +146,16 @@ function readChoice(choice, kind, value) {
   if (kind === "join") return { join: value === "any" ? "any" : "all" };
   if (kind === "at") return { page: Math.max(1, Math.floor(Number(value) || 1)) };
   if (kind === "find") return { find: value };
+  if (kind === "box") return { box: readBox(value) };
   const [low, high = ""] = value.split("..");
   return { low: readBound(low), high: readBound(high) };
+}
+
+function readBox(text) {
+  const sides = text.split(",").map(Number);
+  const [top, right, bottom, left] = sides;
+  const isBox = sides.length === 4 && top > bottom && right > left;
+  return isBox && top <= 90 && bottom >= -90 && right <= 180 && left >= -180 ? sides : null;
 }
 
 function readBound(text) {
@@ -162,6 +178,7 @@ export function writeState(state) {
     for (const key of choice.excluded) parameters.append(`not.${field}`, key);
     if (hasRange(choice))
       parameters.append(`range.${field}`, `${choice.low ?? ""}..${choice.high ?? ""}`);
+    append(`box.${field}`, choice.box?.join(",") ?? null, null);
     append(`join.${field}`, choice.join, null);
     append(`at.${field}`, choice.page, 1);
     append(`find.${field}`, choice.find, "");
@@ -177,20 +194,36 @@ export function joinOf(state, facet) {
   return choiceOf(state, facet.field).join ?? (facet.isConjunctive ? "all" : "any");
 }
 
-/** The filters and not_filters of a state, leaving out the facet `except`. */
+/**
+ * The filters and not_filters of a state, leaving out the facet `except`. A part of the map is an
+ * expression: that narrows the cells of the map too.
+ */
 export function filtersOf(state, except = null) {
   const filters = {};
   const notFilters = {};
+  const parts = [];
   for (const [field, choice] of Object.entries(state.choices)) {
     if (choice.excluded.length > 0) notFilters[field] = choice.excluded;
     if (field === except) continue;
+    if (choice.box) parts.push(withinBox(field, choice.box));
     const range = rangeOf(choice);
     const isJoined = choice.selected.length > 0 && (range !== null || choice.join !== null);
     if (isJoined) filters[field] = { ...range, [choice.join ?? "all"]: choice.selected };
     else if (range) filters[field] = range;
     else if (choice.selected.length > 0) filters[field] = choice.selected;
   }
-  return { filters, not_filters: notFilters };
+  const filter = parts.length > 0 ? { filter: parts.join(" AND ") } : {};
+  return { filters, not_filters: notFilters, ...filter };
+}
+
+function withinBox(field, [top, right, bottom, left]) {
+  return `_geoBoundingBox(${JSON.stringify(field)},[${top},${right}],[${bottom},${left}])`;
+}
+
+/** The grid whose cells a map shows: about 32 side by side. */
+function gridOf({ box }) {
+  const width = box ? box[1] - box[3] : 360;
+  return Math.min(GRID_MAX, GRID_WORLD + Math.ceil(Math.log2(360 / width)));
 }
 
 function rangeOf(choice) {
@@ -236,6 +269,10 @@ export function searchRequest(state, schema, openFacets) {
   if (lists.length > 0) request.facets = options;
   if (histograms.length > 0) {
     request.facet_ranges = Object.fromEntries(histograms.map((facet) => [facet.field, facet.bins]));
+  }
+  if (schema.places?.isOpen) {
+    const { field } = schema.places;
+    request.facet_ranges = { ...request.facet_ranges, [field]: { grid: gridOf(choiceOf(state, field)) } };
   }
   const trees = schema.trees.filter((tree) => tree.isOpen);
   if (trees.length > 0)

@@ -53,6 +53,77 @@ docsearch({
   transformSearchClient: (client) => ({ ...client, search: searchClient.search }),
 });
 """
+# The widget draws on Google's map, whose script cannot be loaded here: this keeps what it is told.
+GOOGLE = """
+const listenTo = (handlers, name, act) => (handlers[name] ??= []).push(act);
+const plain = (point) => point.toJSON?.() ?? point;
+class LatLng {
+  constructor(point) { this.point = plain(point); }
+  toJSON() { return this.point; }
+}
+class LatLngBounds {
+  constructor(low, high) { this.points = [low, high].filter(Boolean).map(plain); }
+  extend(point) { this.points.push(plain(point)); return this; }
+  corner(best) {
+    const side = (name) => best(...this.points.map((point) => point[name]));
+    return new LatLng({ lat: side("lat"), lng: side("lng") });
+  }
+  getNorthEast() { return this.corner(Math.max); }
+  getSouthWest() { return this.corner(Math.min); }
+}
+window.markers = new Set();
+class Marker {
+  constructor({ position, __id }) { Object.assign(this, { position, __id }); markers.add(this); }
+  setMap() { markers.delete(this); }
+  getPosition() { return new LatLng(this.position); }
+}
+class Map {
+  constructor() { this.handlers = {}; window.map = this; }
+  addListener(name, act) { listenTo(this.handlers, name, act); }
+  tell(name) { for (const act of this.handlers[name] ?? []) act(); }
+  fitBounds(bounds) { this.bounds = bounds; }
+  getBounds() { return this.bounds; }
+  setCenter() {}
+  setZoom() {}
+  userMovesTo(low, high) {
+    this.bounds = new LatLngBounds(low, high);
+    this.tell("center_changed");
+    this.tell("idle");
+  }
+}
+const google = { maps: {
+  Map, Marker, LatLng, LatLngBounds, OverlayView: class {}, ControlPosition: {},
+  event: { addListenerOnce: (map, name, act) => act() },
+} };
+"""
+PLACES = """
+import instantsearch from "instantsearch.js";
+import { configure, geoSearch, hierarchicalMenu, stats } from "instantsearch.js/es/widgets";
+for (const id of ["map", "menu", "total"])
+  document.querySelector("#root").append(Object.assign(document.createElement("div"), { id }));
+const search = instantsearch({ indexName: "towns", searchClient });
+window.around = (parameters) => search.addWidgets([configure(parameters)]);
+search.addWidgets([
+  configure({ hitsPerPage: 100 }),
+  geoSearch({ container: "#map", googleReference: google }),
+  hierarchicalMenu({ container: "#menu", attributes: ["kind.lvl0", "kind.lvl1"] }),
+  stats({ container: "#total", templates: { text: ({ nbHits }) => String(nbHits) } }),
+]);
+search.start();
+"""
+TOWNS = [
+    {
+        "id": n,
+        "name": f"Town {n}",
+        "_geo": {"lat": n * 37 % 170 - 85, "lng": n * 101 % 350 - 175},
+        "kind": {
+            "lvl0": "City" if n % 3 else "Village",
+            "lvl1": f"City > {n % 4}" if n % 3 else None,
+        },
+    }
+    for n in range(60)
+]
+MARKERS = "() => [...markers].map((marker) => Number(marker.__id)).sort((a, b) => a - b)"
 
 
 def open_page(page: Any, folder: Path, program: str) -> None:
@@ -127,3 +198,51 @@ def test_docsearch(page: Any, service: Service, tmp_path: Path) -> None:
     page.locator(".DocSearch-Button").click()
     page.locator(".DocSearch-Input").press_sequentially("search")
     wait_until(page, texts(".DocSearch-Hit-title"), ["Search it", "Searching fast"])
+
+
+def found(service: Service, **request: Any) -> list[int]:
+    """Return the ids of the towns that a search of facetd's own finds."""
+    answer = service.call("POST", "/towns/search", {**request, "per_page": 100})
+    return sorted(item["id"] for item in answer["data"]["items"])
+
+
+def test_geo_search_and_hierarchical_menu(page: Any, service: Service, tmp_path: Path) -> None:
+    facets: dict[str, Any] = {"kind.lvl0": {}, "kind.lvl1": {}}
+    service.make_index("towns", {"aggregations": facets}, TOWNS)
+    open_page(page, tmp_path, GOOGLE + PLACES)
+    wait_until(page, MARKERS, list(range(60)))
+
+    # The map is moved: the widget asks for what is in view.
+    page.evaluate("map.userMovesTo({ lat: -10, lng: -60 }, { lat: 60, lng: 120 })")
+    corners = {"top_right": {"lat": 60, "lng": 120}, "bottom_left": {"lat": -10, "lng": -60}}
+    in_view = found(service, filters={"_geo": {"box": corners}})
+    assert 5 < len(in_view) < 55
+    wait_until(page, MARKERS, in_view)
+
+    # A branch of the menu opens, and narrows the map as well.
+    page.locator(".ais-HierarchicalMenu-link", has_text="City").click()
+    cities = found(service, filters={"_geo": {"box": corners}, "kind.lvl0": ["City"]})
+    wait_until(page, MARKERS, cities)
+    lists = page.locator(".ais-HierarchicalMenu-list--child .ais-HierarchicalMenu-label")
+    lists.first.wait_for()
+    below = lists.all_text_contents()
+    counts = page.locator(
+        ".ais-HierarchicalMenu-list--child .ais-HierarchicalMenu-count"
+    ).all_text_contents()
+    for name, number in zip(below, counts, strict=True):
+        chosen = {"_geo": {"box": corners}, "kind.lvl1": [f"City > {name}"]}
+        assert int(number) == len(found(service, filters=chosen))
+    page.locator(".ais-HierarchicalMenu-link", has_text=below[0]).last.click()
+    chosen = {"_geo": {"box": corners}, "kind.lvl1": [f"City > {below[0]}"]}
+    wait_until(page, MARKERS, found(service, filters=chosen))
+    page.locator(".ais-GeoSearch-reset").click()
+    wait_until(page, MARKERS, found(service, filters={"kind.lvl1": [f"City > {below[0]}"]}))
+
+    # Around a point.
+    page.evaluate("around({ aroundLatLng: '10, 20', aroundRadius: 5000000 })")
+    radius = {"lat": 10, "lng": 20, "metres": 5_000_000}
+    chosen = {"_geo": {"radius": radius}, "kind.lvl1": [f"City > {below[0]}"]}
+    near = found(service, filters=chosen)
+    assert near
+    wait_until(page, MARKERS, near)
+    wait_until(page, texts(".ais-Stats-text"), [str(len(near))])

@@ -19,7 +19,8 @@ export function drawChips(chips, state, schema, apply) {
 }
 
 function descriptions(field, choice, schema) {
-  const facet = [...schema.trees, ...schema.facets].find((candidate) => candidate.field === field);
+  const known = [...schema.trees, ...schema.facets, ...(schema.places ? [schema.places] : [])];
+  const facet = known.find((candidate) => candidate.field === field);
   const title = facet?.title ?? fieldTitle(field);
   const found = [...choice.selected, ...choice.excluded].map((key) => {
     const isExcluded = choice.excluded.includes(key);
@@ -29,6 +30,10 @@ function descriptions(field, choice, schema) {
   if (states.hasRange(choice)) {
     const change = (state) => states.withChoice(state, field, { low: null, high: null });
     found.push({ text: `${title}: ${labelRange(choice, facet)}`, isExcluded: false, change });
+  }
+  if (choice.box) {
+    const change = (state) => states.withChoice(state, field, { box: null });
+    found.push({ text: `${title}: what is in view`, isExcluded: false, change });
   }
   return found;
 }

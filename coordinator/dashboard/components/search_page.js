@@ -7,6 +7,7 @@ import { configureDialog } from "./configuration.js";
 import { button, fill, h, icon } from "./dom.js";
 import { createFacet } from "./facet.js";
 import { createItem } from "./item.js";
+import { createMap } from "./map.js";
 import { createTable } from "./table.js";
 import { createTree } from "./tree.js";
 import { loadDialog } from "./loader.js";
@@ -77,6 +78,7 @@ export function createSearchPage({
   const results = h("div", { class: "results" });
   const pagerPlace = h("div", { class: "pager-place" });
   const trees = schema.trees.map((tree) => createTree(tree, { apply, refresh }));
+  const maps = schema.places ? [createMap(schema.places, { apply, refresh })] : [];
   const facets = schema.facets.map((facet) =>
     createFacet(facet, { index, schema, apply, refresh, prepareBrush, moveBrush }),
   );
@@ -94,8 +96,9 @@ export function createSearchPage({
   const aside = h(
     "aside",
     { class: "facets", id: facetsId, "aria-label": "Facets" },
+    maps.map((map) => map.element),
     trees.map((tree) => tree.element),
-    facets.length > 0 ? facets.map((facet) => facet.element) : trees.length === 0 && noFacets(),
+    facets.length > 0 ? facets.map((facet) => facet.element) : trees.length + maps.length === 0 && noFacets(),
   );
   const controls = createSearchControls({
     index,
@@ -157,7 +160,7 @@ export function createSearchPage({
 
   /** A facet was opened or shown in another way. */
   function refresh() {
-    [...trees, ...facets].forEach((facet) => facet.update(getState(), null));
+    [...maps, ...trees, ...facets].forEach((facet) => facet.update(getState(), null));
     ask();
   }
 
@@ -174,7 +177,7 @@ export function createSearchPage({
       input.value = state.query;
     controls.show(state);
     drawChips(chips, state, schema, apply);
-    for (const facet of [...trees, ...facets]) facet.update(state, null);
+    for (const facet of [...maps, ...trees, ...facets]) facet.update(state, null);
     const chosen = states.countChoices(state);
     filtersToggle.lastChild.textContent = chosen > 0 ? `Filters (${chosen})` : "Filters";
   }
@@ -190,7 +193,7 @@ export function createSearchPage({
     total.textContent = plural(answer.pagination.total, "item");
     drawTimings(timing, found);
     fill(messages, remarksOn(answer));
-    for (const facet of [...trees, ...facets]) facet.update(state, answer);
+    for (const facet of [...maps, ...trees, ...facets]) facet.update(state, answer);
     drawResults(state, answer);
     fill(
       pagerPlace,
@@ -212,7 +215,7 @@ export function createSearchPage({
     const within = ({ counts }) => counts[high] - counts[low];
     const items = isWhole ? answer.pagination.total : cube.total[high] - cube.total[low];
     total.textContent = plural(items, "item");
-    for (const { facet, preview: show } of facets) {
+    for (const { facet, preview: show } of [...maps, ...facets]) {
       if (!facet.isOpen || facet.field === cube.field) continue;
       const buckets =
         answer.data.aggregations[facet.field]?.buckets ?? answer.data.ranges?.[facet.field] ?? [];

@@ -146,6 +146,11 @@ def test_places_restrict_and_order() -> None:
     pacific = GeoBox("_geo", -10.0, 10.0, 170.0, -170.0)
     assert clause.filter == Or((Or((pacific, GeoBox("_geo", 1.0, 2.0, 1.0, 2.0))),))
 
+    # A map that shows more than half of the world.
+    for corners in ("60,150,-10,-150", "-10,-150,60,150"):
+        (clause,) = read(insideBoundingBox=corners).search.filters
+        assert clause.filter == Or((Or((GeoBox("_geo", -10.0, 60.0, -150.0, 150.0),)),))
+
     # An area is instead of a radius, and either of two kinds of areas will do.
     both = read(
         aroundLatLng="48,16", aroundRadius=1, insideBoundingBox="1,1,2,2",

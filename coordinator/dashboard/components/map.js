@@ -1,0 +1,274 @@
+/**
+ * A map of the places of an index: its cells as circles over the outline of the land, without any
+ * tiles. What is in view narrows the hits; the whole world does not.
+ *
+ * Drag to move, zoom by the buttons, a double click, a click on a circle, or the wheel with Ctrl; by
+ * keys: arrows, + and -, 0 for the whole world. The circles follow when the view stands still.
+ */
+
+import { count, plural } from "../format.js";
+import { LAND } from "../land.js";
+import { choiceOf, withChoice } from "../state.js";
+import { button, h, icon, reconcile, svg, uniqueId } from "./dom.js";
+
+const APPLY_DELAY_MS = 250;
+const WORLD = { top: 90, right: 180, bottom: -90, left: -180 };
+const WIDTH_MIN = 0.1;
+const STEP = 2;
+const CLICK_STEP = 4;
+const MOVE_SHARE = 0.25;
+const DRAG_PX = 3;
+/** Units of the drawing in a degree, see `LAND`. */
+const UNITS = 2;
+/** Of a cell's width: radius of the largest and the smallest circle. */
+const RADIUS_MAX = 0.42;
+const RADIUS_MIN = 0.06;
+
+/**
+ * @param {object} places of the schema: {field, title, isOpen}
+ * @param {{apply: Function, refresh: Function}} page
+ */
+export function createMap(places, { apply, refresh }) {
+  const bodyId = uniqueId("map");
+  const toggle = h(
+    "button",
+    {
+      type: "button",
+      class: "facet-toggle",
+      "aria-controls": bodyId,
+      onclick: () => {
+        places.isOpen = !places.isOpen;
+        refresh();
+      },
+    },
+    icon("right"),
+    h("span", { class: "facet-title" }, places.title),
+  );
+  const circles = svg("g", { class: "map-cells" });
+  const drawing = svg(
+    "svg",
+    { role: "img", preserveAspectRatio: "xMidYMid meet", "aria-label": places.title },
+    svg("path", { class: "map-land", d: LAND }),
+    circles,
+  );
+  const plot = h(
+    "div",
+    {
+      class: "map-plot",
+      role: "application",
+      tabindex: "0",
+      "aria-label": `${places.title}: arrow keys move it, plus and minus zoom, 0 shows the world`,
+      onpointerdown: startDrag,
+      onkeydown: onKey,
+      onwheel: onWheel,
+      ondblclick: (event) => zoomAt(STEP, pointAt(event)),
+    },
+    drawing,
+  );
+  const zoomIn = button("Zoom in", {
+    iconName: "plus",
+    isIconOnly: true,
+    kind: "quiet",
+    onclick: () => zoomAt(STEP, centre()),
+  });
+  const zoomOut = button("Zoom out", {
+    iconName: "minus",
+    isIconOnly: true,
+    kind: "quiet",
+    onclick: () => zoomAt(1 / STEP, centre()),
+  });
+  const whole = button("Whole world", { kind: "quiet small", onclick: () => look(WORLD) });
+  const body = h(
+    "div",
+    { class: "facet-body", id: bodyId },
+    plot,
+    h("div", { class: "map-controls" }, zoomIn, zoomOut, whole),
+  );
+  const element = h(
+    "section",
+    { class: "facet", "aria-label": places.title },
+    h("div", { class: "facet-head" }, h("h2", {}, toggle)),
+    body,
+  );
+  let view = WORLD;
+  let cells = [];
+  let timer = 0;
+
+  // --- what is in view ---------------------------------------------------------------------------
+
+  const widthOf = ({ left, right }) => right - left;
+  const isWhole = () => widthOf(view) >= widthOf(WORLD);
+  const centre = () => ({ lng: (view.left + view.right) / 2, lat: (view.top + view.bottom) / 2 });
+
+  /** Shows a part of the world, twice as wide as high, and narrows the hits to it in a moment. */
+  function look({ left, right, top, bottom }) {
+    const width = Math.min(widthOf(WORLD), Math.max(WIDTH_MIN, right - left));
+    const within = (middle, half, low, high) =>
+      Math.max(low + half, Math.min(high - half, middle));
+    const lng = within((left + right) / 2, width / 2, WORLD.left, WORLD.right);
+    const lat = within((top + bottom) / 2, width / 4, WORLD.bottom, WORLD.top);
+    view = {
+      left: lng - width / 2,
+      right: lng + width / 2,
+      top: lat + width / 4,
+      bottom: lat - width / 4,
+    };
+    drawView();
+    clearTimeout(timer);
+    timer = setTimeout(commit, APPLY_DELAY_MS);
+  }
+
+  function commit() {
+    timer = 0;
+    const rounded = [view.top, view.right, view.bottom, view.left].map(
+      (degrees) => Math.round(degrees * 1e4) / 1e4,
+    );
+    apply((state) => withChoice(state, places.field, { box: isWhole() ? null : rounded }));
+  }
+
+  /** Zooms by a factor; the point stays where it is. */
+  function zoomAt(factor, { lng, lat }) {
+    const part = (edge, fixed) => fixed + (edge - fixed) / factor;
+    look({
+      left: part(view.left, lng),
+      right: part(view.right, lng),
+      top: part(view.top, lat),
+      bottom: part(view.bottom, lat),
+    });
+  }
+
+  function move(east, north) {
+    look({
+      left: view.left + east,
+      right: view.right + east,
+      top: view.top + north,
+      bottom: view.bottom + north,
+    });
+  }
+
+  function pointAt(event) {
+    const box = plot.getBoundingClientRect();
+    return {
+      lng: view.left + ((event.clientX - box.left) / box.width) * widthOf(view),
+      lat: view.top - ((event.clientY - box.top) / box.height) * (view.top - view.bottom),
+    };
+  }
+
+  // --- pointer, wheel and keys -------------------------------------------------------------------
+
+  function startDrag(event) {
+    if (event.button !== 0) return;
+    const first = view;
+    const cell = event.target.closest("circle");
+    const scale = widthOf(first) / plot.getBoundingClientRect().width;
+    let hasMoved = false;
+    plot.setPointerCapture(event.pointerId);
+    const drag = (moved) => {
+      const [x, y] = [moved.clientX - event.clientX, moved.clientY - event.clientY];
+      hasMoved ||= Math.hypot(x, y) > DRAG_PX;
+      if (!hasMoved) return;
+      view = first;
+      move(-x * scale, y * scale);
+    };
+    const stop = () => {
+      plot.removeEventListener("pointermove", drag);
+      plot.removeEventListener("pointerup", stop);
+      plot.removeEventListener("pointercancel", stop);
+      if (!hasMoved && cell) {
+        const [lng, lat] = [cell.cx, cell.cy].map((place) => place.baseVal.value / UNITS);
+        look({
+          left: lng - widthOf(view) / 2 / CLICK_STEP,
+          right: lng + widthOf(view) / 2 / CLICK_STEP,
+          top: -lat,
+          bottom: -lat,
+        });
+      }
+    };
+    plot.addEventListener("pointermove", drag);
+    plot.addEventListener("pointerup", stop);
+    plot.addEventListener("pointercancel", stop);
+  }
+
+  /** Without Ctrl the wheel scrolls the page, as it does everywhere else. */
+  function onWheel(event) {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    zoomAt(event.deltaY < 0 ? Math.SQRT2 : Math.SQRT1_2, pointAt(event));
+  }
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const step = MOVE_SHARE * widthOf(view);
+    const act = {
+      ArrowLeft: () => move(-step, 0),
+      ArrowRight: () => move(step, 0),
+      ArrowUp: () => move(0, step / 2),
+      ArrowDown: () => move(0, -step / 2),
+      "+": () => zoomAt(STEP, centre()),
+      "=": () => zoomAt(STEP, centre()),
+      "-": () => zoomAt(1 / STEP, centre()),
+      0: () => look(WORLD),
+    }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  }
+
+  // --- drawing -----------------------------------------------------------------------------------
+
+  function drawView() {
+    const { left, top, bottom } = view;
+    const box = [left, -top, widthOf(view), top - bottom].map((degrees) => degrees * UNITS);
+    drawing.setAttribute("viewBox", box.join(" "));
+    zoomOut.disabled = isWhole();
+    whole.hidden = isWhole();
+  }
+
+  function drawCells() {
+    const most = Math.max(1, ...cells.map((cell) => cell.doc_count));
+    reconcile(
+      circles,
+      cells.filter((cell) => cell.doc_count > 0),
+      (cell) => cell.key,
+      () => svg("circle", {}, svg("title")),
+      (circle, cell) => {
+        const { top_right: high, bottom_left: low } = cell;
+        const width = (high.lng - low.lng) * UNITS;
+        const share = Math.sqrt(cell.doc_count / most);
+        circle.setAttribute("cx", ((low.lng + high.lng) / 2) * UNITS);
+        circle.setAttribute("cy", (-(low.lat + high.lat) / 2) * UNITS);
+        circle.setAttribute("r", width * (RADIUS_MIN + (RADIUS_MAX - RADIUS_MIN) * share));
+        circle.firstElementChild.textContent = plural(cell.doc_count, "item");
+      },
+    );
+    const total = cells.reduce((sum, cell) => sum + cell.doc_count, 0);
+    drawing.setAttribute("aria-label", `${places.title}: ${count(total)} places in view`);
+  }
+
+  function update(state, answer) {
+    const { box } = choiceOf(state, places.field);
+    toggle.setAttribute("aria-expanded", String(places.isOpen));
+    body.hidden = !places.isOpen;
+    if (!timer) {
+      const [top, right, bottom, left] = box ?? [];
+      view = box ? { top, right, bottom, left } : WORLD;
+      drawView();
+    }
+    const found = answer?.data.ranges?.[places.field];
+    if (!found) return;
+    cells = found;
+    drawCells();
+  }
+
+  /** Shows other counts of the same cells: buckets with key and count. */
+  function preview(buckets) {
+    const counts = new Map(buckets.map((bucket) => [bucket.key, bucket.doc_count]));
+    const shown = cells;
+    cells = cells.map((cell) => ({ ...cell, doc_count: counts.get(cell.key) ?? 0 }));
+    drawCells();
+    cells = shown;
+  }
+
+  return { facet: places, element, update, preview };
+}
