@@ -21,7 +21,7 @@ const DRAG_PX = 3;
 /** Units of the drawing in a degree, see `LAND`. */
 const UNITS = 2;
 /** Of a cell's width: radius of the largest and the smallest circle. */
-const RADIUS_MAX = 0.42;
+const RADIUS_MAX = 0.48;
 const RADIUS_MIN = 0.06;
 
 /**
@@ -233,12 +233,11 @@ export function createMap(places, { apply, refresh }) {
       (cell) => cell.key,
       () => svg("circle", {}, svg("title")),
       (circle, cell) => {
-        const { top_right: high, bottom_left: low } = cell;
-        const width = (high.lng - low.lng) * UNITS;
         const share = Math.sqrt(cell.doc_count / most);
-        circle.setAttribute("cx", ((low.lng + high.lng) / 2) * UNITS);
-        circle.setAttribute("cy", (-(low.lat + high.lat) / 2) * UNITS);
-        circle.setAttribute("r", width * (RADIUS_MIN + (RADIUS_MAX - RADIUS_MIN) * share));
+        const radius = cell.size * (RADIUS_MIN + (RADIUS_MAX - RADIUS_MIN) * share);
+        circle.setAttribute("cx", cell.lng * UNITS);
+        circle.setAttribute("cy", -cell.lat * UNITS);
+        circle.setAttribute("r", radius * UNITS);
         circle.firstElementChild.textContent = plural(cell.doc_count, "item");
       },
     );
@@ -257,13 +256,13 @@ export function createMap(places, { apply, refresh }) {
     }
     const found = answer?.data.ranges?.[places.field];
     if (!found) return;
-    cells = found;
+    cells = squares(found);
     drawCells();
   }
 
   /** Shows other counts of the same cells: buckets with key and count. */
   function preview(buckets) {
-    const counts = new Map(buckets.map((bucket) => [bucket.key, bucket.doc_count]));
+    const counts = new Map(squares(buckets).map((cell) => [cell.key, cell.doc_count]));
     const shown = cells;
     cells = cells.map((cell) => ({ ...cell, doc_count: counts.get(cell.key) ?? 0 }));
     drawCells();
@@ -271,4 +270,19 @@ export function createMap(places, { apply, refresh }) {
   }
 
   return { facet: places, element, update, preview };
+}
+
+/** Cells are twice as wide as high: joins each with the one below it. */
+function squares(buckets) {
+  const joined = new Map();
+  for (const bucket of buckets) {
+    const [zoom, column, row] = bucket.key.split("/").map(Number);
+    const key = `${zoom}/${column}/${row >> 1}`;
+    const size = 360 / 2 ** zoom;
+    const left = column * size - 180;
+    const top = 90 - (row >> 1) * size;
+    const square = joined.get(key) ?? { key, lng: left + size / 2, lat: top - size / 2, size };
+    joined.set(key, { ...square, doc_count: (square.doc_count ?? 0) + bucket.doc_count });
+  }
+  return [...joined.values()];
 }
