@@ -159,6 +159,7 @@ def grid_of(segment: Segment, field: int, zoom: int) -> _Histogram | None:
     column = geo_column(segment, field)
     if grid is None and column is not None:
         found = cells(column.lats, column.lngs, zoom)
+        codes: NDArray[np.integer[Any]]
         if int(found.max()) < _SPAN_MAX:
             numbers = np.flatnonzero(np.bincount(found))
             by_number = np.zeros(int(numbers[-1]) + 1, np.uint32)
@@ -167,7 +168,8 @@ def grid_of(segment: Segment, field: int, zoom: int) -> _Histogram | None:
         else:
             numbers, codes = np.unique(found, return_inverse=True)
         arrays = build_column(column.docs, codes.reshape(-1).astype(np.uint32), segment.num_docs)
-        grid = _Histogram(FacetColumn(arrays, segment.num_docs), numbers.tolist())
+        keys: list[int | float] = [int(number) for number in numbers.tolist()]
+        grid = _Histogram(FacetColumn(arrays, segment.num_docs), keys)
         num_bytes = sum(array.nbytes for array in arrays.values()) + 40 * len(numbers)
         COLUMN_CACHE.put(key, grid, num_bytes, segment)
     return grid
