@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from common.protocol.messages import ProcessStatistics
     from coordinator.read.result_cache import ResultCache
     from coordinator.read.results import SearchResult
-    from coordinator.replication.shared_log import LogState
+    from coordinator.replication.log_state import LogState
 
 _ALLOCATED_BYTES: Final = "Memory in use, without what the allocator has free."
 _PYTHON_BLOCKS: Final = "Small Python objects in use."

@@ -28,11 +28,11 @@ import secrets
 import socket
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -49,31 +49,27 @@ from common.errors import (
     Unavailable,
 )
 from common.process.logs import Log
-from common.protocol.framing import JOIN_MAX_BYTES
-from common.protocol.messages import ApplyRequest, ApplyResponse, IndexEntry
-from common.protocol.methods import APPLY
-from common.protocol.operations import Operation, Outcome
+from common.protocol.messages import IndexEntry
+from common.protocol.operations import Operation
 from coordinator.cluster.catalog import Catalog, CatalogState, Index
 from coordinator.cluster.cluster import Cluster
-from coordinator.cluster.shard_client import ShardState
+from coordinator.replication.applying import Applier, ReplicaStopped
 from coordinator.replication.comparison import Comparer
 from coordinator.replication.entries import (
-    CONTENT_BYTES_MAX,
     CatalogChange,
     ComparisonMark,
     Content,
     EntryError,
     HostReport,
     Kind,
-    LogEntry,
     WriteGroup,
-    checksum_of,
     decode_entry,
-    encode_entry,
     operations_of,
     pack,
     unpack,
 )
+from coordinator.replication.log_state import LogState
+from coordinator.replication.log_watch import LogWatch
 from coordinator.replication.peers import Peers
 from coordinator.replication.position import (
     REPLICA_FORMAT,
@@ -82,7 +78,9 @@ from coordinator.replication.position import (
     read_replica,
     write_replica,
 )
+from coordinator.replication.publishing import Publisher, not_confirmed
 from coordinator.replication.safety import metadata_of
+from coordinator.replication.shared_queue import SharedQueue
 from coordinator.replication.stream import (
     LogAway,
     LogBroken,
@@ -94,25 +92,17 @@ from coordinator.replication.stream import (
 from coordinator.replication.transfer import find_offers
 from coordinator.settings import Settings
 from coordinator.write.log import DocumentOf, WriteLog, no_index, prepare_on_shards
-from coordinator.write.partitioning import Part, Parts, Selected
+from coordinator.write.partitioning import Parts, Selected
 from coordinator.write.write_queue import (
     Applied,
-    BatchQueue,
     Items,
     WriteBatch,
     fail,
     unconfirmed,
 )
 
-GIVE_UP_SECONDS: Final = 8.0
-"""How long a change is published again and again: less than a request's deadline by default, and
-far less than the log remembers its id."""
-GIVE_UP_AWAY_SECONDS: Final = 5.0
-"""The same while the log's leader does not answer either."""
 PAUSE_SECONDS: Final = 0.1
 """Before something that failed is tried again."""
-DYING_SECONDS: Final = 2.0
-"""A shard whose disk refused a write ends within this time."""
 THREAD_BYTES: Final = 64 * 1024
 """Content from which on packing and dividing are left to a thread."""
 UNDER_WAY_BYTES_MAX: Final = 64 << 20
@@ -120,10 +110,6 @@ UNDER_WAY_MAX: Final = 256
 """Entries that are being applied; then we stop to read."""
 PIECES_BYTES_MAX: Final = 256 << 20
 """Pieces kept until their entry comes; others are asked for once more."""
-ASK_SECONDS: Final = 0.5
-"""Between two questions to the log's leader; the lag is known as exactly as this."""
-ASK_AWAY_SECONDS: Final = 0.4
-"""Within which it must answer while it is away; a new leader was not asked yet."""
 SAVE_SECONDS: Final = 1.0
 TRIM_SECONDS: Final = 1_200.0
 TRIM_AGE_SECONDS: Final = 86_400.0
@@ -133,59 +119,6 @@ JOIN_TRIES: Final = 30
 """Pauses that a start waits for the log, before it serves what is here."""
 
 _log = Log("replica")
-
-
-class ReplicaStopped(Exception):
-    """This host cannot apply an entry as the others do."""
-
-
-class SharedQueue(BatchQueue):
-    """Batches of one index that wait to be published.
-
-    Args:
-        log: publishes them.
-        index: number of the index.
-        settings: sizes.
-    """
-
-    def __init__(self, log: SharedLog, index: int, settings: Settings) -> None:
-        super().__init__(
-            group_bytes=settings.group_bytes,
-            group_operations=settings.group_operations,
-            waiting_max=settings.writes_waiting_max,
-        )
-        self._log = log
-        self._index = index
-        self._publishing: asyncio.Task[None] | None = None
-
-    async def write(self, batch: WriteBatch, deadline: Deadline) -> Applied:
-        """Write a batch; see `BatchQueue.write`.
-
-        Raises:
-            Unavailable: `log_unavailable`: nothing was written, unless the message says otherwise.
-            StorageFull: this host has no room; nothing was written.
-        """
-        self._log.check_writable()
-        return await super().write(batch, deadline)
-
-    def _pump(self) -> None:
-        """Publish the next group unless one is being published."""
-        if self._publishing is not None or not self._waiting:
-            return
-        try:
-            self._log.check_writable()
-        except ServiceError as error:
-            self.fail_waiting(error)
-            return
-        batches = self._take_batches()
-        self._publishing = self._loop.create_task(self._log.publish_group(self._index, batches))
-        self._publishing.add_done_callback(self._published)
-
-    def _published(self, task: asyncio.Task[None]) -> None:
-        self._publishing = None
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("publishing failed", cause=task.exception())
-        self._schedule_pump()
 
 
 @dataclass(slots=True)
@@ -210,38 +143,6 @@ class _Step:
     stored_at: int
     num_bytes: int = 0
     is_done: bool = field(default=False)
-
-
-class LogState(NamedTuple):
-    """What operators want to know about this host as a replica."""
-
-    cluster: str
-    host: str
-    seq: int
-    """Applied here."""
-    last_seq: int | None
-    """Of the log; None while it is away."""
-    lag_ms: int
-    """For how long at most this host has not had everything."""
-    is_log_up: bool
-    num_current: int
-    """Servers that have the whole log."""
-    num_replicas: int
-    leader: str
-    trouble: str
-    """What keeps this host from applying; empty if nothing does."""
-    name: str
-    """Of this host, for people."""
-    compared_seq: int
-    """Entry at which the contents of this host and of others were compared last; 0: never."""
-    compared_age_s: int
-    """Since then; -1: never."""
-    num_equal: int
-    """Hosts that had the same then, this one included."""
-    difference: str
-    """Who had something else then, and in what; empty if nobody had."""
-    digest: str
-    """Identifies what this host had then."""
 
 
 class SharedLog(WriteLog):
@@ -271,8 +172,9 @@ class SharedLog(WriteLog):
         self._saved = replica
         self._queues: dict[int, SharedQueue] = {}
         self._own: dict[str, _Own] = {}
-        self._num_published = 0
-        self._prefix = new_host()
+        self._watch = LogWatch(self, stream)
+        self._publisher = Publisher(stream, self._watch)
+        self._applier = Applier(cluster, settings)
         self._steps: deque[_Step] = deque()
         self._num_bytes = 0
         self._pieces: OrderedDict[int, bytes] = OrderedDict()
@@ -284,15 +186,10 @@ class SharedLog(WriteLog):
         self._proposing = asyncio.Lock()
         self._saving = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
-        self._blocked: StorageFull | None = None
         self._stopped = ""
         self._comparer = Comparer(cluster, self._report, self._stop_for_good)
         self._marked_at = time.monotonic()
         self.peers = Peers(self, stream, settings)
-        self._info: StreamInfo | None = None
-        self._is_up = False
-        self._heard_at = 0.0
-        self._caught_up_at = 0.0
         self._target = 0
         catalog.propose = self.change
         cluster.withheld = Unavailable("this host catches up with the log", code="starting")
@@ -304,7 +201,7 @@ class SharedLog(WriteLog):
         self._stream.start()
         self._tasks = [
             asyncio.create_task(self._run(), name="follow the log"),
-            asyncio.create_task(self._watch_log(), name="watch the log"),
+            asyncio.create_task(self._watch.run(), name="watch the log"),
             asyncio.create_task(self._save_again_and_again(), name="save the position"),
             asyncio.create_task(self._trim_again_and_again(), name="trim the log"),
             asyncio.create_task(self._compare_again_and_again(), name="compare hosts"),
@@ -344,18 +241,18 @@ class SharedLog(WriteLog):
         if self._replica is None:
             await self._create(seq_max)
         for _ in range(JOIN_TRIES):
-            if self._is_up:
+            if self._watch.is_up:
                 break
             await asyncio.sleep(PAUSE_SECONDS)
         self._target = seq_max
-        if self._is_up and self._info is not None:
-            self._target = max(seq_max, self._info.last_seq)
+        if self._watch.is_up and self._watch.info is not None:
+            self._target = max(seq_max, self._watch.info.last_seq)
         elif self._position.seq <= self._stream_origin():
             self._target = seq_max + 1  # an empty host has nothing to say before it has followed
         self._advance_to(self._position)
 
     def _stream_origin(self) -> int:
-        return 0 if self._info is None else self._info.origin - 1
+        return 0 if self._watch.info is None else self._watch.info.origin - 1
 
     async def _create(self, seq_max: int) -> None:
         """Make the stream; its first entry gets the number after all that this host has."""
@@ -378,7 +275,7 @@ class SharedLog(WriteLog):
                 "another host has made the log from other data: empty this directory and start "
                 "again without log_create"
             )
-        self._info = info
+        self._watch.info = info
         async with self._saving:
             self._replica = ReplicaFile(REPLICA_FORMAT, info.cluster, new_host(), seq_max, 0)
             self._position = Position(seq_max, 0)
@@ -424,7 +321,7 @@ class SharedLog(WriteLog):
     @property
     def info(self) -> StreamInfo | None:
         """What the log's leader said last."""
-        return self._info
+        return self._watch.info
 
     @property
     def addresses(self) -> list[str]:
@@ -439,18 +336,19 @@ class SharedLog(WriteLog):
     @property
     def state(self) -> LogState:
         """How this host and the log are."""
-        info, replica = self._info, self._replica
-        trouble = self._stopped or (self._blocked.message if self._blocked is not None else "")
-        lag = time.monotonic() - self._caught_up_at if self._caught_up_at else None
+        info = self._watch.info
+        trouble = self._stopped or (
+            self._applier.blocked.message if self._applier.blocked is not None else ""
+        )
         compared = self._comparer.state
         return LogState(
-            cluster="" if replica is None else replica.cluster,
-            host="" if replica is None else replica.host,
+            cluster=self.cluster_name,
+            host=self.host,
             seq=self._position.seq,
-            last_seq=info.last_seq if info is not None and self._is_up else None,
-            lag_ms=-1 if lag is None else int(lag * 1000),
-            is_log_up=self._is_up,
-            num_current=0 if info is None or not self._is_up else info.num_current,
+            last_seq=info.last_seq if info is not None and self._watch.is_up else None,
+            lag_ms=self._watch.lag_ms,
+            is_log_up=self._watch.is_up,
+            num_current=0 if info is None or not self._watch.is_up else info.num_current,
             num_replicas=0 if info is None else info.num_replicas,
             leader="" if info is None else info.leader,
             trouble=trouble,
@@ -470,9 +368,11 @@ class SharedLog(WriteLog):
             StorageFull: this host has no room.
         """
         self._cluster.horizon(0)  # raises while this host does not serve
-        if self._blocked is not None:
-            raise StorageFull(f"this host cannot apply what is written: {self._blocked.message}")
-        if not self._is_up or not self._stream.is_connected:
+        if self._applier.blocked is not None:
+            raise StorageFull(
+                f"this host cannot apply what is written: {self._applier.blocked.message}"
+            )
+        if not self._watch.is_up or not self._stream.is_connected:
             raise Unavailable(
                 "the log is away, or has no majority: nothing was written, reads go on; try again "
                 "shortly",
@@ -508,7 +408,7 @@ class SharedLog(WriteLog):
         Raises:
             Unavailable: `replica_lags`.
         """
-        lag_ms = self.state.lag_ms
+        lag_ms = self._watch.lag_ms
         if not 0 <= lag_ms <= lag_ms_max:
             raise Unavailable(
                 f"this host may lack what is older than {lag_ms_max} ms; ask another one",
@@ -517,13 +417,9 @@ class SharedLog(WriteLog):
 
     # --- publish
 
-    def _next_id(self) -> str:
-        self._num_published += 1
-        return f"{self._prefix}-{self._num_published}"
-
     async def publish_group(self, index: int, batches: list[WriteBatch]) -> None:
         """Publish batches as one group; return when it is in the log, applied, or given up."""
-        id = self._next_id()
+        id = self._publisher.next_id()
         own = self._own[id] = _Own(batches, asyncio.get_running_loop().create_future())
         num_bytes = sum(batch.num_bytes for batch in batches)
         try:
@@ -533,70 +429,16 @@ class SharedLog(WriteLog):
                 packed = pack(WriteGroup.of(index, batches))
             for batch in batches:
                 batch.items = None
-            await self._append(Kind.WRITE, id, packed, own.applied)
+            await self._publisher.append(Kind.WRITE, id, packed, own.applied)
         except LogAway as error:
             self._own.pop(id, None)
             for batch in batches:
-                fail(batch, unconfirmed(batch, _not_confirmed(error)))
+                fail(batch, unconfirmed(batch, not_confirmed(error)))
         except BaseException:
             self._own.pop(id, None)
             for batch in batches:
                 fail(batch, InternalError("internal error"))
             raise
-
-    async def _append(
-        self, kind: Kind, id: str, packed: bytes, applied: asyncio.Future[bool]
-    ) -> int:
-        """Publish an entry, in pieces if it is long; return its number (0: applied already).
-
-        Raises:
-            LogAway: it was given up.
-        """
-        parts = [
-            packed[first : first + CONTENT_BYTES_MAX]
-            for first in range(0, len(packed), CONTENT_BYTES_MAX)
-        ] or [b""]
-        pieces = await asyncio.gather(
-            *(
-                self._publish(
-                    f"{id}.{number}",
-                    encode_entry(LogEntry(Kind.PIECE, f"{id}.{number}", content)),
-                    applied,
-                )
-                for number, content in enumerate(parts[:-1])
-            )
-        )
-        entry = LogEntry(kind, id, parts[-1], checksum_of(packed), tuple(pieces))
-        return await self._publish(id, encode_entry(entry), applied)
-
-    async def _publish(self, id: str, message: bytes, applied: asyncio.Future[bool]) -> int:
-        """Publish a message until the log has it; return its number (0: it is applied already).
-
-        Raises:
-            LogAway: it was given up.
-        """
-        begun_at = time.monotonic()
-        while True:
-            publishing = asyncio.ensure_future(self._stream.publish(id, message))
-            try:
-                await asyncio.wait((publishing, applied), return_when=asyncio.FIRST_COMPLETED)
-            except BaseException:
-                publishing.cancel()
-                raise
-            if not publishing.done():  # applied here, so the log has it
-                publishing.add_done_callback(lambda one: one.cancelled() or one.exception())
-                return 0
-            try:
-                return publishing.result()
-            except LogAway:
-                self._is_up = False
-                if applied.done():
-                    return 0
-                now = time.monotonic()
-                is_silent = now - max(begun_at, self._heard_at) >= GIVE_UP_AWAY_SECONDS
-                if is_silent or now - begun_at >= GIVE_UP_SECONDS:
-                    raise
-            await asyncio.sleep(PAUSE_SECONDS)
 
     # --- follow
 
@@ -675,15 +517,7 @@ class SharedLog(WriteLog):
                 for batch in own.batches:
                     fail(batch, no_index(str(group.index)))
         else:
-            answers = await asyncio.gather(
-                *(self._apply_part(step.seq, group, shard, parts[shard]) for shard in parts)
-            )
-            outcomes, text_ids = _joined(group.num_operations, parts, answers)
-            if (outcomes == Outcome.CORRUPT).any():
-                raise ReplicaStopped(
-                    "a stored item that is changed is damaged on this host: empty its directory, "
-                    "and it takes its data from another host"
-                )
+            outcomes, text_ids = await self._applier.apply(step.seq, group, parts)
             self._cluster.advance(group.index, step.seq)
             if own is not None:
                 _settle(own.batches, step.seq, outcomes, text_ids)
@@ -691,60 +525,6 @@ class SharedLog(WriteLog):
         if own is not None and not own.applied.done():
             own.applied.set_result(True)
         self._finish(step)
-
-    async def _apply_part(
-        self, seq: int, group: WriteGroup, shard: int, part: Part
-    ) -> ApplyResponse:
-        """Have a shard apply its part of a group; try again until it has.
-
-        Raises:
-            ReplicaStopped: it never will.
-        """
-        is_large = len(part.payload) > JOIN_MAX_BYTES
-        request = ApplyRequest(
-            index=group.index,
-            seq=seq,
-            horizon=self._cluster.oldest_horizon(group.index),
-            payload=b"" if is_large else bytes(part.payload),
-            lengths=part.lengths.tobytes(),
-            operations=part.operations.tobytes(),
-            places=(part.positions.astype(np.uint64) + np.uint64(seq << 32)).tobytes(),
-            versions=part.versions,
-            positions=group.sources,
-            is_repeat=True,
-        )
-        client = self._cluster.shards[shard]
-        last_reason = ""
-        while True:
-            epoch = client.epoch
-            try:
-                answer = await client.call(
-                    APPLY,
-                    request,
-                    self._settings.write_timeout_ms,
-                    is_write=True,
-                    attachment=[part.payload] if is_large else (),
-                )
-            except StorageFull as error:
-                self._blocked = error
-                reason = error.message
-            except InternalError as error:
-                # A shard whose disk refused a write is about to end, and may succeed after that.
-                await asyncio.sleep(DYING_SECONDS)
-                if client.epoch == epoch and client.state is ShardState.SERVING:
-                    raise ReplicaStopped(
-                        f"group {seq} cannot be applied: {error.message}"
-                    ) from error
-                reason = error.message
-            except ServiceError as error:
-                reason = error.message
-            else:
-                self._blocked = None
-                return answer
-            if reason != last_reason:
-                last_reason = reason
-                _log.warning("not applied yet", seq=seq, shard=shard, reason=reason)
-            await asyncio.sleep(PAUSE_SECONDS)
 
     def _chain_ended(self, index: int, task: asyncio.Task[None]) -> None:
         if self._chains.get(index) is task:
@@ -804,8 +584,8 @@ class SharedLog(WriteLog):
             if change.base != self._catalog.state.revision:
                 return False
             for index in change.put:
-                await self._surely(partial(self.prepare, index.entry))
-            await self._surely(
+                await self._applier.surely(partial(self.prepare, index.entry))
+            await self._applier.surely(
                 lambda: self._catalog.change_here(change.applied_to, is_active=False)
             )
             await self._cluster.push_catalog()
@@ -816,25 +596,6 @@ class SharedLog(WriteLog):
                     queue.fail_waiting(no_index(str(number)))
                 self._cluster.forget(number)
         return True
-
-    async def _surely(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do some work until it succeeds."""
-        last_reason = ""
-        while True:
-            try:
-                await work()
-            except StorageFull as error:
-                self._blocked = error
-                reason = error.message
-            except (ServiceError, OSError) as error:
-                reason = str(error)
-            else:
-                self._blocked = None
-                return
-            if reason != last_reason:
-                last_reason = reason
-                _log.warning("change of the catalog not applied yet", reason=reason)
-            await asyncio.sleep(PAUSE_SECONDS * 5)
 
     async def change(self, function: Callable[[CatalogState], CatalogState]) -> CatalogState:
         """Change the catalog on all hosts.
@@ -857,13 +618,13 @@ class SharedLog(WriteLog):
 
     async def _propose(self, change: CatalogChange) -> bool:
         """Publish a change of the catalog; return whether it came to be in force."""
-        id = self._next_id()
+        id = self._publisher.next_id()
         own = self._own[id] = _Own([], asyncio.get_running_loop().create_future())
         try:
-            await self._append(Kind.CATALOG, id, pack(change), own.applied)
+            await self._publisher.append(Kind.CATALOG, id, pack(change), own.applied)
             return await own.applied
         except LogAway as error:
-            raise Unavailable(_not_confirmed(error), code="log_unavailable") from error
+            raise Unavailable(not_confirmed(error), code="log_unavailable") from error
         except asyncio.CancelledError:
             if self._stopped:
                 raise Unavailable(self._stopped, code="replica_stopped") from None
@@ -962,37 +723,6 @@ class SharedLog(WriteLog):
 
     # --- in the background
 
-    async def _watch_log(self) -> None:
-        """Ask the leader how far the log is, again and again."""
-        while True:
-            asked_at = time.monotonic()
-            try:
-                info = await self._stream.info(ASK_AWAY_SECONDS if not self._is_up else 1.0)
-            except LogAway:
-                info = None
-            self._is_up = (
-                info is not None
-                and 2 * info.num_current > info.num_replicas
-                and (self._replica is None or info.cluster == self._replica.cluster)
-            )
-            if info is not None:
-                self._info = info
-                if self._is_up:
-                    self._heard_at = asked_at
-                if self._position.seq >= info.last_seq:
-                    self._caught_up_at = asked_at
-                else:
-                    self._spawn(self._note_caught_up(info.last_seq, asked_at))
-            await asyncio.sleep(ASK_SECONDS if self._is_up else PAUSE_SECONDS)
-
-    async def _note_caught_up(self, seq: int, asked_at: float) -> None:
-        """Remember that this host has everything that the log had at some time."""
-        try:
-            await self.wait_for(seq, Deadline.after_ms(int(ASK_SECONDS * 1000)))
-        except DeadlineExceeded:
-            return
-        self._caught_up_at = max(self._caught_up_at, asked_at)
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.append(task)
@@ -1024,6 +754,11 @@ class SharedLog(WriteLog):
             _log.info("log trimmed", first_seq=before)
 
     @property
+    def cluster_name(self) -> str:
+        """Names the log that this host follows; empty before it does."""
+        return "" if self._replica is None else self._replica.cluster
+
+    @property
     def host(self) -> str:
         """Names this copy of the data."""
         return "" if self._replica is None else self._replica.host
@@ -1044,11 +779,11 @@ class SharedLog(WriteLog):
         self.check_writable()
         never: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         try:
-            return await self._append(
-                Kind.MARK, self._next_id(), pack(ComparisonMark(self.host)), never
+            return await self._publisher.append(
+                Kind.MARK, self._publisher.next_id(), pack(ComparisonMark(self.host)), never
             )
         except LogAway as error:
-            raise Unavailable(_not_confirmed(error), code="log_unavailable") from error
+            raise Unavailable(not_confirmed(error), code="log_unavailable") from error
 
     async def _report(self, report: HostReport) -> None:
         """Tell the others what this host has.
@@ -1057,7 +792,7 @@ class SharedLog(WriteLog):
             LogAway: it was given up.
         """
         never: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        await self._append(Kind.REPORT, self._next_id(), pack(report), never)
+        await self._publisher.append(Kind.REPORT, self._publisher.next_id(), pack(report), never)
 
     async def _compare_again_and_again(self) -> None:
         """Ask for a comparison whenever nobody has for a while."""
@@ -1106,20 +841,6 @@ def _without_user(address: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
-def _joined(
-    num_operations: int, parts: Parts, answers: Sequence[ApplyResponse]
-) -> tuple[NDArray[np.uint8], frozenset[int]]:
-    """Return the outcomes of a group by position, and the positions of `text_ids`."""
-    outcomes = np.zeros(num_operations, np.uint8)
-    text_ids: set[int] = set()
-    for part, answer in zip(parts.values(), answers, strict=True):
-        found = np.frombuffer(answer.outcomes, np.uint8)
-        if len(found):  # else it was applied long ago, and nobody waits for it
-            outcomes[part.positions] = found
-            text_ids |= {int(part.positions[ordinal]) for ordinal in answer.text_ids}
-    return outcomes, frozenset(text_ids)
-
-
 def _settle(
     batches: list[WriteBatch], seq: int, outcomes: NDArray[np.uint8], text_ids: frozenset[int]
 ) -> None:
@@ -1131,10 +852,3 @@ def _settle(
             own = frozenset(one - first for one in text_ids if first <= one < last)
             batch.future.set_result(Applied(outcomes[first:last].copy(), seq, own))
         first = last
-
-
-def _not_confirmed(error: LogAway) -> str:
-    return (
-        f"{error}: the change was not confirmed, and may still be carried out; sending it again is "
-        "safe where items have ids"
-    )

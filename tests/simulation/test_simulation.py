@@ -15,6 +15,7 @@ import pytest
 from common.deadline import Deadline
 from common.protocol.messages import ApplyResponse
 from coordinator.cluster.shard_client import ShardState
+from coordinator.replication.applying import Applier
 from coordinator.replication.shared_log import SharedLog
 from coordinator.replication.stream import Position, StreamMessage
 from coordinator.write.write_queue import WriteQueue
@@ -176,15 +177,15 @@ class TestMistakesOfSeveralHostsAreFound:
     def test_a_shard_that_is_away_when_its_part_comes(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = SharedLog._apply_part
+        real = Applier._apply_part
 
         async def apply_part(
-            log: SharedLog, seq: int, group: Any, shard: int, part: Any
+            applier: Applier, seq: int, group: Any, shard: int, part: Any
         ) -> ApplyResponse:
-            if log._cluster.shards[shard].state is ShardState.SERVING:
-                return await real(log, seq, group, shard, part)
+            if applier._cluster.shards[shard].state is ShardState.SERVING:
+                return await real(applier, seq, group, shard, part)
             return ApplyResponse(b"")
 
-        monkeypatch.setattr(SharedLog, "_apply_part", apply_part)
+        monkeypatch.setattr(Applier, "_apply_part", apply_part)
 
         assert self._is_found()

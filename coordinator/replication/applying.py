@@ -1,0 +1,169 @@
+"""Applies entries of the log on the shards of this host, however often that fails.
+
+What depends on a host never decides an outcome: a full disk or a dead shard makes this host wait
+and try again. What can never be applied here makes it stop (`ReplicaStopped`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.errors import InternalError, ServiceError, StorageFull
+from common.process.logs import Log
+from common.protocol.framing import JOIN_MAX_BYTES
+from common.protocol.messages import ApplyRequest, ApplyResponse
+from common.protocol.methods import APPLY
+from common.protocol.operations import Outcome
+from coordinator.cluster.cluster import Cluster
+from coordinator.cluster.shard_client import ShardState
+from coordinator.replication.entries import WriteGroup
+from coordinator.settings import Settings
+from coordinator.write.partitioning import Part, Parts
+
+DYING_SECONDS: Final = 2.0
+"""A shard whose disk refused a write ends within this time."""
+PAUSE_SECONDS: Final = 0.1
+"""Before what failed is tried again."""
+_CATALOG_PAUSE_SECONDS: Final = 0.5
+
+_log = Log("replica")
+
+
+class ReplicaStopped(Exception):
+    """This host cannot apply an entry as the others do."""
+
+
+class Applier:
+    """Applies groups, and changes of the catalog.
+
+    Args:
+        cluster: the shards of this host.
+        settings: timeouts.
+
+    Attributes:
+        blocked: what keeps this host from applying now; None if nothing does.
+    """
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.blocked: StorageFull | None = None
+
+    async def apply(
+        self, seq: int, group: WriteGroup, parts: Parts
+    ) -> tuple[NDArray[np.uint8], frozenset[int]]:
+        """Apply a group on all shards concerned.
+
+        Args:
+            seq: of the group.
+            group: what to apply.
+            parts: the group, divided over the shards.
+
+        Returns:
+            Outcomes by position, and the positions of `text_ids`.
+
+        Raises:
+            ReplicaStopped: it never can be applied.
+        """
+        answers = await asyncio.gather(
+            *(self._apply_part(seq, group, shard, parts[shard]) for shard in parts)
+        )
+        outcomes, text_ids = _joined(group.num_operations, parts, answers)
+        if (outcomes == Outcome.CORRUPT).any():
+            raise ReplicaStopped(
+                "a stored item that is changed is damaged on this host: empty its directory, "
+                "and it takes its data from another host"
+            )
+        return outcomes, text_ids
+
+    async def _apply_part(
+        self, seq: int, group: WriteGroup, shard: int, part: Part
+    ) -> ApplyResponse:
+        """Have a shard apply its part of a group; try again until it has.
+
+        Raises:
+            ReplicaStopped: it never will.
+        """
+        is_large = len(part.payload) > JOIN_MAX_BYTES
+        request = ApplyRequest(
+            index=group.index,
+            seq=seq,
+            horizon=self._cluster.oldest_horizon(group.index),
+            payload=b"" if is_large else bytes(part.payload),
+            lengths=part.lengths.tobytes(),
+            operations=part.operations.tobytes(),
+            places=(part.positions.astype(np.uint64) + np.uint64(seq << 32)).tobytes(),
+            versions=part.versions,
+            positions=group.sources,
+            is_repeat=True,
+        )
+        client = self._cluster.shards[shard]
+        last_reason = ""
+        while True:
+            epoch = client.epoch
+            try:
+                answer = await client.call(
+                    APPLY,
+                    request,
+                    self._settings.write_timeout_ms,
+                    is_write=True,
+                    attachment=[part.payload] if is_large else (),
+                )
+            except StorageFull as error:
+                self.blocked = error
+                reason = error.message
+            except InternalError as error:
+                # A shard whose disk refused a write is about to end, and may succeed after that.
+                await asyncio.sleep(DYING_SECONDS)
+                if client.epoch == epoch and client.state is ShardState.SERVING:
+                    raise ReplicaStopped(
+                        f"group {seq} cannot be applied: {error.message}"
+                    ) from error
+                reason = error.message
+            except ServiceError as error:
+                reason = error.message
+            else:
+                self.blocked = None
+                return answer
+            if reason != last_reason:
+                last_reason = reason
+                _log.warning("not applied yet", seq=seq, shard=shard, reason=reason)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def surely(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work until it succeeds."""
+        last_reason = ""
+        while True:
+            try:
+                await work()
+            except StorageFull as error:
+                self.blocked = error
+                reason = error.message
+            except (ServiceError, OSError) as error:
+                reason = str(error)
+            else:
+                self.blocked = None
+                return
+            if reason != last_reason:
+                last_reason = reason
+                _log.warning("change of the catalog not applied yet", reason=reason)
+            await asyncio.sleep(_CATALOG_PAUSE_SECONDS)
+
+
+def _joined(
+    num_operations: int, parts: Parts, answers: Sequence[ApplyResponse]
+) -> tuple[NDArray[np.uint8], frozenset[int]]:
+    """Return the outcomes of a group by position, and the positions of `text_ids`."""
+    outcomes = np.zeros(num_operations, np.uint8)
+    text_ids: set[int] = set()
+    for part, answer in zip(parts.values(), answers, strict=True):
+        found = np.frombuffer(answer.outcomes, np.uint8)
+        if len(found):  # else it was applied long ago, and nobody waits for it
+            outcomes[part.positions] = found
+            text_ids |= {int(part.positions[ordinal]) for ordinal in answer.text_ids}
+    return outcomes, frozenset(text_ids)

@@ -1,0 +1,112 @@
+"""Publishes entries until the log has them, in pieces where they are long.
+
+Publishing again is safe while the log remembers the entry's id; we give up long before it forgets.
+A change that was given up may still be carried out: its outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from coordinator.replication.entries import (
+    CONTENT_BYTES_MAX,
+    Kind,
+    LogEntry,
+    checksum_of,
+    encode_entry,
+)
+from coordinator.replication.log_watch import LogWatch
+from coordinator.replication.position import new_host
+from coordinator.replication.stream import LogAway, LogStream
+
+GIVE_UP_SECONDS: Final = 8.0
+"""How long a change is published again and again: less than a request's deadline by default, and
+far less than the log remembers its id."""
+GIVE_UP_AWAY_SECONDS: Final = 5.0
+"""The same while the log's leader does not answer either."""
+PAUSE_SECONDS: Final = 0.1
+"""Before an entry is published again."""
+
+
+class Publisher:
+    """Publishes the entries of this host.
+
+    Args:
+        stream: the log.
+        watch: knows whether it is up.
+    """
+
+    def __init__(self, stream: LogStream, watch: LogWatch) -> None:
+        self._stream = stream
+        self._watch = watch
+        self._num_published = 0
+        self._prefix = new_host()
+
+    def next_id(self) -> str:
+        """Return the id of a new entry; no other host gives the same."""
+        self._num_published += 1
+        return f"{self._prefix}-{self._num_published}"
+
+    async def append(
+        self, kind: Kind, id: str, packed: bytes, applied: asyncio.Future[bool]
+    ) -> int:
+        """Publish an entry, in pieces if it is long; return its number (0: applied already).
+
+        Raises:
+            LogAway: it was given up.
+        """
+        parts = [
+            packed[first : first + CONTENT_BYTES_MAX]
+            for first in range(0, len(packed), CONTENT_BYTES_MAX)
+        ] or [b""]
+        pieces = await asyncio.gather(
+            *(
+                self._publish(
+                    f"{id}.{number}",
+                    encode_entry(LogEntry(Kind.PIECE, f"{id}.{number}", content)),
+                    applied,
+                )
+                for number, content in enumerate(parts[:-1])
+            )
+        )
+        entry = LogEntry(kind, id, parts[-1], checksum_of(packed), tuple(pieces))
+        return await self._publish(id, encode_entry(entry), applied)
+
+    async def _publish(self, id: str, message: bytes, applied: asyncio.Future[bool]) -> int:
+        """Publish a message until the log has it; return its number (0: it is applied already).
+
+        Raises:
+            LogAway: it was given up.
+        """
+        begun_at = time.monotonic()
+        while True:
+            publishing = asyncio.ensure_future(self._stream.publish(id, message))
+            try:
+                await asyncio.wait((publishing, applied), return_when=asyncio.FIRST_COMPLETED)
+            except BaseException:
+                publishing.cancel()
+                raise
+            if not publishing.done():  # applied here, so the log has it
+                publishing.add_done_callback(lambda one: one.cancelled() or one.exception())
+                return 0
+            try:
+                return publishing.result()
+            except LogAway:
+                self._watch.is_up = False
+                if applied.done():
+                    return 0
+                now = time.monotonic()
+                is_silent = now - max(begun_at, self._watch.heard_at) >= GIVE_UP_AWAY_SECONDS
+                if is_silent or now - begun_at >= GIVE_UP_SECONDS:
+                    raise
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+def not_confirmed(error: LogAway) -> str:
+    """Say that an entry was given up, and what that means for its change."""
+    return (
+        f"{error}: the change was not confirmed, and may still be carried out; sending it again is "
+        "safe where items have ids"
+    )
