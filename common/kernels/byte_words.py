@@ -2,7 +2,8 @@
 
 numba has no unaligned load and no count of trailing zeros, so both come as LLVM intrinsics; where
 kernels come compiled there is nothing to call. Words are little-endian, like every machine that
-facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word.
+facetd runs on: byte i of the array is bits 8 i … 8 i + 7 of the word. A build with checks
+(`FACETD_KERNELS=checked`) verifies that the whole word is within the array.
 """
 
 from __future__ import annotations
@@ -35,6 +36,17 @@ else:
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 
+    from common.kernels.decorator import IS_CHECKED
+
+    def _check(context, builder, array, array_type, position, position_type, num_bytes):
+        """Fail, in a build with checks, where a word would begin or end outside of its array."""
+        if IS_CHECKED:
+            first = context.cast(builder, position, position_type, types.intp)
+            num_elements = num_bytes * 8 // array_type.dtype.bitwidth
+            last = builder.add(first, first.type(num_elements - 1))
+            for place in (first, last):
+                cgutils.do_boundscheck(context, builder, place, array.nitems)
+
     def _loader(num_bits, result_type):
         def load(typingctx, array, position):
             signature = result_type(array, position)
@@ -42,6 +54,8 @@ else:
             def generate(context, builder, signature, arguments):
                 array_type = signature.args[0]
                 struct = context.make_array(array_type)(context, builder, arguments[0])
+                place = (arguments[1], signature.args[1])
+                _check(context, builder, struct, array_type, *place, num_bits // 8)
                 start = builder.gep(struct.data, [arguments[1]])
                 pointer = builder.bitcast(start, ir.IntType(num_bits).as_pointer())
                 return builder.load(pointer, align=1)
@@ -59,9 +73,10 @@ else:
 
         def generate(context, builder, signature, arguments):
             def pointer(array, element):
-                struct = context.make_array(signature.args[array])(
-                    context, builder, arguments[array]
-                )
+                array_type = signature.args[array]
+                struct = context.make_array(array_type)(context, builder, arguments[array])
+                place = (arguments[element], signature.args[element])
+                _check(context, builder, struct, array_type, *place, 32)
                 start = builder.gep(struct.data, [arguments[element]])
                 return builder.bitcast(start, ir.VectorType(ir.IntType(64), 4).as_pointer())
 

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     U64,
@@ -480,6 +481,8 @@ def join(
     docs: U32Array, totals: I64Array, more_docs: U32Array, more_totals: I64Array
 ) -> tuple[U32Array, I64Array]:
     """Merge two ascending lists of documents, with their totals."""
+    expect_ascending(docs)
+    expect_ascending(more_docs)
     size = len(docs) + len(more_docs)
     all_docs = np.empty(size, np.uint32)
     all_totals = np.empty(size, np.int64)

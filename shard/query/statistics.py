@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.analysis.languages import Languages
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import kernel
 from common.kernels.types import I64Array, U32Array, int64
 from common.query import MatchKind, Word
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 @kernel
 def count_listed(lists: PostingLists, terms: U32Array, listed: U32Array) -> I64Array:
     """Return, by term, how many of the listed (ascending) documents have it."""
+    expect_ascending(listed)
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     counts = np.zeros(len(terms), np.int64)
     num_listed = len(listed)
@@ -88,6 +90,7 @@ def count_forms(
 
     With `has_listed`, only the listed (ascending) documents count.
     """
+    expect_ascending(listed)
     docs = np.empty(BLOCK_ENTRIES, np.uint32)
     num_listed = len(listed)
     is_counted = np.zeros(num_listed if has_listed else num_docs, np.bool_)
@@ -211,6 +214,7 @@ def subtract_lengths(
     totals: I64Array,
 ) -> None:
     """Subtract deleted documents from the rows' document counts and sums of lengths."""
+    expect_ascending(deleted)
     _, length_starts, lengths, length_doc_starts, length_docs = field_lengths
     for row in range(len(num_docs)):
         start = length_starts[row]

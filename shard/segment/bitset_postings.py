@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.byte_words import count_ones
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     I64Array,
@@ -279,6 +280,7 @@ def find_entries(
         firsts: output, by position in `docs`.
         counts: output, by position in `docs`.
     """
+    expect_ascending(docs)
     _, bits, starts, extra_starts, extras = dense
     first_word = place * _num_words(num_docs)
     first_group = place * _num_groups(num_docs)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from common.kernels.byte_words import count_ones, load_u64, trailing_zeros
+from common.kernels.contracts import expect_ascending
 from common.kernels.decorator import arguments, kernel
 from common.kernels.types import (
     U64,
@@ -202,6 +203,7 @@ def _measure_sets(docs: U32Array, offsets: I64Array, set_offsets: I64Array) -> N
     """Write where each stored set will begin, in uint16 units."""
     set_offsets[0] = 0
     for i in range(len(offsets) - 1):
+        expect_ascending(docs[offsets[i] : offsets[i + 1]])
         count = offsets[i + 1] - offsets[i]
         if count < LIST_DOCS_MAX:
             set_offsets[i + 1] = set_offsets[i] + 2 * count

@@ -27,13 +27,13 @@ from tests.service import ROOT
 MODULE = samples.__name__
 
 
-def build(extension: Path, *, is_checked: bool = False) -> str:
+def build(extension: Path, *, is_checked: bool = False, module: str = MODULE) -> str:
     """Build the extension of the samples in another process; returns what it said."""
     program = f"""
 from pathlib import Path
 from common.kernels.build.builder import build
 
-build(Path({str(extension)!r}), is_checked={is_checked}, modules=[{MODULE!r}])
+build(Path({str(extension)!r}), is_checked={is_checked}, modules=[{module!r}])
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True
@@ -318,6 +318,24 @@ def test_a_checked_build_raises_where_an_index_is_past_the_end(tmp_path: Path) -
     for function in (samples.element, samples.doubled):
         with pytest.raises(IndexError, match=function.__name__):
             entry(checked, function)(values, 3)
+
+
+def test_a_checked_build_raises_where_a_word_or_a_contract_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / "_checked_words.abi3.so"
+    build(path, is_checked=True, module="tests.common.kernels.checked_kernels")
+    kernels = load(path).load()
+    eight_bytes = kernels["tests.common.kernels.checked_kernels.eight_bytes"]
+    first_of = kernels["tests.common.kernels.checked_kernels.first_of"]
+    # Words of several bytes are loaded as one, and have to be within the array as a whole.
+    data = np.arange(12, dtype=np.uint8)
+    assert eight_bytes(data, 4) == int.from_bytes(range(4, 12), "little")
+    for place in (5, 12, -1):
+        with pytest.raises(IndexError, match="eight_bytes"):
+            eight_bytes(data, place)
+    assert first_of(np.array([1, 2, 9], np.uint32)) == 1
+    for unordered in ([1, 3, 2], [1, 1]):
+        with pytest.raises(IndexError, match="first_of"):
+            first_of(np.array(unordered, np.uint32))
 
 
 KERNELS = """

@@ -1,0 +1,18 @@
+"""What kernels take for granted of their input, verified where they are built with checks.
+
+A merge of lists that are not in order, or a walk along documents that go back, reads what it must
+not, or finds too little, and nobody notices. In the usual build these calls are empty.
+"""
+
+from __future__ import annotations
+
+from common.kernels.decorator import IS_CHECKED, kernel
+from common.kernels.types import U32Array
+
+
+@kernel(inline=True, allocates=False)
+def expect_ascending(docs: U32Array) -> None:
+    """Fail unless documents are in ascending order, each once."""
+    if IS_CHECKED:
+        for i in range(1, len(docs)):
+            assert docs[i - 1] < docs[i], "the documents are not in ascending order"
