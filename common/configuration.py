@@ -15,6 +15,7 @@ function. So one function defines what a key means, and an older document keeps 
      "stop_words": ["the"] | "english" | true,
      "synonyms": [["tv", "television"], {"from": "nyc", "to": "new york city"}] | {"tv": ["telly"]},
      "match": "all", "prefix": "last", "typo": "auto", "typo_lengths": [5, 9],
+     "field_typo_lengths": {"sku": "none", "name": [4, 8]},
      "ranking": {"k1": 0.85, "b": 0.62, "proximity": 0.2},
      "display": {"title": "name", "image": "cover", "fields": ["price", "year"]},   for pages
      "suggestions": {"fields": ["name"], "facets": ["brand"], "popularity": "sold"},
@@ -37,6 +38,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from common import rules as curation
 from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.analysis.collations import CODE_POINTS, COLLATION_FORMS, parse_collation
+from common.analysis.languages import TypoLengths
 from common.boosts import Boost, parse_boosts, written
 from common.errors import InvalidRequest
 from common.limits import Limits
@@ -201,6 +203,8 @@ class IndexConfiguration:
     typo: TypoMode = "auto"
     typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
     """Where typos are "auto": letters from which on a word may be one edit off, and two."""
+    field_typo_lengths: Mapping[str, TypoLengths] = field(default_factory=_empty_mapping)
+    """The same for some fields; None: words match there only as typed."""
     k1: float = K1_DEFAULT
     """BM25F k1: how soon repetitions of a word stop adding to the score (tf saturation)."""
     b: float = B_DEFAULT
@@ -284,6 +288,23 @@ def parse_typo(value: object) -> TypoMode | None:
 
 
 TYPO_FORMS: Final = 'must be "auto", 0, 1 or 2'
+
+
+def parse_typo_lengths(value: object) -> tuple[int, int] | None:
+    """Return two typo lengths, or None if they are none."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return None
+    one, two = value
+    if type(one) is not int or type(two) is not int or not one <= two <= TYPO_LENGTHS_MAX:
+        return None
+    return (one, two) if one >= TYPO_LENGTHS_MIN[0] and two >= TYPO_LENGTHS_MIN[1] else None
+
+
+TYPO_LENGTHS_FORMS: Final = (
+    "must be two integers, the letters from which on a word may have one typo (at least "
+    f"{TYPO_LENGTHS_MIN[0]}) and two (at least {TYPO_LENGTHS_MIN[1]}), up to {TYPO_LENGTHS_MAX}, "
+    "for example [4, 8]"
+)
 
 
 def parse_language(value: object) -> str | None:
@@ -718,21 +739,30 @@ class _ConfigurationParser:
         self.read_mode("typo", parse_typo(value), TYPO_FORMS)
 
     def read_typo_lengths(self, value: object) -> None:
-        lengths = value if isinstance(value, list) else []
-        if (
-            len(lengths) != 2
-            or not all(type(one) is int for one in lengths)
-            or not TYPO_LENGTHS_MIN[0] <= lengths[0] <= lengths[1] <= TYPO_LENGTHS_MAX
-            or lengths[1] < TYPO_LENGTHS_MIN[1]
-        ):
-            self.problems.add(
-                "typo_lengths",
-                "must be two integers, the letters from which on a word may have one typo "
-                f"(at least {TYPO_LENGTHS_MIN[0]}) and two (at least {TYPO_LENGTHS_MIN[1]}), up to "
-                f"{TYPO_LENGTHS_MAX}, for example [4, 8]",
-            )
+        lengths = parse_typo_lengths(value)
+        if lengths is None:
+            self.problems.add("typo_lengths", TYPO_LENGTHS_FORMS)
+        else:
+            self.values["typo_lengths"] = lengths
+
+    def read_field_typo_lengths(self, value: object) -> None:
+        path = "field_typo_lengths"
+        if not isinstance(value, dict):
+            self.problems.add(path, "must be an object of typo lengths by field")
             return
-        self.values["typo_lengths"] = (lengths[0], lengths[1])
+        if not self.check_size(path, len(value), "searchable_fields_max", "fields"):
+            return
+        found: dict[str, TypoLengths] = {}
+        for name, one in value.items():
+            lengths = None if one == "none" else parse_typo_lengths(one)
+            if lengths is None and one != "none":
+                self.problems.add(f"{path}.{name}", f'{TYPO_LENGTHS_FORMS}, or "none"')
+            elif self.is_field_name(f"{path}.{name}", name):
+                found[name] = lengths
+        if self.limits is not None:
+            num_different = len(set(found.values()))
+            self.check_size(path, num_different, "typo_groups_max", "different lengths")
+        self.values[path] = MappingProxyType(found)
 
     def read_mode(self, name: str, mode: object, forms: str) -> None:
         if mode is None:
@@ -868,6 +898,7 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "prefix": _ConfigurationParser.read_prefix,
     "typo": _ConfigurationParser.read_typo,
     "typo_lengths": _ConfigurationParser.read_typo_lengths,
+    "field_typo_lengths": _ConfigurationParser.read_field_typo_lengths,
     "ranking": _ConfigurationParser.read_ranking,
     "algolia": _ConfigurationParser.read_algolia,
     "display": _ConfigurationParser.read_display,
@@ -953,6 +984,10 @@ def effective(configuration: IndexConfiguration) -> dict[str, Any]:
         "prefix": configuration.prefix,
         "typo": configuration.typo,
         "typo_lengths": list(configuration.typo_lengths),
+        "field_typo_lengths": {
+            name: "none" if lengths is None else list(lengths)
+            for name, lengths in configuration.field_typo_lengths.items()
+        },
         "ranking": {
             "k1": configuration.k1,
             "b": configuration.b,

@@ -172,6 +172,7 @@ class Limits:
     facets_max: int = _limit(64, "facets", "in a configuration; each is one column per segment")
     facet_size_max: int = _limit(10_000, "buckets", "of one facet of a search answer")
     searchable_fields_max: int = _limit(512, "fields", "as many as an item may have")
+    typo_groups_max: int = _limit(8, "lengths", "that fields have of their own, each once")
     suggestion_sources_max: int = _limit(
         16, "fields", "whose texts, and facets whose values, are suggested"
     )

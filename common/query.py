@@ -61,6 +61,9 @@ class Word(Struct, frozen=True, tag="word", array_like=True):
     """The word in parts, or joined with its neighbours in the query (kind SPACING)."""
     is_completed: bool = False
     """Whether what the word begins is of kind COMPLETION, not PREFIX."""
+    typos_by_group: tuple[int, ...] = ()
+    """Edits allowed by group of fields, where they differ: of `Languages.class_of`; `typos` is then
+    the greatest."""
 
     def phrase_kind(self, phrase: tuple[str, ...]) -> MatchKind:
         """Return how an alternative of several words matches: as typed, a synonym, or a spacing."""

@@ -142,6 +142,14 @@ def distances(word: str, term: str) -> list[int]:
     return [row[-1] for row in rows]
 
 
+class Text(list[str]):
+    """The words of a text of a field."""
+
+    def __init__(self, path: str, words: Iterable[str]) -> None:
+        super().__init__(words)
+        self.path = path
+
+
 @dataclass(frozen=True)
 class Clause:
     """A word (or run), or a phrase."""
@@ -152,19 +160,26 @@ class Clause:
     is_quoted: bool = False
     keeps_first_letter: bool = False
     """Whether a typo may not change the first letter: in a word that some item has."""
+    typos_in: tuple[tuple[str, int], ...] = ()
+    """By field, "" for the others, where they differ; `typos` is the greatest."""
 
     @property
     def is_phrase(self) -> bool:
         """Whether it is a phrase, as a run of three characters (two words of two) is."""
         return len(self.words) > 1 or (is_run(self.words[0]) and len(self.words[0]) > 2)
 
-    def is_in(self, texts: list[list[str]]) -> bool:
+    def is_in(self, texts: list[Text]) -> bool:
         """Return whether one of the texts has it."""
         width = len(self.words)
         if width == 1:
             first = self.words[0][0] if self.keeps_first_letter else ""
+            allowed = dict(self.typos_in)
             return any(
-                self.matches(term) for text in texts for term in text if term.startswith(first)
+                word_matches(self.words[0], self.is_prefix, typos, term)
+                for text in texts
+                for typos in (allowed.get(text.path, allowed.get("", self.typos)),)
+                for term in text
+                if term.startswith(first)
             )
         return any(
             tuple(text[at : at + width]) == self.words
@@ -172,9 +187,9 @@ class Clause:
             for at in range(len(text) - width + 1)
         )
 
-    def matches(self, term: str) -> bool:
-        """Return whether a word of a text matches this one word."""
-        return word_matches(self.words[0], self.is_prefix, self.typos, term)
+    def anywhere(self) -> Clause:
+        """Return the same with the greatest number of typos in all fields."""
+        return replace(self, typos_in=())
 
 
 @lru_cache(maxsize=1_000_000)
@@ -195,9 +210,9 @@ def is_near(word: str, term: str, distance: int, typos: int) -> bool:
     return distance <= typos and distance + (word[0] != term[0]) <= 2
 
 
-def typo_budget(word: str, mode: Any, lengths: Iterable[int] = (5, 9)) -> int:
+def typo_budget(word: str, mode: Any, lengths: Any = (5, 9)) -> int:
     """Return the edits that are forgiven in a word."""
-    if is_run(word) or any(c.isdigit() for c in word):
+    if lengths == "none" or is_run(word) or any(c.isdigit() for c in word):
         return 0
     if mode == "auto":
         return sum(len(word) >= length for length in lengths)
@@ -205,7 +220,7 @@ def typo_budget(word: str, mode: Any, lengths: Iterable[int] = (5, 9)) -> int:
 
 
 def parse(
-    query: str, *, match: str, prefix: str, typo: Any, typo_lengths: Iterable[int]
+    query: str, *, match: str, prefix: str, typo: Any, lengths: dict[str, Any]
 ) -> tuple[list[Clause], list[Clause]]:
     """Return the clauses that must and must not match.
 
@@ -227,7 +242,9 @@ def parse(
         for j, word in enumerate(words):
             is_last = i == len(pieces) - 1 and j == len(words) - 1
             is_prefix = prefix == "all" or (prefix == "last" and is_last)
-            wanted.append(Clause((word,), is_prefix, typo_budget(word, typo, typo_lengths)))
+            typos = {path: typo_budget(word, typo, one) for path, one in lengths.items()}
+            differ = tuple(typos.items()) if len(set(typos.values())) > 1 else ()
+            wanted.append(Clause((word,), is_prefix, max(typos.values()), typos_in=differ))
     return list(dict.fromkeys(wanted)), excluded
 
 
@@ -310,7 +327,7 @@ class Oracle:
         self.configuration = configuration or {}
         self.items: dict[object, Item] = {}
         """In insertion order; by canonical id, or by a key of their own."""
-        self._texts: dict[int, tuple[Item, list[list[str]]]] = {}
+        self._texts: dict[int, tuple[Item, list[Text]]] = {}
 
     # --- writes
 
@@ -347,7 +364,7 @@ class Oracle:
     def facet_settings(self) -> dict[str, Json]:
         return dict(sorted(self.configuration.get("aggregations", {}).items()))
 
-    def texts(self, item: Item) -> list[list[str]]:
+    def texts(self, item: Item) -> list[Text]:
         """Return the words of every searchable text; kept, since items are never changed."""
         kept, texts = self._texts.get(id(item), (None, []))
         if kept is not item:
@@ -355,11 +372,11 @@ class Oracle:
             self._texts[id(item)] = (item, texts)
         return texts
 
-    def _cut_texts(self, item: Item) -> list[list[str]]:
+    def _cut_texts(self, item: Item) -> list[Text]:
         fields = self.configuration.get("searchable_fields")
         names = None if fields is None else {name.partition("^")[0] for name in fields}
         return [
-            words_in(value)
+            Text(path, words_in(value))
             for path, value, _ in leaves(item)
             if isinstance(value, str) and (names is None or path in names)
         ]
@@ -378,8 +395,10 @@ class Oracle:
                 if self.narrowed(found, parameters):
                     break
             return found
-        lengths = self.configuration.get("typo_lengths", (5, 9))
-        wanted, excluded = parse(parameters.get("query", ""), **options, typo_lengths=lengths)
+        lengths = {"": self.configuration.get("typo_lengths", (5, 9))}
+        lengths[""] = parameters.get("typo_lengths", lengths[""])
+        lengths |= self.configuration.get("field_typo_lengths", {})
+        wanted, excluded = parse(parameters.get("query", ""), **options, lengths=lengths)
         texts = {id(item): self.texts(item) for item in items} if wanted or excluded else {}
         known_words = {word for one in texts.values() for text in one for word in text}
         wanted = [
@@ -393,14 +412,14 @@ class Oracle:
         if str(options["typo"]) != "0" and wanted:
             spaced = self.spacings(parameters.get("query", ""), wanted)
 
-        def has(clause: Clause, text: list[list[str]]) -> bool:
+        def has(clause: Clause, text: list[Text]) -> bool:
             others = spaced.get(clause.words[0], ()) if len(clause.words) == 1 else ()
             return clause.is_in(text) or any(other.is_in(text) for other in others)
 
         known = [
             clause
             for clause in wanted
-            if clause.is_phrase or any(has(clause, text) for text in texts.values())
+            if clause.is_phrase or any(has(clause.anywhere(), text) for text in texts.values())
         ]
         match = options["match"]
         if match == "last":
@@ -574,7 +593,7 @@ class Oracle:
             buckets = [one for one in buckets if form.fullmatch(" ".join(words_in(one[0])))]
         for word in words_in(parameters.get("facet_query", "")):
             clause = Clause((word,), True, typo_budget(word, "auto"))
-            buckets = [one for one in buckets if clause.is_in([words_in(one[0])])]
+            buckets = [one for one in buckets if clause.is_in([Text("", words_in(one[0]))])]
         start = (parameters.get("page", 1) - 1) * parameters.get("per_page", 10)
         return len(buckets), buckets[start : start + parameters.get("per_page", 10)]
 

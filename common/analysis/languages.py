@@ -9,16 +9,28 @@ vowels).
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import Stemmer
 
 from common.analysis.stop_words import stop_words
 
-__all__ = ["LANGUAGES", "Languages", "stem", "stem_all", "stem_beginning", "stop_words"]
+__all__ = [
+    "LANGUAGES",
+    "FieldClass",
+    "Languages",
+    "TypoLengths",
+    "stem",
+    "stem_all",
+    "stem_beginning",
+    "stop_words",
+    "typo_groups",
+]
 
 LANGUAGES: Final = tuple(sorted(Stemmer.algorithms()))
 """Snowball names of all languages that have a stemmer."""
@@ -51,6 +63,10 @@ _KEEPS_BEGINNING: Final = frozenset(
     ]
 )
 """Stemmers that only change a word's end; the others also change its beginning or middle."""
+
+
+_BITS: Final = 63
+"""Classes of fields that are told apart; the last ones share a bit."""
 
 
 class _Stemmers(threading.local):
@@ -103,25 +119,84 @@ def stem_beginning(stem: str, language: str) -> str | None:
     return stem[: max(2, len(stem) - 2)]
 
 
+class FieldClass(NamedTuple):
+    """What fields have in common that are matched alike."""
+
+    language: str | None
+    """None: no stemming."""
+    typos: int = 0
+    """Number of their typo lengths among those of the index (`typo_groups`); 0: the index's own."""
+
+
+TypoLengths: TypeAlias = tuple[int, int] | None
+"""Letters from which on a word may be one edit off, and two; None: no typos."""
+
+
+def typo_groups(by_path: Mapping[str, TypoLengths]) -> tuple[TypoLengths, ...]:
+    """Return the different typo lengths that fields have of their own, in a fixed order."""
+    return tuple(sorted(set(by_path.values()), key=lambda one: one or (0, 0)))
+
+
 class Languages:
-    """The language of every field of an index; made once per configuration.
+    """The language of every field of an index, and its typos; made once per configuration.
 
     Attributes:
         default: of fields without a language of their own; None: no stemming.
         by_path: of the others.
         used: the languages that some field may have, each once, the default first.
+        masks: a bit for each class of fields.
+        key: all that words match by; identifies the configuration in caches.
     """
 
-    __slots__ = ("by_path", "default", "used")
+    __slots__ = ("_typos_by_path", "by_path", "default", "key", "masks", "used")
 
     def __init__(
-        self, default: str | None = None, by_path: Mapping[str, str | None] | None = None
+        self,
+        default: str | None = None,
+        by_path: Mapping[str, str | None] | None = None,
+        typo_lengths: Mapping[str, TypoLengths] | None = None,
     ) -> None:
         self.default = default
         self.by_path: Mapping[str, str | None] = {} if by_path is None else dict(by_path)
         named = [default, *sorted(set(filter(None, self.by_path.values())))]
         self.used: tuple[str, ...] = tuple(dict.fromkeys(filter(None, named)))
+        own = typo_lengths or {}
+        groups = typo_groups(own)
+        self._typos_by_path = {path: groups.index(one) + 1 for path, one in own.items()}
+        classes = {FieldClass(language) for language in (default, None, *self.by_path.values())} | {
+            self.class_of(path) for path in self._typos_by_path
+        }
+        ordered = sorted(classes, key=lambda one: (one.typos, one.language or ""))
+        self.masks: Mapping[FieldClass, int] = {
+            one: 1 << min(i, _BITS - 1) for i, one in enumerate(ordered)
+        }
+        self.key: Hashable = (
+            default,
+            tuple(sorted(self.by_path.items())),
+            tuple(sorted(self._typos_by_path.items())),
+        )
+
+    @property
+    def is_one_class(self) -> bool:
+        """Whether words match alike in all fields."""
+        return not self.by_path and not self._typos_by_path
 
     def of(self, path: str) -> str | None:
         """Return the language of a field."""
         return self.by_path.get(path, self.default)
+
+    def class_of(self, path: str) -> FieldClass:
+        """Return the class of a field."""
+        return FieldClass(self.of(path), self._typos_by_path.get(path, 0))
+
+    def mask_of_language(self, language: str) -> int:
+        """Return the bits of all classes of a language."""
+        return _joined([mask for one, mask in self.masks.items() if one.language == language])
+
+    def mask_of_typos(self, group: int) -> int:
+        """Return the bits of all classes with these typo lengths."""
+        return _joined([mask for one, mask in self.masks.items() if one.typos == group])
+
+
+def _joined(masks: Sequence[int]) -> int:
+    return functools.reduce(operator.or_, masks, 0)

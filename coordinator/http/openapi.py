@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from common.configuration import LANGUAGES, TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
+from common.configuration import LANGUAGES
 from common.limits import DEFAULT_LIMITS, Limits
 from common.placement import ID_BYTES_MAX
 from coordinator.algolia.keys import NEW_KEY_SCHEMA
@@ -33,6 +33,7 @@ from coordinator.parameters.table import (
     RESTRICTING_PARAMETERS,
     SEARCH_BY_NAME,
     SEARCH_PARAMETERS,
+    TYPO_LENGTHS_SCHEMA,
 )
 
 if TYPE_CHECKING:
@@ -529,15 +530,11 @@ SCHEMAS: Final[dict[str, Any]] = {
         match=_SEARCH_SCHEMAS["match"],
         prefix=_SEARCH_SCHEMAS["prefix"],
         typo=_SEARCH_SCHEMAS["typo"],
-        typo_lengths={
-            "type": "array",
-            "items": {
-                "type": "integer",
-                "minimum": TYPO_LENGTHS_MIN[0],
-                "maximum": TYPO_LENGTHS_MAX,
-            },
-            "minItems": 2,
-            "maxItems": 2,
+        typo_lengths=TYPO_LENGTHS_SCHEMA,
+        field_typo_lengths={
+            "type": "object",
+            "propertyNames": _FIELD,
+            "additionalProperties": {"anyOf": [TYPO_LENGTHS_SCHEMA, {"enum": ["none"]}]},
         },
         suggestions=_open_body(
             fields=_list(_FIELD),

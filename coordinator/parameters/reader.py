@@ -24,11 +24,13 @@ from common.configuration import (
     MATCH_FORMS,
     PREFIX_FORMS,
     TYPO_FORMS,
+    TYPO_LENGTHS_FORMS,
     FacetConfiguration,
     IndexConfiguration,
     parse_match,
     parse_prefix,
     parse_typo,
+    parse_typo_lengths,
     parse_weighted_field,
 )
 from common.errors import InvalidRequest, ServiceError
@@ -280,6 +282,13 @@ class ParameterReader:
     def read_typo(self, value: Any) -> None:
         """Read `typo`."""
         self.values["typo"] = self.mode(parse_typo(value), TYPO_FORMS)
+
+    def read_typo_lengths(self, value: Any) -> None:
+        """Read `typo_lengths`."""
+        if isinstance(value, str):
+            parts = value.strip("[] ").split(",")
+            value = [int(one) if DIGITS.fullmatch(one.strip()) else None for one in parts]
+        self.values["typo_lengths"] = self.mode(parse_typo_lengths(value), TYPO_LENGTHS_FORMS)
 
     def mode(self, mode: Any, forms: str) -> Any:
         """Return a parsed mode, or raise a mistake that lists the valid ones."""
@@ -825,6 +834,8 @@ class ParameterReader:
             values["prefix"] = configuration.prefix
         if "typo" not in values:
             values["typo"] = configuration.typo
+        if "typo_lengths" not in values:
+            values["typo_lengths"] = configuration.typo_lengths
         if "boosts" not in values:
             values["boosts"] = configuration.boosts
         if "search_fields" not in values:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from common.boosts import SCALE_MAX, WEIGHT_MAX
+from common.configuration import TYPO_LENGTHS_MAX, TYPO_LENGTHS_MIN
 from common.limits import DEFAULT_LIMITS
 from common.placement import ID_BYTES_MAX, ID_INTEGER_MAX
 from common.rules import NAME_CHARS_MAX
@@ -166,6 +167,16 @@ _RANGES: Final[Schema] = {
     "minItems": 1,
     "maxItems": _MAX.range_bounds_max,
 }
+TYPO_LENGTHS_SCHEMA: Final[Schema] = {
+    "type": "array",
+    "items": {
+        "type": "integer",
+        "minimum": TYPO_LENGTHS_MIN[0],
+        "maximum": TYPO_LENGTHS_MAX,
+    },
+    "minItems": 2,
+    "maxItems": 2,
+}
 COLLATION_SCHEMA: Final[Schema] = {
     "type": "string",
     "examples": ["none", "root", "de", "de-phonebook", "root+numeric"],
@@ -241,6 +252,14 @@ _TEXT_MODES: Final = (
         ParameterReader.read_typo,
         {"enum": ["auto", 0, 1, 2, "0", "1", "2"]},
         "Typos forgiven per word; auto: depends on its length.",
+    ),
+    _parameter(
+        "typo_lengths",
+        ParameterReader.read_typo_lengths,
+        TYPO_LENGTHS_SCHEMA,
+        "Letters from which on a word may have one typo, and two: [5, 9]; not in fields that the "
+        "configuration gives lengths of their own.",
+        is_list=True,
     ),
     _parameter(
         "search_fields",

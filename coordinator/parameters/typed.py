@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from common.analysis.analyzer import TYPO_LENGTHS_DEFAULT
 from common.boosts import Boost
 from common.configuration import FacetConfiguration, PrefixMode, SearchableField, TypoMode
 from common.protocol.messages import (
@@ -161,6 +162,8 @@ class SearchParameters(Struct, frozen=True, kw_only=True):
     prefix: PrefixMode = "last"
     """From the request, else the index."""
     typo: TypoMode = "auto"
+    """From the request, else the index."""
+    typo_lengths: tuple[int, int] = TYPO_LENGTHS_DEFAULT
     """From the request, else the index."""
     search_fields: tuple[SearchableField, ...] | None = None
     """From the request, else the index's searchable fields; None: every string."""

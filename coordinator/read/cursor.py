@@ -181,6 +181,7 @@ def search_hash(index: int, parameters: SearchParameters) -> bytes:
         parameters.match,
         parameters.prefix,
         parameters.typo,
+        parameters.typo_lengths,
         parameters.search_fields,
     )
     encode = msgspec.msgpack.encode

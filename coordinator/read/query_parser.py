@@ -35,7 +35,7 @@ from common.analysis.analyzer import (
     is_lone_character,
     typo_budget,
 )
-from common.analysis.languages import stop_words
+from common.analysis.languages import TypoLengths, stop_words, typo_groups
 from common.configuration import (
     IndexConfiguration,
     PrefixMode,
@@ -101,7 +101,7 @@ NO_QUERY: Final = ParsedQuery((), (), (), "all")
 
 
 class QueryDictionary:
-    """Folded stop words and synonyms of one configuration; built once per revision."""
+    """Folded stop words and synonyms of one configuration, and its typos; once per revision."""
 
     def __init__(self, configuration: IndexConfiguration, analyzer: Analyzer) -> None:
         language = configuration.stop_words_language
@@ -117,6 +117,7 @@ class QueryDictionary:
             self.synonyms[key] = tuple(dict.fromkeys([*known, *filter(None, folded)]))
         self.synonyms.pop((), None)
         self.synonym_words_max = max(map(len, self.synonyms), default=0)
+        self.typo_groups = typo_groups(configuration.field_typo_lengths)
 
 
 def _folded(analyzer: Analyzer, text: str) -> Words:
@@ -155,14 +156,24 @@ def _split(text: str, analyzer: Analyzer) -> Generator[None, None, list[_Piece]]
     return pieces
 
 
-def _typos(word: str, options: QueryOptions) -> int:
-    """Return how many edits a word may be off.
+def _typos(
+    word: str, options: QueryOptions, groups_of_fields: tuple[TypoLengths, ...]
+) -> tuple[int, tuple[int, ...]]:
+    """Return how many edits a word may be off, and by group of fields where these differ."""
+    groups = [_edits(word, options, one) for one in (options.typo_lengths, *groups_of_fields)]
+    return max(groups), tuple(groups) if len(set(groups)) > 1 else ()
+
+
+def _edits(word: str, options: QueryOptions, lengths: TypoLengths) -> int:
+    """Return how many edits a word may be off in fields with these typo lengths.
 
     "auto" decides by its length. A requested number applies to every word that keeps more than half
     of its letters, but never to words with digits or to pieces of unspaced scripts.
     """
+    if lengths is None:
+        return 0
     if options.typo == "auto":
-        return typo_budget(word, options.typo_lengths)
+        return typo_budget(word, lengths)
     is_ordinary = typo_budget(word + "xxxxx") > 0
     return min(options.typo, (len(word) - 1) // 2) if is_ordinary else 0
 
@@ -197,9 +208,10 @@ class _ClauseBuilder:
             if alternatives is None:
                 continue
             if length == 1:
-                typos = _typos(words[0], self.options)
+                typos, by_group = _typos(words[0], self.options, self.vocabulary.typo_groups)
                 is_prefix = self._is_prefix(at + 1 == len(tokens))
-                return 1, Word(words[0], is_prefix, typos, alternatives)
+                found = Word(words[0], is_prefix, typos, alternatives, typos_by_group=by_group)
+                return 1, found
             # No vocabulary term contains a space: only the phrase and its alternatives can match.
             return length, Word(" ".join(words), False, 0, (words, *alternatives))
         return 1, None
@@ -226,15 +238,13 @@ class _ClauseBuilder:
         words = [token.text for token in tokens]
         if len(words) > 1 and self.options.match in ("all", "last"):
             return [Phrase(tuple(words), is_prefix)]
-        return [
-            Word(
-                word,
-                # A lone character of an unspaced script matches as the first half of a bigram.
-                (is_prefix and i + 1 == len(words)) or is_lone_character(word),
-                _typos(word, self.options),
-            )
-            for i, word in enumerate(words)
-        ]
+        found: list[Clause] = []
+        for i, word in enumerate(words):
+            typos, by_group = _typos(word, self.options, self.vocabulary.typo_groups)
+            # A lone character of an unspaced script matches as the first half of a bigram.
+            is_open_here = (is_prefix and i + 1 == len(words)) or is_lone_character(word)
+            found.append(Word(word, is_open_here, typos, typos_by_group=by_group))
+        return found
 
 
 def parse_query(

@@ -204,7 +204,7 @@ class Scatter:
                     parameters.match,
                     parameters.prefix,
                     parameters.typo,
-                    memory.configuration.typo_lengths,
+                    parameters.typo_lengths,
                 ),
                 memory.vocabulary,
                 self._analyzer,

@@ -55,7 +55,9 @@ HOPELESS: Final = TextQuery((), 1, False, (), (), 0.0, 0.0, 0.0)
 """One clause must match, but there is none: no document does."""
 
 
-QueryKey: TypeAlias = tuple[str, str, PrefixMode, TypoMode, tuple[SearchableField, ...] | None]
+QueryKey: TypeAlias = tuple[
+    str, str, PrefixMode, TypoMode, tuple[int, int], tuple[SearchableField, ...] | None
+]
 """Everything in a request that its scored query depends on, besides the index and the horizon."""
 
 
@@ -395,6 +397,7 @@ def _key(parameters: SearchParameters) -> QueryKey:
         parameters.match,
         parameters.prefix,
         parameters.typo,
+        parameters.typo_lengths,
         parameters.search_fields,
     )
 

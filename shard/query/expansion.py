@@ -17,8 +17,9 @@ reading theirs: `Expansion.joined`. It covers all terms with that prefix, includ
 in a better kind, but a document with one of these is in a better tier, in which prefixes do not
 count (see bm25f).
 
-With languages by field, a stem counts only in the fields of its language: each term carries a bit
-mask of languages, each field has the bit of its own (`language_bits`).
+With languages by field, a stem counts only in the fields of its language, and so do typos with typo
+lengths by field: each term carries a bit mask of classes of fields, each field has the bit of its
+own (`Languages.masks`).
 
 Costs: see vocabulary for exact, prefix, typos. Stems: words of one stem share their beginning, so
 only a few hundred terms are stemmed (0.5 µs each); for languages where they do not, all terms are,
@@ -27,11 +28,13 @@ once per segment. The segment caches the result (`shard/caches/query_cache.py`).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import xxhash
+from msgspec import structs
 
 from common.analysis.languages import Languages, stem, stem_all, stem_beginning
 from common.deadline import check_call
@@ -53,7 +56,6 @@ again."""
 _OBJECT_BYTES: Final = 1_200
 """The objects and array headers of an expansion."""
 ALL_LANGUAGES: Final = (1 << 64) - 1
-_NO_LANGUAGE_BIT: Final = 63
 
 
 class OnlyTerm(NamedTuple):
@@ -99,17 +101,8 @@ class Expansion:
         return arrays + _OBJECT_BYTES
 
 
-_Key: TypeAlias = tuple[Word, tuple[str, ...], bool]
+_Key: TypeAlias = tuple[Word, Hashable]
 """What an expansion depends on, besides the segment."""
-
-
-def language_bits(languages: Languages) -> dict[str | None, int]:
-    """Return the mask of each language that fields may have."""
-    bits: dict[str | None, int] = {
-        language: 1 << min(i, _NO_LANGUAGE_BIT - 1) for i, language in enumerate(languages.used)
-    }
-    bits[None] = 1 << _NO_LANGUAGE_BIT
-    return bits
 
 
 def expand_word(
@@ -155,7 +148,7 @@ def expansions_of(segment: Segment) -> QueryCache[_Key, Expansion]:
 
 
 def _key(word: Word, languages: Languages) -> _Key:
-    return word, languages.used, bool(languages.by_path)
+    return word, languages.key
 
 
 def _up_to(index: TextIndex, expansion: Expansion, last: int) -> Expansion:
@@ -197,7 +190,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
         is_other = similar != exact
         similar, kinds = similar[is_other], kinds[is_other]
     if len(similar):
-        remaining = np.full(len(similar), ALL_LANGUAGES, np.uint64)
+        remaining = _typo_masks(vocabulary, word, languages, similar, kinds)
         better = stems | dict.fromkeys([*synonyms, *spacings], ALL_LANGUAGES)
         if better:
             # A form that counts in some languages only still counts as prefix or typo in the rest.
@@ -205,7 +198,7 @@ def _expand(segment: Segment, word: Word, languages: Languages) -> Expansion:
             places = np.searchsorted(similar, forms_array)
             for form, place in zip(forms_array.tolist(), places.tolist(), strict=True):
                 if place < len(similar) and similar[place] == form:
-                    remaining[place] = ~np.uint64(better[form])
+                    remaining[place] &= ~np.uint64(better[form])
         order = np.argsort(kinds, kind="stable")
         order = order[remaining[order] != 0]
         pieces.append((similar[order], kinds[order], remaining[order]))
@@ -274,6 +267,28 @@ def _similar(vocabulary: Vocabulary, word: Word) -> tuple[NDArray[np.uint32], ND
     return np.zeros(0, np.uint32), np.zeros(0, np.uint8)
 
 
+def _typo_masks(
+    vocabulary: Vocabulary,
+    word: Word,
+    languages: Languages,
+    similar: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+) -> NDArray[np.uint64]:
+    """Return, by prefix or typo of a word, the fields in which it counts."""
+    masks = np.full(len(similar), ALL_LANGUAGES, np.uint64)
+    is_typo = kinds > MatchKind.PREFIX
+    within: dict[int, NDArray[np.bool_]] = {word.typos: np.ones(len(similar), np.bool_)}
+    for group, typos in enumerate(word.typos_by_group):
+        if typos not in within:
+            near, _ = _similar(vocabulary, structs.replace(word, typos=typos))
+            within[typos] = np.isin(similar, near)
+        masks[is_typo & ~within[typos]] &= ~np.uint64(languages.mask_of_typos(group))
+    if word.typos_by_group:
+        somewhere = np.uint64(sum(set(languages.masks.values())))
+        masks[masks & somewhere == 0] = 0
+    return masks
+
+
 def _alternatives(
     vocabulary: Vocabulary,
     alternatives: tuple[tuple[str, ...], ...],
@@ -298,12 +313,10 @@ def _stems(
     """Return the terms of kind STEM: words of the same stem, with masks."""
     masks: dict[int, int] = {}
     if word.is_stemmed:
-        is_only_language = not languages.by_path
-        for language, bit in language_bits(languages).items():
-            if language is not None:
-                mask = ALL_LANGUAGES if is_only_language else bit
-                for ordinal in _stem_class(segment, vocabulary, word.text, language):
-                    masks[ordinal] = masks.get(ordinal, 0) | mask
+        for language in languages.used:
+            mask = ALL_LANGUAGES if not languages.by_path else languages.mask_of_language(language)
+            for ordinal in _stem_class(segment, vocabulary, word.text, language):
+                masks[ordinal] = masks.get(ordinal, 0) | mask
     return masks
 
 

@@ -60,7 +60,7 @@ from shard.query.bm25f import (
     mark_bits,
     take_scores,
 )
-from shard.query.expansion import Expansion, expand_word, language_bits
+from shard.query.expansion import Expansion, expand_word
 from shard.query.matches import Matches
 from shard.query.phrase import docs_with_all, find_phrase, phrase_terms
 from shard.query.prepared import PreparedQuery, phrase_weight, phrase_words
@@ -588,7 +588,7 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
     """Return the query's tf norms in a segment, cached by fields, weights and averages."""
     cache = _kept_tf_norms(segment)
     query, languages = prepared.query, prepared.languages
-    key = (query.fields, query.b, languages.used, bool(languages.by_path))
+    key = (query.fields, query.b, languages.key)
     tf_norms = cache.get(key)
     if tf_norms is None:
         registry = prepared.registry
@@ -597,10 +597,9 @@ def _tf_norms_of(segment: Segment, prepared: PreparedQuery) -> FieldTfNorms:
             number = registry.number(field.path)
             if number is not None:
                 numbers[number] = field
-        bits = language_bits(languages)
         index = text_index(segment)
         by_number = {
-            number: bits[languages.of(registry.paths[number])]
+            number: languages.masks[languages.class_of(registry.paths[number])]
             for number in index.length_fields.tolist()
         }
         tf_norms = make_tf_norms(index, numbers, by_number, query.b)

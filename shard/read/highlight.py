@@ -30,7 +30,7 @@ import numpy as np
 import orjson
 
 from common.analysis.analyzer import Analyzer, Token
-from common.analysis.languages import Languages, stem
+from common.analysis.languages import FieldClass, Languages, stem
 from common.deadline import check_call
 from common.query import Word
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
@@ -84,8 +84,8 @@ class QueryWords:
         self._words = words
         self._same: dict[str, list[int]] = defaultdict(list)
         self._stems: dict[str, dict[str, list[int]]] = {}
-        self._similar: dict[str, list[tuple[int, int]]] = {}
-        self._known: dict[tuple[str, str | None], list[tuple[int, int]]] = {}
+        self._similar: dict[str, list[tuple[int, int, int]]] = {}
+        self._known: dict[tuple[str, FieldClass], list[tuple[int, int]]] = {}
         for i, word in enumerate(words):
             for text in dict.fromkeys(
                 [word.text, *(one[0] for one in _alternatives(word) if len(one) == 1)]
@@ -114,22 +114,28 @@ class QueryWords:
                 tiers = [1] * len(ordinals)
             if word.is_completed:
                 tiers = [0 if tier == 1 else tier for tier in tiers]
+            needed = dict.fromkeys(ordinals, word.typos)
+            for typos in sorted({*word.typos_by_group}, reverse=True):
+                near, _ = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)
+                needed.update(dict.fromkeys(near.tolist(), typos))
             for ordinal, tier in zip(ordinals, tiers, strict=True):
-                self._similar[texts[ordinal]].append((i, tier))
+                self._similar[texts[ordinal]].append((i, tier, needed[ordinal]))
 
-    def tiers(self, term: str, language: str | None) -> Sequence[tuple[int, int]]:
+    def tiers(self, term: str, of: FieldClass) -> Sequence[tuple[int, int]]:
         """Return the words that a learned term matches: (ordinal, tier).
 
         Tiers are 0 (typed, other form, synonym, spacing, completion), 1 (prefix), 2 and 3 (typos).
         """
-        key = (term, language)
+        key = (term, of)
         tiers = self._known.get(key)
         if tiers is None:
             best: dict[int, int] = dict.fromkeys(self._same.get(term, ()), 0)
-            if language is not None:
-                best.update(dict.fromkeys(self._of_stem(term, language), 0))
-            for i, tier in self._similar[term]:
-                best[i] = min(tier, best.get(i, tier))
+            if of.language is not None:
+                best.update(dict.fromkeys(self._of_stem(term, of.language), 0))
+            for i, tier, typos in self._similar[term]:
+                allowed = self._words[i].typos_by_group
+                if not allowed or typos <= allowed[of.typos]:
+                    best[i] = min(tier, best.get(i, tier))
             tiers = self._known[key] = list(best.items())
         return tiers
 
@@ -193,9 +199,9 @@ class Marker:
         by_text = [dict.fromkeys(token.text for token in text.tokens) for text in searched]
         self._words.learn(itertools.chain.from_iterable(by_text))
         for text, terms in zip(searched, by_text, strict=True):
-            language = self._languages.of(text.path)
+            field_class = self._languages.class_of(text.path)
             for term in terms:
-                for i, tier in self._words.tiers(term, language):
+                for i, tier in self._words.tiers(term, field_class):
                     best[i] = min(best[i], tier)
         return best
 
@@ -208,12 +214,12 @@ class Marker:
         """
         if not text.is_searched:
             return []
-        language = self._languages.of(text.path)
+        field_class = self._languages.class_of(text.path)
         weights = self._weights
         found = {
             (ordinal, i, weights[i])
             for ordinal, token in enumerate(text.tokens)
-            for i, tier in self._words.tiers(token.text, language)
+            for i, tier in self._words.tiers(token.text, field_class)
             if tier <= tiers[i]
         }
         if self._phrases:
@@ -510,7 +516,9 @@ def mark_documents(
 ) -> tuple[dict[str, Any], ...]:
     """Return the marks of documents, in order; without a query nothing is marked."""
     configuration = snapshot.configuration
-    languages = Languages(configuration.language, configuration.field_languages)
+    languages = Languages(
+        configuration.language, configuration.field_languages, configuration.field_typo_lengths
+    )
     marker = Marker(query.clauses if query is not None else (), languages)
     searched = {field.path: field.weight > 0 for field in query.fields} if query else {}
     analyzer = Analyzer()

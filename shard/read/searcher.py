@@ -525,7 +525,9 @@ def _explain(
 def _languages(snapshot: Snapshot) -> Languages:
     """Return the languages of the fields."""
     configuration = snapshot.configuration
-    return Languages(configuration.language, configuration.field_languages)
+    return Languages(
+        configuration.language, configuration.field_languages, configuration.field_typo_lengths
+    )
 
 
 # --- documents ----------------------------------------------------------------------------------
