@@ -116,8 +116,14 @@ class QueryWords:
                 tiers = [0 if tier == 1 else tier for tier in tiers]
             needed = dict.fromkeys(ordinals, word.typos)
             for typos in sorted({*word.typos_by_group}, reverse=True):
-                near, _ = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)
-                needed.update(dict.fromkeys(near.tolist(), typos))
+                near: Iterable[int] = ()
+                if typos:
+                    near = vocabulary.similar(word.text, typos, is_prefix=word.is_prefix)[
+                        0
+                    ].tolist()
+                elif word.is_prefix:
+                    near = range(*vocabulary.prefix_range(word.text))
+                needed.update(dict.fromkeys(near, typos))
             for ordinal, tier in zip(ordinals, tiers, strict=True):
                 self._similar[texts[ordinal]].append((i, tier, needed[ordinal]))
 

@@ -276,6 +276,11 @@ EDGES = {
     "searchable_fields_max": Edge(
         3, lambda n: configuration(searchable_fields=words(n)), "invalid_configuration"
     ),
+    "typo_groups_max": Edge(
+        2,
+        lambda n: configuration(field_typo_lengths={w: [5, 5 + i] for i, w in enumerate(words(n))}),
+        "invalid_configuration",
+    ),
     "stop_words_max": Edge(
         3, lambda n: configuration(stop_words=words(n)), "invalid_configuration"
     ),
