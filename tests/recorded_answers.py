@@ -6,8 +6,8 @@
 Recording loads made-up items into an index of its own, sends requests that use every parameter, and
 writes each with its status and body. Comparing loads the same items into another service and sends
 the requests of the file. Both follow from a seed. So a change that must not change answers (another
-layout of the code, another kernel) is recorded before and compared after. Times, cursors
-and the numbers of groups, which differ from run to run, are blanked out.
+layout of the code, another kernel) is recorded before and compared after. Times, cursors, numbers
+of groups and of shards, which differ from service to service, are blanked out.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ CONFIGURATION: Final[dict[str, Any]] = {
 
 _MOVING: Final = (
     (re.compile(rb'"(took_us|took_ms|took|seq)":[0-9.]+'), rb'"\1":0'),
-    (re.compile(rb'"(timings|timings_us|timings_ms)":\{[^}]*\}'), rb'"\1":{}'),
+    (re.compile(rb'"(timings|timings_us|timings_ms|shards)":\{[^}]*\}'), rb'"\1":{}'),
     (re.compile(rb'"(cursor|next_cursor|request_id)":"[^"]*"'), rb'"\1":""'),
 )
-"""What differs from run to run, and what stands for it."""
+"""What differs between services, and what stands for it."""
 
 
 class Recorded(NamedTuple):
