@@ -25,34 +25,15 @@ from facetd.results import (
     WriteResult,
     decoded,
 )
-from facetd.retries import Retries
 
 if TYPE_CHECKING:
     import aiohttp
 
 
-class AsyncClient:
-    """Talks to one service from one event loop.
+class AsyncClient(calls.ClientBase):
+    """Talks to one service from one event loop. Its arguments are `ClientBase`'s."""
 
-    Args:
-        url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.
-        key: API key or tenant token, if the service requires one.
-        timeout: seconds without receiving a byte after which a call fails.
-        retries: policy for failed calls; a retry never applies a change twice.
-    """
-
-    def __init__(
-        self,
-        url: str = "http://127.0.0.1:3000",
-        key: str | None = None,
-        *,
-        timeout: float = 60.0,
-        retries: Retries | None = None,
-    ) -> None:
-        self.address = calls.address_of(url)
-        self.retries = retries or Retries()
-        self._headers = calls.headers_of(key)
-        self._timeout = timeout
+    def _prepare(self) -> None:
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def __aenter__(self) -> Self:

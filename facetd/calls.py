@@ -20,6 +20,7 @@ from facetd.results import (
     SuggestionPage,
     WriteResult,
 )
+from facetd.retries import Retries
 
 Item = Mapping[str, Any]
 Document = dict[str, Any]
@@ -96,6 +97,34 @@ def headers_of(key: str | None) -> dict[str, str]:
     """Return the headers of every request."""
     headers = {"Accept": "application/json", "User-Agent": "facetd-python"}
     return headers if key is None else {**headers, "Authorization": f"Bearer {key}"}
+
+
+class ClientBase:
+    """What both clients know of their service.
+
+    Args:
+        url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.
+        key: API key or tenant token, if the service requires one.
+        timeout: seconds without receiving a byte after which a call fails.
+        retries: policy for failed calls; a retry never applies a change twice.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:3000",
+        key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        retries: Retries | None = None,
+    ) -> None:
+        self.address = address_of(url)
+        self.retries = retries or Retries()
+        self._headers = headers_of(key)
+        self._timeout = timeout
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make room for the connections of this client."""
 
 
 def path_of(*segments: str | int) -> str:

@@ -27,34 +27,15 @@ from facetd.results import (
     WriteResult,
     decoded,
 )
-from facetd.retries import Retries
 
 IDLE_CONNECTIONS_MAX: Final = 8
 _STREAM_BYTES: Final = 256 * 1024
 
 
-class Client:
-    """Talks to one service; safe to share between threads.
+class Client(calls.ClientBase):
+    """Talks to one service; safe to share between threads. Its arguments are `ClientBase`'s."""
 
-    Args:
-        url: `http://host:port` or `https://host`, plus a path if a proxy serves it under one.
-        key: API key or tenant token, if the service requires one.
-        timeout: seconds without receiving a byte after which a call fails.
-        retries: policy for failed calls; a retry never applies a change twice.
-    """
-
-    def __init__(
-        self,
-        url: str = "http://127.0.0.1:3000",
-        key: str | None = None,
-        *,
-        timeout: float = 60.0,
-        retries: Retries | None = None,
-    ) -> None:
-        self.address = calls.address_of(url)
-        self.retries = retries or Retries()
-        self._headers = calls.headers_of(key)
-        self._timeout = timeout
+    def _prepare(self) -> None:
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from common.analysis.analyzer import Analyzer
 from common.configuration import SearchableField
 from common.deadline import Deadline
 from common.errors import NotFound
+from common.json.texts import texts_of
 from common.limits import Limits
 from common.protocol.messages import FilterClause
 from common.query import Ids, Not, Or
@@ -135,7 +136,7 @@ def weighed_words(
     """
     weights: dict[str, float] = {}
     left = TEXT_CHARS_MAX
-    for path, text in _texts(document, ""):
+    for path, text in texts_of(document):
         weight = _weight(path, fields)
         if not weight or left <= 0:
             continue
@@ -172,15 +173,3 @@ def _weight(path: str, fields: Sequence[SearchableField] | None) -> float:
         if path == field.path or path.startswith(field.path + "."):
             return field.weight
     return 0.0
-
-
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a document with their paths."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one, path)
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield from _texts(one, f"{path}.{name}" if path else name)

@@ -95,11 +95,12 @@ class _Change(NamedTuple):
     make: Callable[[bytes], bytes]
 
 
-@ROUTES.add(
-    Route(
+def _change_of_many(path: str, summary: str, body: str) -> Route:
+    """Return a route that changes the items that its body chooses."""
+    return Route(
         "POST",
-        "/{index}/items/delete",
-        "Remove items by ids, or all that match.",
+        path,
+        summary,
         Action.WRITE,
         body=Body.JSON,
         bytes_limit="search_body_bytes_max",
@@ -107,7 +108,13 @@ class _Change(NamedTuple):
         is_change=True,
         applies_filter=True,
         tag="items",
-        document={"body": "ChosenItems", "answer": "WriteAnswer"},
+        document={"body": body, "answer": "WriteAnswer"},
+    )
+
+
+@ROUTES.add(
+    _change_of_many(
+        "/{index}/items/delete", "Remove items by ids, or all that match.", "ChosenItems"
     ),
 )
 async def delete_items(services: Services, request: Request) -> Response:
@@ -126,18 +133,8 @@ async def delete_items(services: Services, request: Request) -> Response:
 
 
 @ROUTES.add(
-    Route(
-        "POST",
-        "/{index}/items/update",
-        "Set fields in items by ids, or in all that match.",
-        Action.WRITE,
-        body=Body.JSON,
-        bytes_limit="search_body_bytes_max",
-        needs_index=True,
-        is_change=True,
-        applies_filter=True,
-        tag="items",
-        document={"body": "ChangedItems", "answer": "WriteAnswer"},
+    _change_of_many(
+        "/{index}/items/update", "Set fields in items by ids, or in all that match.", "ChangedItems"
     ),
 )
 async def update_items(services: Services, request: Request) -> Response:

@@ -32,6 +32,7 @@ import orjson
 from common.analysis.analyzer import Analyzer, Token
 from common.analysis.languages import FieldClass, Languages, stem
 from common.deadline import check_call
+from common.json.texts import texts_of
 from common.query import Word
 from shard.segment.vocabulary import TERM_PADDING, Vocabulary, finish_vocabulary
 
@@ -382,7 +383,7 @@ class _Document:
         self._searched = searched
         self._text_bytes_max = text_bytes_max
         self._num_bytes_left = bytes_max
-        self._values = list(_walk(self._value, ""))
+        self._values = list(texts_of(self._value))
         self._cut: dict[int, _Text] = {}
         self._families: dict[str, list[int]] = defaultdict(list)
         for i, (path, _) in enumerate(self._values):
@@ -424,18 +425,6 @@ class _Document:
             text = _Text(path, encoded, tuple(tokens), self._searched.get(path, False), end)
             self._cut[i] = text
         return text
-
-
-def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield path and text of every string, in document order."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, child in value.items():
-            yield from _walk(child, f"{path}.{key}" if path else key)
-    elif isinstance(value, list):
-        for child in value:
-            yield from _walk(child, path)
 
 
 def _leads_through_array(value: Any, path: str) -> bool:
