@@ -40,6 +40,12 @@ def test_every_test_that_the_readme_names_exists() -> None:
     assert not missing
 
 
+def test_the_readme_says_where_it_runs_and_how_to_install_it() -> None:
+    text = (ROOT / "README.md").read_text()
+    for said in ("Linux (glibc)", "Python ≥ 3.11", "`pipx install`", "`uv tool install`"):
+        assert said in text
+
+
 def test_every_promise_names_a_test() -> None:
     rows = re.findall(r"^\| P(\d+) \|.*\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert rows == [str(n) for n in range(1, 15)]

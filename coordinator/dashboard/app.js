@@ -1,7 +1,7 @@
 /**
  * Entry: the header, the routes, the keys of the keyboard, and the form for an API key.
  *
- *     /dashboard           indices
+ *     /dashboard           indexes
  *     /dashboard/_health   health (no index may begin with "_")
  *     /dashboard/_service  API keys, aliases, snapshots
  *     /dashboard/{index}   search; with ?item=ID the page of one item,

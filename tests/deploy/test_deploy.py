@@ -175,3 +175,10 @@ def _check_variables(text: str) -> None:
     known = {environment_name(name) for name in settings_module.all_names()}
     known |= {"FACETD_CONFIG_FILE", "FACETD_KERNEL_LEVELS"}
     assert set(re.findall(r"FACETD_[A-Z_]+", text)) <= known
+
+
+def test_the_man_page_that_a_unit_names_can_be_installed() -> None:
+    for unit in UNITS:
+        text = unit.read_text()
+        if "man:facetd" in text:
+            assert "facetd man --output" in text, unit

@@ -60,7 +60,7 @@ def find_compiler(*, for_cpp: bool = False) -> list[str]:
         if command and shutil.which(command.split()[0]):
             return command.split()
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "c++" if for_cpp else "cc"]
+        return [sys.executable, "-P", "-m", "ziglang", "c++" if for_cpp else "cc"]
     raise CannotLink(
         "there is no C++ compiler: install g++ or clang, or ziglang from PyPI"
         if for_cpp

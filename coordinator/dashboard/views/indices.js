@@ -1,4 +1,4 @@
-/** The first page: which indices there are, and everything that can be done with one. */
+/** The first page: which indexes there are, and everything that can be done with one. */
 
 import { STALE, Latest, emptyIndex, listIndexes, removeIndex } from "../api.js";
 import { configureDialog } from "../components/configuration.js";

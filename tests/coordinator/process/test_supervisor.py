@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -145,6 +146,12 @@ class TestOwnership:
         )
         assert refused.returncode == 1
         assert "--insecure" in refused.stderr
+        # The way out that it names is one.
+        made = _facetd(
+            *("keys", "create", "--action", "admin", "--data-dir", str(tmp_path / "data"))
+        )
+        assert f"facetd keys create --action admin --data-dir {tmp_path / 'data'}" in refused.stderr
+        assert made.returncode == 0, made.stderr
 
 
 class TestStopping:
@@ -224,6 +231,20 @@ def test_files_in_the_working_directory_are_not_run(tmp_path: Path) -> None:
     finally:
         process.terminate()
         assert process.wait(20) == 0
+
+
+def test_no_command_of_ours_looks_for_modules_in_the_working_directory() -> None:
+    """Each way to start a Python goes through `python_command`, or says -P itself."""
+    sources = [
+        path for name in ("common", "coordinator", "shard") for path in (ROOT / name).rglob("*.py")
+    ]
+    started = [
+        (path.name, match[1])
+        for path in sources
+        for match in re.finditer(r"sys\.executable, *(\S+)", path.read_text())
+    ]
+    assert len(started) > 2
+    assert [one for one in started if not one[1].startswith(('"-P"', "python_command("))] == []
 
 
 def _is_ready(port: int) -> bool:
