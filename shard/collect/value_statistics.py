@@ -204,6 +204,10 @@ def _add_numbers(
     column = None if field is None else number_column(part.view.segment, field)
     if column is None:
         return
+    if column.is_dense and column.is_exact_as_double:
+        has_number, doubles = column.one_each(wanted.docs)
+        sums.add(wanted.codes[has_number], doubles, None)
+        return
     docs, doubles, residuals = column.pairs()
     if not column.is_dense:
         # Each number of a document once.

@@ -290,11 +290,21 @@ class NumberColumn:
             is_chosen[chosen] = True
             is_wanted = is_chosen[self.docs]
             return self.docs[is_wanted], self.values[is_wanted].astype(np.float64)
+        has_number, doubles = self.one_each(chosen)
+        return chosen[has_number], doubles
+
+    def one_each(self, chosen: NDArray[np.uint32]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return which of some documents have a number, and these, for columns that `is_dense`.
+
+        Args:
+            chosen: in any order, also repeatedly.
+        """
+        assert self.is_dense, "a document has several numbers"
         values = self.values[chosen]
         has_number = (
             ~np.isnan(values) if values.dtype.kind == "f" else values != missing_value(values.dtype)
         )
-        return chosen[has_number], values[has_number].astype(np.float64)
+        return has_number, values[has_number].astype(np.float64)
 
     def add_docs_in_range(
         self,
