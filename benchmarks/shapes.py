@@ -224,14 +224,17 @@ def requests(name: str, shape: Shape, num_items: int) -> list[HttpRequest]:
     return [HttpRequest(route, "POST", JSON, body) for body in dict.fromkeys(bodies)]
 
 
-def load(service: Facetd, folder: Path, file: Path, configuration: Mapping[str, Any]) -> None:
-    """Load a file into an empty service, and wait until that has settled."""
+def load(service: Facetd, folder: Path, file: Path, configuration: Mapping[str, Any]) -> float:
+    """Load a file into an empty service; return the seconds, when all has settled."""
     service.folder = folder
     service.empty_folder()
     service.start_service()
     service.configure(configuration)
+    started = time.monotonic()
     service.load_file(file)
+    seconds = time.monotonic() - started
     processes.wait_for_rest(service.pids())
+    return seconds
 
 
 def measure(service: Facetd, asked: Sequence[HttpRequest], seconds: float) -> list[float]:
@@ -260,9 +263,8 @@ def measure_plain(options: argparse.Namespace, shape: Shape) -> list[list[result
             continue
         service = Facetd(options.items, num_shards=options.shards, checkout=checkout)
         try:
-            started = time.monotonic()
-            load(service, service.home / "data" / f"plain-{label}", file, CONFIGURATION)
-            seconds = time.monotonic() - started - processes.REST_SECONDS
+            folder = service.home / "data" / f"plain-{label}"
+            seconds = load(service, folder, file, CONFIGURATION)
             size = processes.settled_disk_bytes(service.folder)
             costs = measure(service, asked, options.seconds)
             rows.append([label, options.items / seconds, size / options.items, *costs[1:]])

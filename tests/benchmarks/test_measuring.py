@@ -9,10 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import compare, floor, relevance, scale, vocabulary, writes, wrk
+from benchmarks import (
+    compare,
+    floor,
+    relevance,
+    scale,
+    shapes,
+    shapes_corpus,
+    vocabulary,
+    writes,
+    wrk,
+)
 from benchmarks import results as results_module
 from benchmarks.corpus import Shape
-from benchmarks.peers.facetd import CONFIGURATION, Facetd
+from benchmarks.peers.facetd import CONFIGURATION, INDEX, Facetd
 from benchmarks.relevance import JudgedSet
 
 SHAPE = Shape(num_words=2_000, num_brands=40, num_categories=12, num_tags=60, num_countries=8)
@@ -109,6 +119,18 @@ def test_the_floor_is_measured(home: Path) -> None:
     one, many = floor.measure("fan-out", 1, seconds=1)
     assert one.num_errors == many.num_errors == 0
     assert 0 < one.median_ms < one.p99_ms
+
+
+def test_every_shape_is_asked_and_answered(service: Facetd, home: Path) -> None:
+    file = shapes_corpus.write(SHAPE, NUM_ITEMS)
+    for index in (INDEX, shapes.OTHER_INDEX):
+        service.client.request("DELETE", f"/{index}")
+        service.configure(shapes_corpus.CONFIGURATION, index)
+        service.load_file(file, index)
+    for name in shapes.SHAPES:
+        asked = shapes.requests(name, SHAPE, NUM_ITEMS)
+        totals = [json.loads(service.client.send(one))["pagination"]["total"] for one in asked[:20]]
+        assert any(totals) or name == "big page", name
 
 
 def test_growth_is_fitted() -> None:
