@@ -7,6 +7,7 @@
     title   the name of an item: searched with a higher weight
     text    other texts: searched
     key     different in every item: ids, codes
+    place   degrees of latitude and longitude: shown on a map, not counted by intervals
     link    addresses of pages and images: neither searched nor counted
 
 Values without hits are hidden, lists are conjunctive (hits have every chosen value), single values
@@ -51,6 +52,7 @@ _TITLES: Final = ("title", "name", "label", "headline", "subject", "product", "q
 _DATE: Final = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?", re.ASCII)
 _LINK: Final = re.compile(r"(https?|ftp)://|data:|[\w./-]+\.(jpe?g|png|gif|webp|svg|html?)$", re.I)
 _KEY_NAME: Final = re.compile(r"(?i)(^|[_.\- ])(id|uuid|guid|sku|isbn|ean|gtin|slug|hash|url)$")
+_DEGREES: Final = re.compile(r"(?i)(^|[_.\- ])(lat|latitude|lng|lon|long|longitude)$")
 _NEVER_DESCENDED: Final = 4
 """Depth of nested objects examined."""
 
@@ -197,6 +199,8 @@ def _role(path: str, one: _Field, num_items: int) -> str:
         return "key"
     if kind == "boolean":
         return "facet"
+    if kind == "number" and _DEGREES.search(path):
+        return "place"
     if kind in ("number", "date"):
         if kind == "number" and len(one.values) <= NUMBERS_AS_VALUES_MAX and one.repeats > 1.5:
             return "facet"

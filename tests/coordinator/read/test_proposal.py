@@ -61,6 +61,19 @@ def test_roles_follow_from_the_values() -> None:
     }
 
 
+def test_places_are_neither_searched_nor_counted() -> None:
+    items = [{"id": i, "latitude": i / 7, "_geo": {"lat": i / 7, "lng": i / 9}} for i in range(90)]
+    found = propose(items, 90, {})
+    assert {one["name"]: one["role"] for one in found["fields"]} == {
+        "id": "key",
+        "latitude": "place",
+        "_geo.lat": "place",
+        "_geo.lng": "place",
+    }
+    assert not found["configuration"].get("aggregations")
+    assert found["ranges"] == {}
+
+
 def test_what_is_proposed_is_a_valid_configuration_and_search() -> None:
     found = propose(films(), 60, {})
     configuration, warnings = parse_configuration(found["configuration"], DEFAULT_LIMITS)
